@@ -1,0 +1,286 @@
+"""The few compiled loops. Imported on first use only, because numba takes longer to import than all of vpunn.
+
+Every kernel takes plain arrays, allocates its own output and never sees a Python callable; `tests/test_kernels.py`
+holds the slow, obvious twin of each. Node ids are preorder positions, so a parent always precedes its children.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+# Bits of code (and of boundary mask) held by one 64-bit word; see packed.py.
+TIER_BITS = 32
+
+
+@intrinsic
+def _popcount(typingctx, x):  # type: ignore[no-untyped-def]
+    """Number of set bits: one machine instruction, which numba does not expose by itself."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def _leading_zeros(typingctx, x):  # type: ignore[no-untyped-def]
+    """Number of zero bits before the first set bit of a non-zero word."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), codegen
+
+
+@njit(cache=True)
+def preorder(parent, root):  # type: ignore[no-untyped-def]
+    """Walk the tree depth first without a stack: down to the first child, else right, else up.
+
+    Returns ``order`` (input position of each preorder node) and the preorder arrays ``parent, depth, size, digit``.
+    The walk covers fewer nodes than there are exactly when some nodes sit on a cycle; ``order`` is then shorter.
+    """
+    n = len(parent)
+    first = np.full(n, -1, np.int32)
+    right = np.full(n, -1, np.int32)
+    for i in range(n - 1, -1, -1):  # backwards, so that siblings end up in input order
+        a = parent[i]
+        if a >= 0:
+            right[i] = first[a]
+            first[a] = i
+    order = np.empty(n, np.int32)
+    up = np.empty(n, np.int32)
+    depth = np.empty(n, np.int32)
+    size = np.empty(n, np.int32)
+    digit = np.empty(n, np.int32)
+    order[0], up[0], depth[0], digit[0] = root, -1, 0, 0
+    count, here, node = 1, 0, root  # `here` is the preorder id of input node `node`
+    while True:
+        if first[node] >= 0:
+            node = first[node]
+            order[count], up[count], depth[count], digit[count] = node, here, depth[here] + 1, 1
+            here = count
+            count += 1
+            continue
+        while node != root and right[node] < 0:
+            size[here] = count - here
+            here = up[here]
+            node = order[here]
+        size[here] = count - here
+        if node == root:
+            break
+        left = here
+        node = right[node]
+        order[count], up[count], depth[count], digit[count] = node, up[left], depth[left], digit[left] + 1
+        here = count
+        count += 1
+    return order[:count], up[:count], depth[:count], size[:count], digit[:count]
+
+
+@njit(cache=True)
+def digit_lengths(size, leaves, code_bits):  # type: ignore[no-untyped-def]
+    """Bits of each node's last digit, ⌈log₂(leaves of parent / leaves of node)⌉ but at least 1; fills ``code_bits``
+    (bits from the root) and returns ``(lengths, longest code)``. Stops early past 65,535 bits."""
+    n = len(size)
+    lengths = np.zeros(n, np.uint8)
+    longest = 0
+    for node in range(n):
+        end = node + size[node]
+        child = node + 1
+        while child < end:
+            bits, share = 1, np.int64(leaves[child]) << 1
+            while share < leaves[node]:
+                share <<= 1
+                bits += 1
+            total = np.int64(code_bits[node]) + bits
+            if total > 65535:
+                return lengths, total
+            lengths[child] = bits
+            code_bits[child] = total
+            longest = max(longest, total)
+            child += size[child]
+    return lengths, longest
+
+
+@njit(cache=True)
+def pack_words(size, lengths, code_bits, n_tiers):  # type: ignore[no-untyped-def]
+    """Write the tiered words: tier t holds code bits [32t, 32t+32) above the mask of digit ends at those bits.
+
+    Siblings receive canonical prefix-free strings (shorter first), which exist because Σ 2^-length ≤ 1.
+    """
+    n = len(size)
+    words = np.zeros((n_tiers, n), np.uint64)
+    next_string = np.zeros(64, np.int64)
+    for node in range(n):
+        end = node + size[node]
+        shortest, longest = 64, 0
+        child = node + 1
+        while child < end:
+            shortest = min(shortest, lengths[child])
+            longest = max(longest, lengths[child])
+            child += size[child]
+        if longest == 0:
+            continue
+        for bits in range(longest + 1):
+            next_string[bits] = 0
+        child = node + 1
+        while child < end:
+            next_string[lengths[child]] += 1  # counts first, turned into first strings below
+            child += size[child]
+        string = 0
+        for bits in range(shortest, longest + 1):
+            count = next_string[bits]
+            next_string[bits] = string
+            string = (string + count) << 1
+        start = np.int64(code_bits[node])
+        child = node + 1
+        while child < end:
+            for tier in range(n_tiers):
+                words[tier, child] = words[tier, node]
+            bits = np.int64(lengths[child])
+            string = next_string[lengths[child]]
+            next_string[lengths[child]] += 1
+            for k in range(bits):
+                at = start + k
+                bit = np.uint64(1) << np.uint64(63 - at % 32)
+                if (string >> (bits - 1 - k)) & 1:
+                    words[at // 32, child] |= bit
+                if k == bits - 1:
+                    words[at // 32, child] |= bit >> np.uint64(32)
+            child += size[child]
+    return words
+
+
+@njit(inline="always")
+def _shared_digits(a, b):  # type: ignore[no-untyped-def]
+    """Digits that end inside the common code prefix of two words.
+
+    The mask (low half) is moved above the code's place; bits past the first differing code bit are cut off.
+    """
+    same = _leading_zeros((a ^ b) | np.uint64(1))
+    ends = (a & b) << np.uint64(TIER_BITS)
+    return _popcount(ends & ~(~np.uint64(0) >> same))
+
+
+@njit(cache=True)
+def lca_depth_pairs(words, u, v, out):  # type: ignore[no-untyped-def]
+    """LCA depth of each pair; returns the first position with an id outside the tree, or -1."""
+    n_tiers, n = words.shape
+    limit = np.uint64(n)
+    first = words[0]
+    for i in range(len(u)):
+        x, y = np.uint64(u[i]), np.uint64(v[i])  # negative ids wrap to huge ones
+        if x >= limit or y >= limit:
+            return i
+        a, b = first[x], first[y]
+        depth = _shared_digits(a, b)
+        tier = 1
+        while tier < n_tiers and (a ^ b) >> np.uint64(TIER_BITS) == 0:
+            a, b = words[tier, x], words[tier, y]
+            depth += _shared_digits(a, b)
+            tier += 1
+        out[i] = depth
+    return -1
+
+
+@njit(cache=True)
+def lca_depth_table(words, u, v, out):  # type: ignore[no-untyped-def]
+    """All LCA depths between two lists of valid nodes; words are gathered once, so the inner loop streams."""
+    n_tiers = words.shape[0]
+    right = np.empty((n_tiers, len(v)), np.uint64)
+    for tier in range(n_tiers):
+        for j in range(len(v)):
+            right[tier, j] = words[tier, v[j]]
+    first = right[0]
+    for i in range(len(u)):
+        a = words[0, u[i]]
+        for j in range(len(v)):
+            b = first[j]
+            depth = _shared_digits(a, b)
+            if n_tiers > 1 and (a ^ b) >> np.uint64(TIER_BITS) == 0:
+                c, d, tier = a, b, 1
+                while tier < n_tiers and (c ^ d) >> np.uint64(TIER_BITS) == 0:
+                    c, d = words[tier, u[i]], right[tier, j]
+                    depth += _shared_digits(c, d)
+                    tier += 1
+            out[i, j] = depth
+
+
+@njit(cache=True)
+def heavy_heads(size):  # type: ignore[no-untyped-def]
+    """Top node of the heavy path through each node (a heavy path always continues into the largest subtree)."""
+    n = len(size)
+    head = np.zeros(n, np.int32)
+    for node in range(n):
+        end = node + size[node]
+        child, heavy = node + 1, -1
+        while child < end:
+            head[child] = child
+            if heavy < 0 or size[child] > size[heavy]:
+                heavy = child
+            child += size[child]
+        if heavy >= 0:
+            head[heavy] = head[node]
+    return head
+
+
+@njit(cache=True)
+def lca_depth_heavy(head, parent, depth, u, v, out):  # type: ignore[no-untyped-def]
+    """LCA depth by climbing heavy paths, at most log₂ n of them; returns the first bad position, or -1."""
+    limit = np.uint64(len(head))
+    for i in range(len(u)):
+        x, y = u[i], v[i]
+        if np.uint64(x) >= limit or np.uint64(y) >= limit:
+            return i
+        while head[x] != head[y]:
+            if depth[head[x]] >= depth[head[y]]:
+                x = parent[head[x]]
+            else:
+                y = parent[head[y]]
+        out[i] = min(depth[x], depth[y])
+    return -1
+
+
+@njit(cache=True)
+def shape_hash(parent, seed):  # type: ignore[no-untyped-def]
+    """A 64-bit hash of each subtree's shape, blind to sibling order: one sweep from the last node to the root."""
+    n = len(parent)
+    total = np.zeros(n, np.uint64)
+    for node in range(n - 1, -1, -1):
+        h = total[node] + seed
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        h ^= h >> np.uint64(31)
+        total[node] = h
+        if node > 0:
+            # odd multiplier: the sum of children differs from a hash of one child with the same total
+            total[parent[node]] += h * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
+    return total
+
+
+@njit(cache=True)
+def nearest_marked(parent, marked):  # type: ignore[no-untyped-def]
+    """Closest proper ancestor that is marked, or -1: a parent's answer is ready before its children ask."""
+    found = np.full(len(parent), -1, np.int32)
+    for node in range(1, len(parent)):
+        up = parent[node]
+        found[node] = up if marked[up] else found[up]
+    return found
+
+
+@njit(cache=True)
+def add_parents(parent, values):  # type: ignore[no-untyped-def]
+    """values[node] += values[parent[node]], root first, in place: the sum along each ancestor chain."""
+    for node in range(1, len(parent)):
+        up = parent[node]
+        for j in range(values.shape[1]):
+            values[node, j] += values[up, j]
+
+
+@njit(cache=True)
+def add_children(parent, values):  # type: ignore[no-untyped-def]
+    """values[parent[node]] += values[node], last node first, in place: the sum over each subtree."""
+    for node in range(len(parent) - 1, 0, -1):
+        up = parent[node]
+        for j in range(values.shape[1]):
+            values[up, j] += values[node, j]

@@ -1,0 +1,39 @@
+"""``vpunn reproduce``: the paper's tables beside ours, one report per target."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vpunn.cli.common import JsonFlag
+from vpunn.errors import VpunnError
+
+#: target → module with ``run(seeds: int) -> Report``
+TARGETS: dict[str, str] = {}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(help=f"Write the report of one target ({', '.join(TARGETS)}) or of all of them.")(reproduce)
+
+
+def reproduce(
+    target: Annotated[str, typer.Argument(help="Which report to make, or 'all'.")],
+    out: Annotated[Path, typer.Option(help="Folder for report.html, report.json and figures.")] = Path("reports"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds, from 0.")] = 10,
+    json: JsonFlag = False,
+) -> None:
+    """Run a target and print, then write, its report."""
+    if target != "all" and target not in TARGETS:
+        raise VpunnError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)} or all.")
+    for name in TARGETS if target == "all" else [target]:
+        report = import_module(f"vpunn.reproduce.{TARGETS[name]}").run(seeds=seeds)
+        folder = report.write(out / name)
+        if json:
+            typer.echo(report.to_json())
+        else:
+            report.print()
+            typer.echo(f"\nwritten: {folder / 'report.html'}, {folder / 'report.json'}")

@@ -1,0 +1,42 @@
+"""One family of user errors, and the helper that quotes offending values.
+
+A message is one sentence: what was wrong, the value (at most five examples and a count), where, and the fix.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+
+class VpunnError(ValueError):
+    """Something the caller passed, or a file they named, cannot be used as it is."""
+
+
+class TreeError(VpunnError):
+    """The input does not describe a rooted tree, or a node asked for is not in it."""
+
+
+class CodeError(VpunnError):
+    """An integer or a digit string is not the code of any node."""
+
+
+class DataError(VpunnError):
+    """A data set or a file could not be found, fetched, verified or read."""
+
+
+class CodeChangeWarning(UserWarning):
+    """An operation made the prime grow, so integer codes written down before no longer apply."""
+
+
+def examples(values: Iterable[object], total: int | None = None, limit: int = 5) -> str:
+    """Quote up to ``limit`` values and say how many more there are.
+
+    >>> examples(["a", "b"])
+    "'a', 'b'"
+    >>> examples(range(1000))
+    '0, 1, 2, 3, 4 and 995 more'
+    """
+    values = values if hasattr(values, "__len__") else list(values)
+    count = len(values) if total is None else total  # type: ignore[arg-type]
+    shown = [v.item() if hasattr(v, "item") else v for v in islice(iter(values), limit)]
+    text = ", ".join(repr(v) for v in shown)
+    return text if count <= len(shown) else f"{text} and {count - len(shown):,} more"

@@ -1,0 +1,1 @@
+"""One module per report: each has ``run(seeds) -> vpunn.report.Report``."""
