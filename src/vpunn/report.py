@@ -1,0 +1,164 @@
+"""Reports: text, tables and figures that print to a terminal and write themselves as JSON and one HTML file.
+
+The HTML carries its figures inside, so it can be mailed or opened without a network. A comparison with the paper is a
+table whose rows have the keys ``quantity, paper, ours, protocol, note``.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import platform
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpunn.cells import plain, show
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem; } caption, h2 { text-align: left; }
+th, td { padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #e3e6ea; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; } figure { margin: 1rem 0 2rem; }
+figure img { max-width: 100%; } figcaption, footer { color: #57606a; }
+"""
+
+
+@dataclass
+class Report:
+    """A list of blocks in the order they were added.
+
+    >>> report = Report("Codes", "vpunn reproduce codes")
+    >>> report.table("Sizes", [{"quantity": "leaves", "paper": 52427, "ours": 57756}])
+    >>> json.loads(report.to_json())["blocks"][0]["rows"][0]["ours"]
+    57756
+    """
+
+    title: str
+    command: str
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    def text(self, paragraph: str) -> None:
+        """Add a paragraph."""
+        self.blocks.append({"kind": "text", "text": " ".join(paragraph.split())})
+
+    def heading(self, text: str) -> None:
+        """Add a section heading."""
+        self.blocks.append({"kind": "heading", "text": text})
+
+    def table(self, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add a table; columns are the keys of the rows in order of first appearance."""
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        filled = [{key: row.get(key) for key in columns} for row in rows]
+        self.blocks.append({"kind": "table", "title": title, "columns": columns, "rows": filled})
+
+    def figure(self, caption: str, figure: Figure) -> None:
+        """Add a matplotlib figure, rendered now."""
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=130, bbox_inches="tight")
+        self.blocks.append({"kind": "figure", "caption": caption, "png": picture.getvalue()})
+
+    def provenance(self) -> dict[str, Any]:
+        """How this report was made: command, version, time, memory and machine."""
+        from vpunn import __version__
+
+        return {
+            "command": self.command,
+            "vpunn": __version__,
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.machine()}",
+            "seconds": round(time.perf_counter() - self.started, 1),
+            "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        }
+
+    def to_json(self) -> str:
+        """Everything but the pictures."""
+        blocks = [{k: v for k, v in block.items() if k != "png"} for block in self.blocks]
+        document = {"title": self.title, **self.provenance(), "blocks": blocks}
+        return json.dumps(document, default=plain, ensure_ascii=False, indent=1)
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        body = "\n".join(_html_block(block) for block in self.blocks)
+        made = ", ".join(f"{key} {value}" for key, value in self.provenance().items() if key != "command")
+        title = html.escape(self.title)
+        return (
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+            f"<h1>{title}</h1>\n{body}\n<footer>Made by <code>{html.escape(self.command)}</code> ({html.escape(made)}).</footer></html>"
+        )
+
+    def write(self, folder: str | Path) -> Path:
+        """Write ``report.html``, ``report.json`` and ``figure-N.png`` into a folder; each file appears whole or not at all."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        files: dict[str, bytes] = {"report.json": self.to_json().encode(), "report.html": self.to_html().encode()}
+        pictures = [block["png"] for block in self.blocks if block["kind"] == "figure"]
+        files |= {f"figure-{i}.png": png for i, png in enumerate(pictures, 1)}
+        for name, content in files.items():
+            beside = folder / f".{name}.part"
+            beside.write_bytes(content)
+            beside.replace(folder / name)
+        return folder
+
+    def print(self, console: Console | None = None) -> None:
+        """Print text and tables; figures are named by their captions."""
+        from rich.console import Console
+
+        console = console or Console(highlight=False)
+        console.rule(self.title, align="left")
+        for block in self.blocks:
+            if block["kind"] == "table":
+                console.print(_rich_table(block))
+            elif block["kind"] == "figure":
+                console.print(f"[figure] {block['caption']}", style="dim", markup=False)
+            elif block["kind"] == "heading":
+                console.print(f"\n{block['text']}", style="bold underline", markup=False)
+            else:
+                console.print(block["text"], markup=False)
+            console.print()
+
+
+def _rich_table(block: Mapping[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=block["title"], title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for name in block["columns"]:
+        right = all(_is_number(row[name]) for row in block["rows"])
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in block["rows"]:
+        table.add_row(*(show(row[name]) for name in block["columns"]))
+    return table
+
+
+def _html_block(block: Mapping[str, Any]) -> str:
+    if block["kind"] == "heading":
+        return f"<h2>{html.escape(block['text'])}</h2>"
+    if block["kind"] == "text":
+        return f"<p>{html.escape(block['text'])}</p>"
+    if block["kind"] == "figure":
+        data = base64.b64encode(block["png"]).decode()
+        caption = html.escape(block["caption"])
+        return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+    head = "".join(f"<th>{html.escape(str(name))}" for name in block["columns"])
+    rows = "".join("<tr>" + "".join(_html_cell(row[name]) for name in block["columns"]) for row in block["rows"])
+    return f"<h3>{html.escape(block['title'])}</h3><table><tr>{head}{rows}</table>"
+
+
+def _html_cell(value: Any) -> str:
+    return f"<td{' class=number' if _is_number(value) else ''}>{html.escape(show(value))}"
+
+
+def _is_number(value: Any) -> bool:
+    import numbers
+
+    return value is None or isinstance(value, numbers.Number)
