@@ -1,7 +1,7 @@
 """The few compiled loops. Imported on first use only, because numba takes longer to import than all of vpunn.
 
-Every kernel takes plain arrays, allocates its own output and never sees a Python callable; `tests/test_kernels.py`
-holds the slow, obvious twin of each. Node ids are preorder positions, so a parent always precedes its children.
+Every kernel takes plain arrays and never sees a Python callable; `tests/test_tree.py` holds the slow, obvious twin of
+each. Node ids are preorder positions, so a parent always precedes its children.
 """
 
 import numpy as np

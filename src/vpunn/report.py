@@ -92,9 +92,10 @@ class Report:
         body = "\n".join(_html_block(block) for block in self.blocks)
         made = ", ".join(f"{key} {value}" for key, value in self.provenance().items() if key != "command")
         title = html.escape(self.title)
+        command = html.escape(self.command)
         return (
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-            f"<h1>{title}</h1>\n{body}\n<footer>Made by <code>{html.escape(self.command)}</code> ({html.escape(made)}).</footer></html>"
+            f"<h1>{title}</h1>\n{body}\n<footer>Made by <code>{command}</code> ({html.escape(made)}).</footer></html>"
         )
 
     def write(self, folder: str | Path) -> Path:

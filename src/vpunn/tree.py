@@ -6,17 +6,16 @@ that. Construction from edges, paths, tables and files lives in `build` and `io`
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn import validate
-from vpunn.errors import CodeChangeWarning, TreeError, examples
+from vpunn.errors import TreeError, examples
 from vpunn.packed import PackedCode
-from vpunn.padic import next_prime
 
 if TYPE_CHECKING:
     import networkx
@@ -76,7 +75,9 @@ class Tree:
         self.__dict__["report"] = tuple(report)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Tree is frozen; cannot set {name!r}. Build a changed tree instead (insert, subtree, …).")
+        raise AttributeError(
+            f"a Tree is frozen; cannot set {name!r}. Build a changed tree instead (insert, subtree, …)."
+        )
 
     # ---- construction ------------------------------------------------------------------------------------------
 
@@ -269,20 +270,22 @@ class Tree:
         edges = pd.Index(self.parent.astype(np.int64) * len(vocabulary) + names)
         if not edges.is_unique:
             twin = int(np.flatnonzero(edges.duplicated())[0])
-            raise TreeError(f"{self.labels[self.parent[twin]]!r} has two children named {self.labels[twin]!r}; paths cannot tell them apart.")
+            raise TreeError(
+                f"{self.labels[self.parent[twin]]!r} has two children named {self.labels[twin]!r}; paths cannot tell them apart."
+            )
         known = pd.Index(vocabulary)
         lengths = np.array([len(path) for path in paths], dtype=np.int64)
         found = np.zeros(len(paths), np.int64)
         for k in range(int(lengths.max(initial=0))):
             rows = np.flatnonzero(lengths > k)
             words = np.empty(len(rows), object)
-            words[:] = [paths[r][k] for r in rows]
+            words[:] = [paths[r][k] for r in rows.tolist()]
             word = known.get_indexer(pd.Index(words, tupleize_cols=False))
             step = np.where(word < 0, -1, edges.get_indexer(found[rows] * len(vocabulary) + word))
             if (step < 0).any():
                 at = int(np.flatnonzero(step < 0)[0])
                 raise TreeError(
-                    f"path {tuple(paths[rows[at]])!r} leaves the tree at step {k}: "
+                    f"path {tuple(paths[int(rows[at])])!r} leaves the tree at step {k}: "
                     f"{self.labels[found[rows[at]]]!r} has no child {words[at]!r}."
                 )
             found[rows] = step
@@ -294,10 +297,14 @@ class Tree:
         if array.dtype.kind not in "iu":
             if array.size == 0:
                 return array.astype(np.int64)
-            raise TreeError(f"node ids must be integers, got {examples(array.ravel())}; tree.index(labels) finds the ids of labels.")
+            raise TreeError(
+                f"node ids must be integers, got {examples(array.ravel())}; tree.index(labels) finds the ids of labels."
+            )
         bad = (array < 0) | (array >= self.n_nodes)
         if bad.any():
-            raise TreeError(f"node ids {examples(array[bad])} are outside this tree of {self.n_nodes:,} nodes (ids 0 to {self.n_nodes - 1}).")
+            raise TreeError(
+                f"node ids {examples(array[bad])} are outside this tree of {self.n_nodes:,} nodes (ids 0 to {self.n_nodes - 1})."
+            )
         return array
 
     # ---- queries -----------------------------------------------------------------------------------------------------
@@ -344,7 +351,9 @@ class Tree:
             ids_, wanted_ = np.broadcast_arrays(ids, wanted)
             at = np.flatnonzero((wanted_ > self.depth[ids_]) | (wanted_ < 0))[0]
             node, k = int(ids_.reshape(-1)[at]), int(wanted_.reshape(-1)[at])
-            raise TreeError(f"node {node} ({self.labels[node]!r}) has depth {self.depth[node]}, so it has no ancestor at depth {k}.")
+            raise TreeError(
+                f"node {node} ({self.labels[node]!r}) has depth {self.depth[node]}, so it has no ancestor at depth {k}."
+            )
         _, by_level = self.levels
         at = np.searchsorted(self._level_keys, wanted * self.n_nodes + ids, side="right") - 1
         found = by_level[at].astype(np.int64)
@@ -394,10 +403,10 @@ class Tree:
         columns = {key: value[part] for key, value in self.columns.items()}
         return Tree(parent, depth, self.size[part], digit, self.labels[part], columns, self.report)
 
-    def take(self, order_or_parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
+    def take(self, parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
         """A tree of the given nodes (labels and columns taken along) with new parent pointers among them."""
         columns = {key: value[nodes] for key, value in self.columns.items()}
-        return Tree.from_parents(order_or_parent, self.labels[nodes], columns=columns, report=(*self.report, *report))
+        return Tree.from_parents(parent, self.labels[nodes], columns=columns, report=(*self.report, *report))
 
     def insert(self, parents: Nodes, labels: Any) -> Tree:
         """A tree with one new leaf per label, each as the last child of its parent.
@@ -406,75 +415,27 @@ class Tree:
         largest branching outgrows the prime; that is announced with a `CodeChangeWarning`. New nodes get missing values
         (NaN, None, 0 for integers) in ``columns``.
         """
-        up = np.atleast_1d(self.check_nodes(parents))
-        new = np.empty(1, object) if isinstance(labels, str) or np.ndim(labels) == 0 else np.asarray(labels)
-        if new.dtype == object and new.ndim == 1 and len(new) == 1 and new[0] is None:
-            new[0] = labels
-        if len(up) != len(new):
-            raise TreeError(f"insert needs one parent per new leaf: got {len(up)} parents and {len(new)} labels.")
-        both = np.concatenate([self.parent.astype(np.int64), up])
-        names = np.concatenate([self.labels, new]) if new.dtype.kind == self.labels.dtype.kind else np.concatenate(
-            [self.labels.astype(object), new.astype(object)]
-        )
-        columns = {key: np.concatenate([value, _missing(value.dtype, len(up))]) for key, value in self.columns.items()}
-        grown = Tree.from_parents(both, names, columns=columns, report=self.report)
-        before, after = next_prime(self.max_branching + 1), next_prime(grown.max_branching + 1)
-        if after != before:
-            warnings.warn(
-                f"the largest branching grew from {self.max_branching} to {grown.max_branching}, so the prime grows from "
-                f"{before} to {after} and every integer code changes (digits stay); PadicCode(tree, p=…) with a larger "
-                "prime from the start avoids this.",
-                CodeChangeWarning,
-                stacklevel=2,
-            )
-        return grown
+        from vpunn import reshape
+
+        return reshape.insert_leaves(self, parents, labels)
 
     def canonical(self) -> Tree:
         """The same tree with siblings ordered by the shape of their subtrees (AHU), larger first.
 
-        Isomorphic trees become equal arrays, so their codes are equal; labels do not matter. Shapes are compared by a
-        64-bit hash and the hash is then *verified*: nodes with equal hashes must have equal multisets of child hashes,
-        else another seed is tried, so the result is exact and not merely probable.
+        Isomorphic trees become equal arrays, so their codes are equal; labels do not matter.
         """
-        from vpunn import _kernels
+        from vpunn import reshape
 
-        for seed in range(1, 100):
-            shape = _kernels.shape_hash(self.parent, np.uint64(seed * 0x9E3779B97F4A7C15 % 2**64))
-            if self._shapes_consistent(shape):
-                break
-        order = np.lexsort((shape, -self.size))
-        place = np.empty(self.n_nodes, np.int64)
-        place[order] = np.arange(self.n_nodes)
-        parent = np.where(self.parent[order] < 0, -1, place[self.parent[order]])
-        return self.take(parent, order)
-
-    def _shapes_consistent(self, shape: np.ndarray) -> bool:
-        """True if equal hashes imply equal sizes, child counts and sorted child hashes (hence equal shapes)."""
-        start, ids = self.child_index
-        by_child = ids[np.lexsort((shape[ids], self.parent[ids]))]  # children of each node, sorted by hash
-        _, first, group = np.unique(shape, return_index=True, return_inverse=True)
-        twin = first[group]  # a representative node of each class
-        if (self.n_children != self.n_children[twin]).any():
-            return False
-        inside = np.arange(len(ids)) - start[self.parent[ids]] if len(ids) else np.zeros(0, np.int64)
-        return bool((shape[by_child] == shape[by_child[start[twin[self.parent[ids]]] + inside]]).all())
+        return reshape.canonical_order(self)
 
     def collapse_unary(self) -> Tree:
         """The tree without nodes that have exactly one child: lossless for everything said about the leaves.
 
         A removed node's only child takes its place (also at the root); how many were removed is in ``report``.
         """
-        keep = self.n_children != 1
-        nodes = np.flatnonzero(keep)
-        if len(nodes) == self.n_nodes:
-            return self
-        # The nearest kept ancestor of a node is the lowest one whose slice contains it: the kept ancestor chain.
-        from vpunn.sweeps import nearest_marked_ancestor
+        from vpunn import reshape
 
-        above = nearest_marked_ancestor(self, keep)[nodes]
-        place = np.full(self.n_nodes + 1, -1, np.int64)
-        place[nodes] = np.arange(len(nodes))
-        return self.take(place[above], nodes, [f"removed {self.n_nodes - len(nodes):,} nodes with a single child"])
+        return reshape.collapse_unary(self)
 
     # ---- out ---------------------------------------------------------------------------------------------------------
 
@@ -511,28 +472,17 @@ class Tree:
     def show(self, node: int = 0, max_nodes: int = 40) -> str:
         """The subtree as text with box-drawing lines, cut off after ``max_nodes`` lines."""
         part = self.slice(node)
-        lines = [str(self.labels[node])]
-        ends = [part.stop]  # for each open depth: where the parent's slice ends
-        base = int(self.depth[node])
-        for i in range(part.start + 1, part.stop):
-            if len(lines) >= max_nodes:
-                lines.append(f"… {part.stop - i:,} more nodes")
-                break
-            del ends[int(self.depth[i]) - base :]
-            stop = i + int(self.size[i])
-            bars = "".join("   " if last else "│  " for last in self._last_flags(i, base))
-            lines.append(f"{bars}{'└─ ' if stop == ends[-1] else '├─ '}{self.labels[i]}")
-            ends.append(stop)
+        last = [part.stop]  # where the slice of each open ancestor ends: a node ending there is a last child
+        lines = [str(self.labels[part.start])]
+        for i in range(part.start + 1, min(part.stop, part.start + max_nodes)):
+            del last[int(self.depth[i] - self.depth[part.start]) :]
+            end = i + int(self.size[i])
+            bars = "".join("   " if inner == outer else "│  " for outer, inner in pairwise(last))
+            lines.append(f"{bars}{'└─ ' if end == last[-1] else '├─ '}{self.labels[i]}")
+            last.append(end)
+        if len(lines) < part.stop - part.start:
+            lines.append(f"… {part.stop - part.start - len(lines):,} more nodes")
         return "\n".join(lines)
-
-    def _last_flags(self, node: int, base: int) -> list[bool]:
-        """For the ancestors strictly between the shown root and the node: is each the last child of its parent?"""
-        flags, i = [], int(self.parent[node])
-        while self.depth[i] > base:
-            up = int(self.parent[i])
-            flags.append(i + self.size[i] == up + self.size[up])
-            i = up
-        return flags[::-1]
 
     def __repr__(self) -> str:
         return (
@@ -595,10 +545,3 @@ def _column(name: str, values: Any, n: int) -> np.ndarray:
     if len(array) != n:
         raise TreeError(f"column {name!r} needs one value per node: got {len(array):,} for {n:,} nodes.")
     return array
-
-
-def _missing(kind: np.dtype, count: int) -> np.ndarray:
-    """What a column holds for a node nobody described: NaN, None or zero."""
-    if kind.kind == "f":
-        return np.full(count, np.nan, kind)
-    return np.full(count, None, object) if kind == object else np.zeros(count, kind)

@@ -56,7 +56,9 @@ def find_root(up: np.ndarray, labels: np.ndarray | None) -> int:
         )
     own = np.flatnonzero(up == np.arange(n))
     if len(own):
-        raise TreeError(f"node {examples([name(i) for i in own[:5]], len(own))} is its own parent; mark the root with -1.")
+        raise TreeError(
+            f"node {examples([name(i) for i in own[:5]], len(own))} is its own parent; mark the root with -1."
+        )
     roots = np.flatnonzero(up == -1)
     if len(roots) == 0:
         raise TreeError(f"no root: every node has a parent, so there is a cycle ({cycle_text(up, 0, name)}).")
