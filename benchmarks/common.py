@@ -1,0 +1,46 @@
+"""Timing, memory and output shared by the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def best_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """Fastest of several runs: on a shared machine the minimum is the least disturbed one."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peak_rss_mb() -> float:
+    """Peak resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def write_results(name: str, rows: list[dict[str, Any]]) -> Path:
+    """Write rows with a note of the machine, whole or not at all."""
+    RESULTS.mkdir(exist_ok=True)
+    document = {"benchmark": name, "machine": machine(), "rows": rows}
+    beside = RESULTS / f".{name}.part"
+    beside.write_text(json.dumps(document, indent=1, default=float))
+    return beside.replace(RESULTS / f"{name}.json")
+
+
+def machine() -> str:
+    """Processor model if the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
