@@ -16,7 +16,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
-from vpunn.padic import next_prime
+from vpunn.padic import n_full_balls, n_markov_heads, next_prime
 from vpunn.rings import Kind, Ring, valuations
 from vpunn.sweeps import sweep_down
 from vpunn.tree import Nodes, Tree
@@ -291,24 +291,6 @@ class VPuNN:
                 exponent = np.log(spread) + (k - 1) * np.log(self.p)
                 best = max(best, spread * float(self.p) ** (k - 1) if exponent < 700 else np.inf)
         return best
-
-
-def n_full_balls(p: int, depth: int) -> int:
-    """Σ_{j=0}^{K} p^j: the balls of a full p-ary tree of K digits, all of them (AUDIT E-17, E-30).
-
-    >>> n_full_balls(5, 3), n_full_balls(5, 4)
-    (156, 781)
-    """
-    return (p ** (depth + 1) - 1) // (p - 1)
-
-
-def n_markov_heads(p: int, depth: int) -> int:
-    """K·p·(p+1): parameters of the paper's (depth, parent digit, child digit) heads; its "3.02 M".
-
-    >>> n_markov_heads(409, 18), n_markov_heads(331, 14), n_markov_heads(281, 15)
-    (3018420, 1538488, 1188630)
-    """
-    return depth * p * (p + 1)
 
 
 def parameter_counts(tree: Tree, p: int | None = None) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
-from vpunn.padic import next_prime
+from vpunn.padic import check_prime, valuation
 
 Kind = Literal["real", "integer", "rational", "padic"]
 
@@ -48,8 +48,7 @@ class Ring:
         if self.kind not in get_args(Kind):
             raise VpunnError(f"values={self.kind!r} is unknown; choose one of {', '.join(get_args(Kind))}.")
         if self.kind == "padic":
-            if next_prime(self.p) != self.p:
-                raise VpunnError(f"p={self.p!r} is not a prime; p-adic values need one, e.g. p=5.")
+            check_prime(self.p)
             if self.precision < 1:
                 raise VpunnError(f"precision={self.precision!r} must be at least 1: numbers are kept modulo p**precision.")
 
@@ -69,7 +68,7 @@ class Ring:
         return (self, exact) if self.kind == "rational" else self._store_padic(exact)
 
     def _store_padic(self, exact: np.ndarray) -> tuple[Ring, np.ndarray]:
-        lowest = min(0, int(valuations(exact, self.p).min(initial=0)))
+        lowest = int(valuations(exact, self.p).min(initial=0.0))
         ring = replace(self, shift=max(self.shift, -lowest))
         modulus = ring.modulus
         scaled = exact * self.p**ring.shift
@@ -98,31 +97,14 @@ class Ring:
 
 
 def valuations(array: np.ndarray, p: int) -> np.ndarray:
-    """ν_p of integers or Fractions, elementwise; of zero it is the int64 maximum, standing for ∞.
+    """ν_p of integers or Fractions, elementwise, as floats; ∞ for zero.
 
-    >>> valuations(np.array([1, 18, 0, Fraction(2, 9)], dtype=object), 3)[[0, 1, 3]]
-    array([ 0,  2, -2])
+    >>> valuations(np.array([1, 18, 0, Fraction(2, 9)], dtype=object), 3)
+    array([ 0.,  2., inf, -2.])
     """
-    exact = np.asarray(array)
-    if exact.dtype == object:
-        found = _count_factor(_numerator(exact), p)
-        # zero keeps its ∞; its denominator is 1 and contributes nothing
-        return found - _count_factor(_denominator(exact), p)
-    return _count_factor(exact, p)
-
-
-def _count_factor(integers: np.ndarray, p: int) -> np.ndarray:
-    """How often p divides each integer (zero: the int64 maximum), by repeated division of those still divisible."""
-    flat = integers.reshape(-1).copy()
-    count = np.zeros(len(flat), np.int64)
-    zero = (flat == 0).astype(bool)
-    count[zero] = np.iinfo(np.int64).max
-    active = np.flatnonzero(~zero)
-    while len(active):
-        active = active[(flat[active] % p == 0).astype(bool)]
-        flat[active] //= p
-        count[active] += 1
-    return count.reshape(integers.shape)
+    if array.dtype != object:
+        return valuation(array, p)
+    return valuation(_numerator(array), p) - valuation(_denominator(array), p)
 
 
 def _as_floats(array: np.ndarray) -> np.ndarray:
