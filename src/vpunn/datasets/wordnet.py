@@ -78,7 +78,7 @@ def load_wordnet(
 
     >>> wordnet = load_wordnet()
     >>> wordnet.tree
-    Tree(74,374 nodes, 57,913 leaves, depth 18, branching ≤ 401)
+    Tree(74,374 nodes, 57,916 leaves, depth 18, branching ≤ 402)
     >>> dog = wordnet.tree.index("dog.n.01")
     >>> wordnet.tree.columns["gloss"][dog][:57]
     'a member of the genus Canis (probably descended from the '
@@ -120,24 +120,27 @@ def _read_synsets(
 
     rows = _SYNSET.findall(path.read_text(encoding="utf-8"))
     upward = _HYPERNYM_OR_CLASS if instances else _HYPERNYM
-    name_of, words_of, hypernyms = {}, [], []
+    name_of: dict[str, str] = {}
+    lemmas, parents, children = [], [], []
     for offset, _, count, rest, _ in rows:
         end = 2 * int(count, 16)
         fields = rest.split(" ", end)  # word, id, word, id, …, and all the pointers in one piece
-        words_of.append([word.replace("_", " ") for word in fields[:end:2]])
+        lemmas.append("; ".join(fields[:end:2]))
         first = fields[0].lower()
         sense = senses[first].index(offset) if first in senses else 0
         name_of[offset] = f"{first}.n.{sense + 1:02d}"
-        hypernyms.append(upward.findall(fields[end]))
-    edges = [(name_of[up], name) for name, ups in zip(name_of.values(), hypernyms, strict=True) for up in ups]
+        for hypernym in upward.findall(fields[end]):
+            parents.append(hypernym)
+            children.append(offset)
+    lemmas = "\n".join(lemmas).replace("_", " ").split("\n")  # one call is faster than 82,000
     frame = pd.DataFrame(
         {
-            "name": [words[0] for words in words_of],
-            "lemmas": ["; ".join(words) for words in words_of],
+            "name": [words.partition("; ")[0] for words in lemmas],
+            "lemmas": lemmas,
             "gloss": [row[4] for row in rows],
             "lexicographer": [NOUN_FILES[int(row[1]) - _FIRST_NOUN_FILE] for row in rows],
-            "offset": [int(row[0]) for row in rows],
+            "offset": [int(offset) for offset in name_of],
         },
         index=list(name_of.values()),
     )
-    return frame, [up for up, _ in edges], [name for _, name in edges]
+    return frame, [name_of[offset] for offset in parents], [name_of[offset] for offset in children]
