@@ -325,13 +325,14 @@ def vdp_evaluate(coefficients: Any, p: int) -> np.ndarray:
 
 
 def _as_function(values: Any, p: int) -> np.ndarray:
-    """One value per element of Z/p^K; small unsigned numbers and booleans become signed, since differences may be < 0."""
+    """One value per element of Z/p^K; unsigned numbers and booleans become signed, since differences may be negative."""
+    p = check_prime(p)
     f = np.asarray(values)
     if f.dtype.kind in "bu":
         f = f.astype(np.int64)
     power = 1
     while power < len(f):
-        power *= check_prime(p)
+        power *= p
     if power != len(f):
         raise CodeError(f"a function on Z/{p}^K has {p}^K values (1, {p}, {p * p}, …), which {len(f)} is not.")
     return f

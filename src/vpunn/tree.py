@@ -321,7 +321,8 @@ class Tree:
         """
         a, b = _as_ids(u), _as_ids(v)
         if a.shape != b.shape:
-            a, b = np.broadcast_arrays(a, b)
+            # copies, because the kernels want plain arrays and NumPy warns about writing to broadcast views
+            a, b = (x.copy() for x in np.broadcast_arrays(a, b))
         depth = self.packed.lca_depth(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
         return depth if depth.ndim else int(depth)
 
