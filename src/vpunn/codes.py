@@ -7,10 +7,7 @@ p^{-depth of the lowest common ancestor} (the audit's E-01, E-02, S3–S5), for 
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from vpunn.code_text import MODES, read_code, write_digits, write_int
 from vpunn.errors import CodeError
-from vpunn.padic import as_integers, check_prime, from_radix, next_prime, to_radix
+from vpunn.padic import as_integers, check_prime, from_radix, next_prime, product, show_integer, to_radix
 from vpunn.tree import IntArray, Nodes, Tree
 
 #: Exact integers for a set of nodes are refused beyond this many bits in all (1 GiB), digit tables beyond 4 GiB.
@@ -49,7 +47,7 @@ class DigitCode:
     @cached_property
     def bits(self) -> int:
         """Bits of the largest number that K digits can write."""
-        return (math.prod(self.radices.tolist()) - 1).bit_length()
+        return (product(self.radices.tolist()) - 1).bit_length()
 
     # ---- nodes to numbers and back ---------------------------------------------------------------------------------
 
@@ -127,11 +125,10 @@ class DigitCode:
             reason = f"digit {k} is {digits[row, k]} although digit {depth} is 0, where the path stops (at {name})"
         else:
             reason = f"digit {k} is {digits[row, k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
-        shown = str(code) if abs(code) < 10**60 else f"with {len(str(code))} decimal places"
         others = int((wrong >= 0).sum()) - 1
         more = f" ({others:,} more numbers are no codes either)" if others else ""
         return (
-            f"the number {shown} at position {row} is the code of no node: {reason}{more}; "
+            f"the number {show_integer(code)} at position {row} is the code of no node: {reason}{more}; "
             "decode(…, strict=False) gives the nearest ancestor."
         )
 
@@ -155,7 +152,7 @@ class DigitCode:
         same = np.asarray(u) == np.asarray(v)
         if exact:
             counts, place = np.unique(shared, return_inverse=True)
-            radii = np.array([Fraction(1, self._weight(int(k))) for k in counts], object)
+            radii = np.array([Fraction(1, product(self.radices[:k].tolist())) for k in counts], object)
             fractions = radii[place.reshape(shared.shape)]
             if shared.ndim == 0:
                 return Fraction(0) if same else fractions
@@ -165,10 +162,6 @@ class DigitCode:
             radius = 1 / np.cumprod(np.concatenate([[1.0], self.radices]))
         found = np.where(same, 0.0, radius[shared])
         return float(found) if found.ndim == 0 else found
-
-    def _weight(self, k: int) -> int:
-        """Weight of digit k, the product of the radices before it."""
-        return math.prod(self.radices[:k].tolist())
 
     def ball(self, nodes: Nodes, k: Any) -> Any:
         """B_k(x) as a node: the ancestor at depth k, whose subtree is all nodes sharing x's first k digits."""
@@ -267,12 +260,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         ids = self._ids(nodes)
         flat = ids.reshape(-1)
         if mode == "int":
-            texts = [str(code) for code in self.encode(flat).tolist()]
+            texts = [write_int(code) for code in self.encode(flat).tolist()]
         elif mode == "path":
             texts = self._label_paths(flat)
         else:
             rows = zip(self.digits(flat).tolist(), self.tree.depth[flat].tolist(), strict=True)
-            texts = [_WRITERS[mode](row[:depth], self.p) for row, depth in rows]
+            texts = [write_digits(row[:depth], self.p, mode) for row, depth in rows]
         if ids.ndim == 0:
             return texts[0]
         found = np.empty(len(texts), object)
@@ -300,10 +293,10 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         array([3, 3, 3, 3])
         """
         if isinstance(texts, str):
-            return self.decode(_read(texts, self.p))
+            return self.decode(read_code(texts, self.p, self.K))
         listed = np.asarray(texts, dtype=object)
         numbers = np.empty(listed.size, object)
-        numbers[:] = [_read(text, self.p) for text in listed.reshape(-1).tolist()]
+        numbers[:] = [read_code(text, self.p, self.K) for text in listed.reshape(-1).tolist()]
         return self.decode(numbers.reshape(listed.shape))
 
     def summary(self) -> list[dict[str, Any]]:
@@ -322,62 +315,6 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
                 "note": "child strings by share of leaves" if words else "too deep; heavy paths answer instead",
             },
         ]
-
-
-#: Print modes of `PadicCode.format`.
-MODES = ("int", "digits", "bars", "series", "path")
-
-
-def _series(digits: list[int], p: int) -> str:
-    terms = [f"{a}" if k == 0 else f"{a}*{p}" if k == 1 else f"{a}*{p}^{k}" for k, a in enumerate(digits)]
-    return " + ".join(terms) or "0"
-
-
-_WRITERS: dict[str, Callable[[list[int], int], str]] = {
-    "digits": lambda digits, p: str(digits),
-    "bars": lambda digits, p: "…" + ("|".join(map(str, reversed(digits))) or "0"),
-    "series": _series,
-}
-
-_TERM = re.compile(r"(\d+)(?:\*(\d+)(?:\^(\d+))?)?")
-
-
-def _read(text: Any, p: int) -> int:
-    """The integer a text stands for; which mode it is shows in its first characters."""
-    if not isinstance(text, str):
-        raise CodeError(f"parse reads text, got {text!r}; decode takes integers.")
-    body = text.strip()
-    bars = re.fullmatch(r"(?:…|\.\.\.)\s*(\d+(?:\|\d+)*)", body)
-    listed = re.fullmatch(r"\[((?:\d+(?:,\s*\d+)*)?)\]", body)
-    if bars:
-        digits = dict(enumerate(int(a) for a in reversed(bars[1].split("|"))))
-    elif listed:
-        digits = dict(enumerate(int(a) for a in re.findall(r"\d+", listed[1])))
-    elif re.fullmatch(r"-?\d+", body):
-        return int(body)
-    else:
-        digits = _read_series(body, p)
-    large = [a for a in digits.values() if a >= p]
-    if large:
-        raise CodeError(f"{text!r} has a digit {large[0]}, but digits in base {p} are smaller than {p}.")
-    return sum(a * p**k for k, a in digits.items())
-
-
-def _read_series(text: str, p: int) -> dict[int, int]:
-    """Digits by exponent of text such as ``1 + 2*5 + 3*5^2``."""
-    digits: dict[int, int] = {}
-    for term in text.split("+"):
-        match = _TERM.fullmatch(term.strip())
-        if match is None:
-            raise CodeError(f"cannot read {text!r}; codes look like 7, [1, 2], …2|1 or 1 + 2*{p}.")
-        digit, base, exponent = match.groups()
-        if base and int(base) != p:
-            raise CodeError(f"{text!r} is written in base {base}, but this code has p = {p}.")
-        k = 0 if base is None else int(exponent or 1)
-        if k in digits:
-            raise CodeError(f"{text!r} has two terms with exponent {k}.")
-        digits[k] = int(digit)
-    return digits
 
 
 # ---- controls: other ways to write a path, and what they lose --------------------------------------------------------

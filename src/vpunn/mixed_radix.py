@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn.codes import DigitCode, PadicCode
 from vpunn.errors import CodeError
-from vpunn.padic import as_integers, from_radix, to_radix
+from vpunn.padic import as_integers, from_radix, show_integer, to_radix
 from vpunn.tree import Tree
 
 
@@ -51,6 +51,6 @@ def _rewrite(codes: Any, old: DigitCode, new: DigitCode) -> Any:
     digits, rest = to_radix(values.reshape(-1), old.radices)
     outside = np.flatnonzero((rest != 0).astype(bool))
     if len(outside):
-        raise CodeError(f"{values.reshape(-1)[outside[0]]} is not a code of {old!r}: it is negative or too large.")
+        raise CodeError(f"{show_integer(values.reshape(-1)[outside[0]])} is not a code of {old!r}: it is negative or too large.")
     written = from_radix(digits, new.radices)
     return written[0] if scalar else written.reshape(values.shape)

@@ -128,16 +128,16 @@ def from_digits(digits: Any, p: int) -> Any:
 def to_radix(values: np.ndarray, radices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mixed-radix digits of exact integers: x = Σ_k a_k Π_{j<k} m_j, as an (n, K) int32 array, and what is left over.
 
-    Runs of digits are split off in one division by a number below 2⁶³ and then taken apart in machine words, so a code
-    of 157 bits costs three exact divisions instead of eighteen.
+    Runs of digits whose product is below 2⁶³ are split off together and then taken apart in machine words, so a code of
+    157 bits costs three exact divisions instead of eighteen; runs are split off in halves, so long codes stay fast.
     """
     digits = np.empty((len(values), len(radices)), np.int32)
-    rest = values.astype(object)
-    for first, last, weights, product in _machine_runs(radices):
-        part = (rest % product).astype(np.int64)
-        rest = rest // product
-        digits[:, first:last] = part[:, None] // weights % radices[first:last]
-    return digits, rest
+    runs, products = _machine_runs(radices)
+    whole = product(products)
+    exact = values.astype(object)
+    for (first, last, weights), part in zip(runs, _split(exact % whole, products), strict=True):
+        digits[:, first:last] = part.astype(np.int64)[:, None] // weights % radices[first:last]
+    return digits, exact // whole
 
 
 def from_radix(digits: np.ndarray, radices: np.ndarray) -> np.ndarray:
@@ -145,28 +145,56 @@ def from_radix(digits: np.ndarray, radices: np.ndarray) -> np.ndarray:
     wrong = (digits < 0) | (digits >= radices)
     if wrong.any():
         row, k = (int(i) for i in np.argwhere(wrong)[0])
+        rows = int(wrong.any(axis=1).sum())
         raise CodeError(
             f"digit {k} of row {row} is {digits[row, k]}, but digits there run from 0 to {int(radices[k]) - 1}"
-            f" ({int(wrong.any(axis=1).sum()):,} such row{'s' if wrong.any(axis=1).sum() > 1 else ''})."
+            f" ({rows:,} row{'s' if rows > 1 else ''} with such a digit)."
         )
-    values = np.zeros(len(digits), object)
-    for first, last, weights, product in reversed(list(_machine_runs(radices))):
-        values = values * product + (digits[:, first:last].astype(np.int64) @ weights).astype(object)
-    return values
+    runs, products = _machine_runs(radices)
+    parts = [(digits[:, first:last].astype(np.int64) @ weights).astype(object) for first, last, weights in runs]
+    return _join(parts, products) if parts else np.zeros(len(digits), object)
 
 
-def _machine_runs(radices: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, int]]:
-    """Cut the digits into runs whose product stays below 2⁶³: (first, last, weight of each digit, product)."""
-    first, product = 0, 1
-    weights: list[int] = []
+def product(factors: Sequence[int]) -> int:
+    """Exact product of many factors, multiplied in halves so that the intermediate numbers stay balanced."""
+    if len(factors) <= 8:
+        return math.prod(factors)
+    half = len(factors) // 2
+    return product(factors[:half]) * product(factors[half:])
+
+
+def _machine_runs(radices: np.ndarray) -> tuple[list[tuple[int, int, np.ndarray]], list[int]]:
+    """Cut the digits into runs with products below 2⁶³: (first, last, weight of each digit in its run), the products."""
+    runs, products, first = [], [], 0
+    weights = [1]
     for k, m in enumerate(radices.tolist()):
-        if product * m >= 2**63:
-            yield first, k, np.array(weights, np.int64), product
-            first, product, weights = k, 1, []
-        weights.append(product)
-        product *= m
-    if weights:
-        yield first, len(radices), np.array(weights, np.int64), product
+        if weights[-1] * m >= 2**63:
+            runs.append((first, k, np.array(weights[:-1], np.int64)))
+            products.append(weights[-1])
+            first, weights = k, [1]
+        weights.append(weights[-1] * m)
+    if first < len(radices):
+        runs.append((first, len(radices), np.array(weights[:-1], np.int64)))
+        products.append(weights[-1])
+    return runs, products
+
+
+def _split(values: np.ndarray, products: list[int]) -> list[np.ndarray]:
+    """One number per run, lowest first; halving keeps the divisions balanced."""
+    if len(products) <= 1:
+        return [values] * len(products)
+    half = len(products) // 2
+    low = product(products[:half])
+    return _split(values % low, products[:half]) + _split(values // low, products[half:])
+
+
+def _join(parts: list[np.ndarray], products: list[int]) -> np.ndarray:
+    """The inverse of `_split`."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    high = _join(parts[half:], products[half:])
+    return _join(parts[:half], products[:half]) + high * product(products[:half])
 
 
 # ---- valuation, norm, balls ------------------------------------------------------------------------------------------
@@ -491,7 +519,13 @@ def _check_level(k: Any) -> int:
     return int(k)
 
 
+def show_integer(x: int) -> str:
+    """An integer for a message; a long one is described (Python refuses to print more than 4,300 places)."""
+    return str(x) if x.bit_length() <= 256 else f"(a number of {x.bit_length():,} bits)"
+
+
 def _refuse(bad: Any, values: np.ndarray, sentence: str) -> None:
     wrong = values[np.asarray(bad, bool)]
     if len(wrong):
-        raise CodeError(sentence.format(examples(wrong)))
+        more = f" and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
+        raise CodeError(sentence.format(", ".join(show_integer(x) for x in wrong[:5]) + more))
