@@ -1,7 +1,10 @@
-"""Settings shared by all tests."""
+"""Tests use real data; where a checkout has a folder of it beside it, they look there first."""
 
-from hypothesis import settings
+import os
+from pathlib import Path
 
-# The first example pays for compiling kernels, so wall-clock deadlines per example mean nothing here.
-settings.register_profile("vpunn", deadline=None)
-settings.load_profile("vpunn")
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# Set before any test runs and inherited by every worker and subprocess. A folder the user names has precedence.
+if "VPUNN_DATA_DIR" not in os.environ and BESIDE.is_dir():
+    os.environ["VPUNN_DATA_DIR"] = str(BESIDE)

@@ -5,6 +5,21 @@ Every loader looks for its files in ``VPUNN_DATA_DIR``, then in the user's cache
 
 from vpunn.datasets.catalog import CATALOG, describe_dataset
 from vpunn.datasets.fetch import cache_dir, fetch_dataset
+from vpunn.datasets.go import GeneOntology, load_go
+from vpunn.datasets.hierarchy import Hierarchy
+from vpunn.datasets.tables import load_pantheria, load_wine_quality
 from vpunn.datasets.wordnet import WordNet, load_wordnet
 
-__all__ = ["CATALOG", "WordNet", "cache_dir", "describe_dataset", "fetch_dataset", "load_wordnet"]
+__all__ = [
+    "CATALOG",
+    "GeneOntology",
+    "Hierarchy",
+    "WordNet",
+    "cache_dir",
+    "describe_dataset",
+    "fetch_dataset",
+    "load_go",
+    "load_pantheria",
+    "load_wine_quality",
+    "load_wordnet",
+]

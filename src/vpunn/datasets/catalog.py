@@ -19,12 +19,16 @@ class DataFile:
 
     ``unix_lines`` files are stored with LF line ends whatever the source delivered: one package ships WordNet with
     CRLF, which breaks WordNet's byte offsets, and undoing it restores the original file bit by bit.
+
+    ``table_sha256`` also accepts a tab-separated table with the same content in another spelling (line ends, ``3.00``
+    for ``3``, ``-999`` for a missing value); see `vpunn.datasets.fetch.canonical_table`.
     """
 
     name: str
     size: int
     sha256: str
     unix_lines: bool = False
+    table_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -259,6 +263,7 @@ _ALL = (
                 "PanTHERIA_1-0_WR05_Aug2008.txt",
                 1_170_282,
                 "7f5eac1413e8370a8f2d973cc464639c1c2d63c50d49af71e2a3e5cfae135f16",
+                table_sha256="4abfe4ae6c08d25ecb8ca4b20eb3ae7665f4fd16db041b0123b49332f961cb8c",
             ),
         ),
         sources=(

@@ -58,15 +58,13 @@ def find_file(file: DataFile) -> Path | None:
     """
     folder = data_dir()
     if folder is not None and (path := folder / file.name).is_file():
-        found = hash_file(path)
-        if found != file.sha256:
+        if problem := _mismatch(file, path.read_bytes()):
             raise DataError(
-                f"{path} is not the expected file: its SHA-256 is {found[:16]}… and should be {file.sha256[:16]}…; "
-                f"replace it, or unset {DATA_DIR} to fetch a fresh copy."
+                f"{path} is not the expected file: it {problem}; replace it, or unset {DATA_DIR} to fetch a fresh copy."
             )
         return path
     path = cache_dir() / file.name
-    return path if path.is_file() and hash_file(path) == file.sha256 else None
+    return path if path.is_file() and not _mismatch(file, path.read_bytes()) else None
 
 
 def fetch_dataset(key: str) -> dict[str, Path]:
@@ -105,10 +103,38 @@ def _explain_failure(dataset: Dataset, lost: list[str], failures: list[str]) -> 
     )
 
 
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _mismatch(file: DataFile, content: bytes) -> str:
+    """What is wrong with the content of a file; empty if it is what the catalog says."""
+    found = hashlib.sha256(content).hexdigest()
+    if found == file.sha256:
+        return ""
+    if file.table_sha256 and hashlib.sha256(canonical_table(content)).hexdigest() == file.table_sha256:
+        return ""
+    return f"has SHA-256 {found[:16]}… instead of {file.sha256[:16]}…"
+
+
+def canonical_table(content: bytes) -> bytes:
+    """A tab-separated table in one spelling, to compare copies that went through different programs.
+
+    Line ends become LF, numbers their shortest decimal form, missing values (−999, NA) empty. Numbers below 0.01 in
+    size, which some programs print with three digits only, become ``~0``.
+
+    >>> canonical_table(b"Canis lupus\\t3.00\\t-999\\t9.960363e-03\\r\\n")
+    b'Canis lupus\\t3.0\\t\\t~0'
+    """
+    text = content.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    rows = [[_canonical_cell(cell) for cell in line.split("\t")] for line in text.split("\n")]
+    return "\n".join("\t".join(row) for row in rows).encode("latin-1")
+
+
+def _canonical_cell(cell: str) -> str:
+    try:
+        number = float(cell)
+    except ValueError:
+        return "" if cell == "NA" else cell
+    if number == -999:
+        return ""
+    return "~0" if 0 < abs(number) < 0.01 else repr(number)
 
 
 # ---- from a source into the cache ------------------------------------------------------------------------------------
@@ -118,7 +144,7 @@ def _install_from(source: Source, files: list[DataFile], dataset: Dataset) -> di
     """Download an archive into a scratch folder, take out the wanted members, verify them and put them in the cache."""
     with tempfile.TemporaryDirectory(prefix="vpunn-") as scratch:
         archive = _download(source, Path(scratch), f"Fetching {dataset.title} {dataset.version}")
-        return {file.name: _install(file, _member(archive, source.members[file.name]), source) for file in files}
+        return {file.name: _install(file, _member(archive, source.members[file.name])) for file in files}
 
 
 def _download(source: Source, folder: Path, title: str) -> Path:
@@ -205,13 +231,12 @@ def _member(archive: Path, name: str | None) -> bytes:
         raise _SourceFailed(f"its archive has no readable {name}: {_one_line(str(error))}") from error
 
 
-def _install(file: DataFile, content: bytes, source: Source) -> Path:
+def _install(file: DataFile, content: bytes) -> Path:
     """Verify the content and rename it into the cache."""
     if file.unix_lines:
         content = content.replace(b"\r\n", b"\n")
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
-        raise _SourceFailed(f"its {file.name} has SHA-256 {found[:16]}… instead of {file.sha256[:16]}…")
+    if problem := _mismatch(file, content):
+        raise _SourceFailed(f"its {file.name} {problem}")
     path = cache_dir() / file.name
     write_beside(path, content)
     return path
