@@ -1,0 +1,158 @@
+"""``vpunn hipaq``: identifiers from invariants, for groups, hydrogen states, decays and rooted trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vpunn.cli.common import JsonFlag, emit
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family of commands."""
+    family = typer.Typer(no_args_is_help=True, help="Codes whose digits are invariants: groups, hydrogen, decays, trees.")
+    for command in (groups, hydrogen, decays, trees):
+        family.command()(command)
+    app.add_typer(family, name="hipaq")
+
+
+def groups(
+    table: Annotated[Path | None, typer.Argument(help="Multiplication table to identify (.json, .npy, or numbers in .csv/.txt).")] = None,
+    permutations: Annotated[Path | None, typer.Option(help="JSON list of permutations (images of 0, 1, …) to identify.")] = None,
+    number: Annotated[str | None, typer.Option("--id", help="Show one group of the catalogue, such as 8,3.")] = None,
+    ties: Annotated[bool, typer.Option(help="List every class of groups that the invariants cannot tell apart.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """What each digit separates among the 1,251 groups of order ≤ 125, or which of them a given group is."""
+    from vpunn.hipaq import Group, group_catalogue, group_name, identify_group, small_group
+
+    if table is not None or permutations is not None or number is not None:
+        if table is not None:
+            group = Group.from_table(_read_numbers(table))
+        elif permutations is not None:
+            group = Group.from_permutations(_read_numbers(permutations))
+        else:
+            group = small_group(*_read_id(str(number)))
+        found = identify_group(group)
+        name = found.candidates[0]
+        record: dict[str, Any] = {"SmallGroup": list(name), "structure": group_name(*name), "settled by": found.settled_by}
+        record |= {"code": str(found.code), "digits": "|".join(map(str, found.digits)), **found.path}  # type: ignore[dict-item]
+        emit(record, json)
+        return
+    catalogue = group_catalogue()
+    classes = catalogue.tie_classes()
+    if json:
+        emit({"groups": len(catalogue.names), "p": catalogue.code.p, "K": catalogue.code.K, "separated": catalogue.n_separated(),
+              "digits": catalogue.digits(), "tie classes": classes}, json)
+        return
+    emit(catalogue.digits(), json, f"{len(catalogue.names):,} groups of order ≤ 125 (p = {catalogue.code.p}, K = {catalogue.code.K})")
+    typer.echo(f"\n{catalogue.n_separated():,} groups are separated by invariants alone; {len(classes)} tie classes remain.")
+    for same in classes if ties else ():
+        typer.echo("  " + ", ".join(f"SmallGroup{name} {group_name(*name)}" for name in same))  # type: ignore[misc]
+
+
+def hydrogen(
+    n: Annotated[int, typer.Option(min=1, help="Largest principal quantum number.")] = 8,
+    spin: Annotated[bool, typer.Option(help="Count both spin states.")] = False,
+    noise: Annotated[str, typer.Option(help="Measurement errors to try, separated by commas.")] = "0,0.01,0.05,0.1,0.2,0.5",
+    repeats: Annotated[int, typer.Option(min=1, help="Readings of every state.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds, from 0.")] = 3,
+    json: JsonFlag = False,
+) -> None:
+    """The tree of states (exact by construction), and shells recovered from noisy observables without labels."""
+    from vpunn.errors import VpunnError
+    from vpunn.hipaq.hydrogen import hydrogen_tree, purity_against_noise
+
+    try:
+        noises = [float(part) for part in noise.split(",")]
+    except ValueError:
+        raise VpunnError(f"--noise must be numbers separated by commas, got {noise!r}.") from None
+    states = hydrogen_tree(n, spin=spin)
+    facts = {"states": len(states.names), "p": states.code.p, "K": states.code.K, "nodes": states.tree.n_nodes}
+    rows = purity_against_noise(noises, seeds=seeds, n_max=n, spin=spin, repeats=repeats)
+    if json:
+        emit({**facts, "recovery": rows}, json)
+        return
+    emit(facts, json, "Quantum numbers as digits: exact by construction, nothing learned")
+    typer.echo()
+    emit(rows, json, f"Recovered without labels ({repeats} readings of each state, {seeds} seeds)")
+
+
+def decays(
+    file: Annotated[Path | None, typer.Argument(help="Decay chain as JSON; the shipped τ⁻ channels if left out.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Codes of decay channels, the entropy of each digit and the Huffman bound."""
+    from vpunn.hipaq.decays import read_decays
+
+    chain = read_decays(file)
+    summary = {
+        "channels": chain.tree.n_leaves, "p": chain.code.p, "K": chain.code.K, "share of all decays": chain.coverage,
+        "entropy (bits)": chain.entropy(), "± from measurement": chain.entropy_error(),
+        "Huffman code (bits)": chain.huffman_length(),
+        "Huffman code per digit (bits)": sum(row["huffman bits"] for row in chain.digits()), "source": chain.source,
+    }
+    if json:
+        emit({**summary, "digits": chain.digits(), "by channel": chain.channels()}, json)
+        return
+    emit(chain.channels(), json, f"Decays of {chain.tree.labels[0]}")
+    typer.echo()
+    emit(chain.digits(), json, "Digits")
+    typer.echo()
+    emit(summary, json)
+
+
+def trees(
+    file: Annotated[Path | None, typer.Argument(help="A tree to encode (any format `vpunn` reads); otherwise all small trees.")] = None,
+    max_nodes: Annotated[int, typer.Option(min=1, max=16, help="Catalogue all rooted trees up to this size.")] = 10,
+    json: JsonFlag = False,
+) -> None:
+    """Canonical (AHU) code of a tree's shape, or what simple invariants say about all small rooted trees."""
+    from vpunn.hipaq.rooted_trees import tree_catalogue, tree_code
+
+    if file is not None:
+        from vpunn.io import read_tree
+
+        tree = read_tree(file)
+        emit({"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))}, json)
+        return
+    catalogue = tree_catalogue(max_nodes)
+    sizes: dict[int, int] = {}
+    for row in catalogue.rows:
+        sizes[row[0]] = sizes.get(row[0], 0) + 1  # type: ignore[index, call-overload]
+    if json:
+        emit({"trees by nodes": sizes, "digits": catalogue.digits()}, json)
+        return
+    emit([{"nodes": nodes, "rooted trees": count} for nodes, count in sorted(sizes.items())], json, "Rooted trees")
+    typer.echo()
+    emit(catalogue.digits(), json, "What the digits separate")
+
+
+def _read_numbers(path: Path) -> Any:
+    """Nested lists or an array from JSON, NumPy or a text table."""
+    import json
+
+    import numpy as np
+
+    from vpunn.errors import DataError
+
+    try:
+        if path.suffix == ".json":
+            return json.loads(path.read_text())
+        if path.suffix == ".npy":
+            return np.load(path)
+        return np.loadtxt(path, dtype=np.int64, ndmin=2, delimiter="," if path.suffix == ".csv" else None)
+    except ValueError as error:  # also JSON and decoding errors
+        raise DataError(f"cannot read numbers from {path}: {error}.") from error
+
+
+def _read_id(text: str) -> tuple[int, int]:
+    from vpunn.errors import VpunnError
+
+    try:
+        order, number = (int(part) for part in text.split(","))
+    except ValueError:
+        raise VpunnError(f"--id must be an order and a number such as 8,3, got {text!r}.") from None
+    return order, number
