@@ -310,10 +310,11 @@ def describe_dataset(key: str) -> Dataset:
 
     >>> describe_dataset("wordnet-3.0").version
     '3.0'
-    >>> describe_dataset("wordnet")
+    >>> describe_dataset("imagenet")
     Traceback (most recent call last):
-    vpunn.errors.DataError: there is no data set 'wordnet'; choose one of go, ncbi, pantheria, wine-quality, wordnet-3.0, wordnet-3.1.
+    ...
+    vpunn.errors.DataError: no data set 'imagenet'; choose go, ncbi, pantheria, wine-quality, wordnet-3.0, wordnet-3.1.
     """
     if key not in CATALOG:
-        raise DataError(f"there is no data set {key!r}; choose one of {', '.join(sorted(CATALOG))}.")
+        raise DataError(f"no data set {key!r}; choose {', '.join(sorted(CATALOG))}.")
     return CATALOG[key]

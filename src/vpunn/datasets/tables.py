@@ -23,8 +23,10 @@ def load_pantheria() -> pd.DataFrame:
     >>> mammals = load_pantheria()
     >>> mammals.shape
     (5416, 55)
-    >>> mammals[["Order", "Family", "Genus", "Species", "AdultBodyMass_g"]].iloc[4].to_list()
-    ['Carnivora', 'Canidae', 'Canis', 'lupus', 31756.51]
+    >>> mammals[["Order", "Family", "Genus", "Species", "AdultBodyMass_g"]].head(2)
+              Order     Family    Genus      Species  AdultBodyMass_g
+    0  Artiodactyla  Camelidae  Camelus  dromedarius        492714.47
+    1     Carnivora    Canidae    Canis      adustus         10392.49
     """
     import pandas as pd
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Lexicographer files 3 to 28, the topics into which WordNet's authors divided the nouns (manual page lexnames(5)).
-NOUN_FILES = tuple(
-    "noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body noun.cognition noun.communication "
-    "noun.event noun.feeling noun.food noun.group noun.location noun.motive noun.object noun.person noun.phenomenon "
-    "noun.plant noun.possession noun.process noun.quantity noun.relation noun.shape noun.state noun.substance "
-    "noun.time".split()
+NOUN_FILES = (
+    *("noun.Tops", "noun.act", "noun.animal", "noun.artifact", "noun.attribute", "noun.body", "noun.cognition"),
+    *("noun.communication", "noun.event", "noun.feeling", "noun.food", "noun.group", "noun.location", "noun.motive"),
+    *("noun.object", "noun.person", "noun.phenomenon", "noun.plant", "noun.possession", "noun.process"),
+    *("noun.quantity", "noun.relation", "noun.shape", "noun.state", "noun.substance", "noun.time"),
 )
 _FIRST_NOUN_FILE = 3
 
