@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from vpunn.errors import CodeError
-from vpunn.padic import from_digits
 
 #: Print modes of `PadicCode.format`.
 MODES = ("int", "digits", "bars", "series", "path")
@@ -35,39 +33,49 @@ def write_digits(digits: Sequence[int], p: int, mode: str) -> str:
         return str(list(digits))
     if mode == "bars":
         return "…" + ("|".join(map(str, reversed(digits))) or "0")
-    powers = ["", f"*{p}", *(f"*{p}^{k}" for k in range(2, len(digits)))]
-    return " + ".join([f"{a}{power}" for a, power in zip(digits, powers, strict=False)]) or "0"
+    return " + ".join([f"{a}{power}" for a, power in zip(digits, _powers(p, len(digits)), strict=True)]) or "0"
 
 
-def read_code(text: Any, p: int, K: int) -> int:
-    """The integer a text stands for; its form shows the mode. Digits ≥ p or beyond position K − 1 are errors.
+@lru_cache(maxsize=64)
+def _powers(p: int, count: int) -> list[str]:
+    return ["", f"*{p}", *(f"*{p}^{k}" for k in range(2, count))][:count]
+
+
+def read_code(text: Any, p: int, K: int) -> int | list[int]:
+    """What a text says, told apart by its form: an integer, or digits with the root digit first.
+
+    Digits ≥ p, and digits other than 0 from position K on, are errors.
 
     >>> [read_code(text, 5, 3) for text in ("111", "[1, 2, 4]", "...4|2|1", "1 + 2*5 + 4*5^2")]
-    [111, 111, 111, 111]
+    [111, [1, 2, 4], [1, 2, 4], [1, 2, 4]]
     """
     if not isinstance(text, str):
         raise CodeError(f"parse reads text, got {text!r}; decode takes integers.")
     body = text.strip()
-    if re.fullmatch(r"-?\d+", body):
+    if _INT.fullmatch(body):
         return _read_int(body)
-    bars = re.fullmatch(r"(?:…|\.\.\.)\s*(\d+(?:\|\d+)*)", body)
-    listed = re.fullmatch(r"\[((?:\d+(?:,\s*\d+)*)?)\]", body)
-    if bars:
-        terms = list(enumerate(reversed(bars[1].split("|"))))
-    elif listed:
-        terms = list(enumerate(re.findall(r"\d+", listed[1])))
+    if match := _BARS.fullmatch(body):
+        digits = [_read_digit(a, p, text) for a in reversed(match[1].split("|"))]
+    elif match := _LIST.fullmatch(body):
+        digits = [_read_digit(a, p, text) for a in match[1].split(",")] if match[1] else []
     else:
-        terms = _series_terms(body, p)
-    row = np.zeros(K, np.int64)
-    for k, written in terms:
-        digit = int(written) if len(written) < 12 else p
-        if digit >= p:
-            raise CodeError(f"{_short(text)} has a digit {_short(written)}, but digits in base {p} are smaller than {p}.")
-        if k < K:
-            row[k] += digit
-        elif digit:
-            raise CodeError(f"{_short(text)} has a digit at position {k}, but codes of this tree have K = {K} digits.")
-    return from_digits(row, p)
+        digits = _read_series(body, p, K)
+    if any(digits[K:]):
+        raise CodeError(f"{_short(text)} has more digits than codes of this tree, which have K = {K}.")
+    return digits[:K]
+
+
+_INT = re.compile(r"-?\d+")
+_BARS = re.compile(r"(?:…|\.\.\.)\s*(\d+(?:\|\d+)*)")
+_LIST = re.compile(r"\[\s*((?:\d+(?:,\s*\d+)*)?)\s*\]")
+_TERM = re.compile(r"(\d+)(?:\*(\d{1,12})(?:\^(\d{1,12}))?)?")
+
+
+def _read_digit(written: str, p: int, text: str) -> int:
+    digit = int(written) if len(written) < 20 else p
+    if digit >= p:
+        raise CodeError(f"{_short(text)} has a digit {_short(written)}, but digits in base {p} are smaller than {p}.")
+    return digit
 
 
 def _read_int(body: str) -> int:
@@ -77,11 +85,11 @@ def _read_int(body: str) -> int:
         raise CodeError(f"a number of {len(body):,} decimal places is too long to read; give its digits as [1, 2].") from None
 
 
-def _series_terms(body: str, p: int) -> list[tuple[int, str]]:
-    """(exponent, digit) of text such as ``1 + 2*5 + 3*5^2``."""
-    found: dict[int, str] = {}
+def _read_series(body: str, p: int, K: int) -> list[int]:
+    """Digits of text such as ``1 + 2*5 + 3*5^2``; terms may come in any order and zeros may be left out."""
+    found: dict[int, int] = {}
     for term in body.split("+"):
-        match = re.fullmatch(r"(\d+)(?:\*(\d{1,12})(?:\^(\d{1,12}))?)?", term.strip())
+        match = _TERM.fullmatch(term.strip())
         if match is None:
             raise CodeError(f"cannot read {_short(body)}; codes look like 7, [1, 2], …2|1 or 1 + 2*{p}.")
         digit, base, exponent = match.groups()
@@ -90,8 +98,12 @@ def _series_terms(body: str, p: int) -> list[tuple[int, str]]:
         k = 0 if base is None else int(exponent or 1)
         if k in found:
             raise CodeError(f"{_short(body)} has two terms with exponent {k}.")
-        found[k] = digit
-    return list(found.items())
+        found[k] = _read_digit(digit, p, body)
+    # One place past K is enough to say that a digit stands too far out, however large its exponent.
+    digits = [0] * (K + 1)
+    for k, digit in found.items():
+        digits[min(k, K)] |= digit
+    return digits
 
 
 def _short(text: str) -> str:

@@ -292,12 +292,17 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         >>> code.parse(["7", "[1, 2]", "…2|1", "1 + 2*3"])
         array([3, 3, 3, 3])
         """
-        if isinstance(texts, str):
-            return self.decode(read_code(texts, self.p, self.K))
         listed = np.asarray(texts, dtype=object)
-        numbers = np.empty(listed.size, object)
-        numbers[:] = [read_code(text, self.p, self.K) for text in listed.reshape(-1).tolist()]
-        return self.decode(numbers.reshape(listed.shape))
+        self._check_table(listed.size)
+        numbers = np.zeros(listed.size, object)
+        digits = np.zeros((listed.size, self.K), np.int64)
+        for row, text in enumerate(listed.reshape(-1).tolist()):
+            found = read_code(text, self.p, self.K)
+            if isinstance(found, int):
+                numbers[row] = found
+            else:
+                digits[row, : len(found)] = found
+        return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape))
 
     def summary(self) -> list[dict[str, Any]]:
         """Bits per node of every code of this tree, as rows for a table: single prime, mixed radix, packed words."""

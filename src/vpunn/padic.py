@@ -121,7 +121,8 @@ def from_digits(digits: Any, p: int) -> Any:
     if table.ndim == 0:
         raise CodeError(f"digits must be a sequence or rows of digits, got the single number {digits!r}.")
     K = table.shape[-1]
-    values = from_radix(table.reshape(-1, K), np.full(K, check_base(p), np.int64))
+    rows = table.reshape(math.prod(table.shape[:-1]), K)
+    values = from_radix(rows, np.full(K, check_base(p), np.int64))
     return values[0] if table.ndim == 1 else values.reshape(table.shape[:-1])
 
 
