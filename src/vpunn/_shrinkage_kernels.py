@@ -1,0 +1,88 @@
+"""The two compiled sweeps of `shrinkage`. A parent precedes its children in preorder, so plain loops suffice.
+
+``tests/test_regress.py`` holds their dense-matrix twin. Imported on first use, like `_kernels`.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def collect(parent, ratio, weight, total):  # type: ignore[no-untyped-def]
+    """Up: the precision J and the information h that each subtree holds about its top node's value.
+
+    A node passes J/(1 + rJ) and h/(1 + rJ) to its parent: the part that survives its own difference, whose variance is
+    r times the noise. Returns ``(J, h)`` of all nodes, before passing.
+    """
+    precision = weight.copy()
+    information = total.copy()
+    for node in range(len(parent) - 1, 0, -1):
+        if precision[node] == 0.0:
+            continue
+        share = 1.0 / (1.0 + ratio[node] * precision[node])
+        up = parent[node]
+        precision[up] += share * precision[node]
+        for j in range(information.shape[1]):
+            information[up, j] += share * information[node, j]
+    return precision, information
+
+
+@njit(cache=True)
+def distribute(parent, ratio, precision, information):  # type: ignore[no-untyped-def]
+    """Down: posterior mean of every node's value (per column) and its variance in units of the noise.
+
+    Given its parent's value u, a node's is (r·h + u)/(1 + rJ) with variance r/(1 + rJ).
+    """
+    mean = np.empty_like(information)
+    variance = np.empty_like(precision)
+    mean[0] = information[0] / precision[0]
+    variance[0] = 1.0 / precision[0]
+    for node in range(1, len(parent)):
+        up = parent[node]
+        share = 1.0 / (1.0 + ratio[node] * precision[node])
+        variance[node] = share * (ratio[node] + share * variance[up])
+        for j in range(information.shape[1]):
+            mean[node, j] = share * (ratio[node] * information[node, j] + mean[up, j])
+    return mean, variance
+
+
+@njit(cache=True)
+def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_slope, variance_slope):  # type: ignore[no-untyped-def]
+    """Derivative, by each node's ratio, of a loss whose slopes in the results of `distribute` are given (and overwritten).
+
+    Reverse mode: the two sweeps run backwards, `distribute` from the last node up, then `collect` from the root down.
+    """
+    n, columns = information.shape
+    slope = np.zeros(n)
+    share_slope = np.zeros(n)
+    information_slope = np.zeros_like(information)
+    for node in range(n - 1, 0, -1):
+        up, r = parent[node], ratio[node]
+        share = 1.0 / (1.0 + r * precision[node])
+        of_share = variance_slope[node] * (r + 2.0 * share * variance[up])
+        of_ratio = variance_slope[node] * share
+        variance_slope[up] += share * share * variance_slope[node]
+        for j in range(columns):
+            g = mean_slope[node, j]
+            of_share += g * (r * information[node, j] + mean[up, j])
+            of_ratio += g * share * information[node, j]
+            information_slope[node, j] = g * share * r
+            mean_slope[up, j] += g * share
+        slope[node] = of_ratio
+        share_slope[node] = of_share
+    precision_slope = np.zeros(n)
+    top = precision[0]
+    precision_slope[0] = -variance_slope[0] / (top * top)
+    for j in range(columns):
+        information_slope[0, j] = mean_slope[0, j] / top
+        precision_slope[0] -= mean_slope[0, j] * information[0, j] / (top * top)
+    for node in range(1, n):
+        up, r, J = parent[node], ratio[node], precision[node]
+        share = 1.0 / (1.0 + r * J)
+        of_share = share_slope[node] + precision_slope[up] * J
+        for j in range(columns):
+            of_share += information_slope[up, j] * information[node, j]
+            information_slope[node, j] += share * information_slope[up, j]
+        precision_slope[node] = share * precision_slope[up] - share * share * r * of_share
+        slope[node] -= share * share * J * of_share
+    return slope
