@@ -1,24 +1,32 @@
 # Every target sets up what it needs. `make help` lists them.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+BENCH   := .venv-bench
+INSTALL := install -q --disable-pip-version-check -c constraints.txt
 export MPLBACKEND := Agg
+export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{sub(/:.*/, "", $$1); printf "  make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(BIN)/pip $(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip $(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(BENCH)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip $(INSTALL) -e '.[bench]'
+	@touch $@
 
 demo: $(VENV)/.installed  ## install, fetch WordNet, encode it, show codes and write demo/
 	$(BIN)/vpunn demo --out demo
@@ -28,4 +36,16 @@ test: $(VENV)/.installed-dev  ## install what tests need; lint, types, doctests,
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: help demo test
+test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
+	$(BENCH)/bin/python -m benchmarks.structure
+
+reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
+	$(BIN)/vpunn reproduce all --out reports
+
+clean:  ## remove environments and everything generated
+	rm -rf $(VENV) $(BENCH) demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
+
+.PHONY: help demo test test-slow bench reproduce clean

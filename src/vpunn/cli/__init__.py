@@ -12,18 +12,23 @@ from typing import Annotated
 
 import typer
 
-from vpunn.cli import reproduce, structure
+from vpunn.cli import demo, reproduce, structure
 from vpunn.cli.common import state
 from vpunn.errors import VpunnError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Exact p-adic codes and learning on hierarchies.")
-structure.register(app)
-reproduce.register(app)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Exact p-adic codes and learning on hierarchies.",
+)
+for family in (structure, demo, reproduce):
+    family.register(app)
 
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option(help="Show a traceback when something fails.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
     """Options that come before the command."""
     state.debug = debug
@@ -39,5 +44,5 @@ def main() -> None:
     except (VpunnError, OSError) as error:
         if state.debug:
             raise
-        sys.stderr.write(f"vpunn: {error}\n")
+        sys.stderr.write(f"vpunn: {' '.join(str(error).split())}\n")
         sys.exit(1)

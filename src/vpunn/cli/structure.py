@@ -1,5 +1,237 @@
+"""Commands on trees and codes: ``tree info|check|convert``, ``encode``, ``decode``, ``distance``, ``ball``.
+
+A *source* is a tree file, ``-`` for standard input (with ``--format``), or the name of a data set that is fetched on
+first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``mammalia`` or ``ncbi``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from vpunn.cli.common import JsonFlag, emit
+from vpunn.errors import TreeError, VpunnError
+
+if TYPE_CHECKING:
+    from vpunn.tree import Tree
+
+Source = Annotated[str, typer.Argument(help="A tree file, '-' for standard input, or a data set such as wordnet.")]
+Format = Annotated[str | None, typer.Option("--format", "-f", help="Format of the tree file, if its name does not tell.")]
+Policy = Annotated[str, typer.Option(help="Which parent a node with several keeps: first, deepest, most-specific, unfold.")]
+Prime = Annotated[int | None, typer.Option("--prime", "-p", help="A larger prime than the smallest that fits.")]
+Labels = Annotated[list[str] | None, typer.Argument(help="Labels; none: all nodes; '-': one per line on standard input.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Placeholder until the commands are there."""
+    """Add the commands."""
+    tree = typer.Typer(no_args_is_help=True, help="Look at, check and convert tree files.")
+    tree.command("info")(info)
+    tree.command("check")(check)
+    tree.command("convert")(convert)
+    app.add_typer(tree, name="tree")
+    for command in (encode, decode, distance, ball):
+        app.command()(command)
+
+
+def _data_sets() -> dict[str, Callable[[str], Tree]]:
+    from vpunn import datasets
+
+    return {
+        "wordnet": lambda policy: datasets.load_wordnet(policy=policy).tree,
+        "wordnet-3.1": lambda policy: datasets.load_wordnet("3.1", policy=policy).tree,
+        "go": lambda policy: datasets.load_go(policy=policy).tree,
+        "mammalia": lambda _: datasets.load_ncbi(root="Mammalia").tree,
+        "ncbi": lambda _: datasets.load_ncbi(root=None).tree,
+    }
+
+
+def read_source(source: str, format: str | None = None, policy: str = "first") -> Tree:
+    """The tree of a file, of standard input or of a named data set (a file of that name comes first)."""
+    from vpunn.io import read_tree
+
+    if source != "-" and not Path(source).exists() and format is None:
+        known = _data_sets()
+        if source in known:
+            return known[source](policy)
+        raise VpunnError(f"there is no file {source!r}, and no data set of that name; data sets are {', '.join(known)}.")
+    return read_tree(source, format=format, policy=policy)
+
+
+def _lines(source: str, values: list[str] | None) -> list[str] | None:
+    """The values themselves, or the lines of standard input when the only value is ``-``."""
+    if values != ["-"]:
+        return values
+    if source == "-":
+        raise VpunnError("only one of the tree and the values can come from standard input; write the tree to a file.")
+    return [line.rstrip("\n") for line in sys.stdin if line.strip()]
+
+
+def _find(tree: Tree, names: list[str]) -> Any:
+    """Nodes of labels typed by a person: by label, and where labels are numbers, by number."""
+    if tree.labels.dtype.kind in "iu":
+        if all(name.lstrip("-").isdigit() for name in names):
+            return tree.index([int(name) for name in names])
+        if "name" not in tree.columns:
+            raise TreeError(f"the labels of this tree are numbers, such as {tree.labels[-1]}; got {names[0]!r}.")
+    try:
+        return tree.index(names)
+    except TreeError:
+        if "name" not in tree.columns:
+            raise
+        from vpunn.tree import Tree
+
+        # A second chance by readable name ("Homo sapiens" instead of 9606).
+        return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.columns["name"]).index(names)
+
+
+def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
+    import numpy as np
+
+    wanted = _lines(source, labels)
+    return np.arange(tree.n_nodes) if not wanted else _find(tree, wanted)
+
+
+def info(source: Source, format: Format = None, policy: Policy = "first", json: JsonFlag = False) -> None:
+    """Size, depth, branching, the prime and the bits of each code."""
+    from vpunn.codes import PadicCode
+
+    tree = read_source(source, format, policy)
+    code = PadicCode(tree)
+    facts: dict[str, Any] = {
+        "nodes": tree.n_nodes,
+        "leaves": tree.n_leaves,
+        "depth K": tree.max_depth,
+        "largest branching": tree.max_branching,
+        "prime p": code.p,
+    }
+    facts |= {f"bits, {row['code']}": row["bits"] for row in code.summary()}
+    facts["columns"] = ", ".join(tree.columns)
+    facts["changed on reading"] = "; ".join(tree.report) or "nothing"
+    emit(facts, json)
+
+
+def check(source: Source, format: Format = None, policy: Policy = "first", json: JsonFlag = False) -> None:
+    """Say whether a file holds a tree, and if not, why."""
+    try:
+        tree = read_source(source, format, policy)
+    except TreeError as error:
+        emit({"ok": False, "reason": str(error)}, json)
+        raise typer.Exit(1) from None
+    emit({"ok": True, "nodes": tree.n_nodes, "changed on reading": "; ".join(tree.report) or "nothing"}, json)
+
+
+def convert(
+    source: Source,
+    out: Annotated[str, typer.Argument(help="File to write, or '-' for standard output (with --to).")],
+    format: Format = None,
+    to: Annotated[str | None, typer.Option(help="Format to write, if the name does not tell.")] = None,
+    policy: Policy = "first",
+) -> None:
+    """Rewrite a tree in another format."""
+    from vpunn.io import write_tree
+
+    write_tree(read_source(source, format, policy), out, format=to)
+
+
+def encode(
+    source: Source,
+    labels: Labels = None,
+    mode: Annotated[str, typer.Option(help="How to print codes: int, digits, bars, series or path.")] = "int",
+    prime: Prime = None,
+    format: Format = None,
+    policy: Policy = "first",
+    json: JsonFlag = False,
+) -> None:
+    """Codes of labels."""
+    from vpunn.codes import PadicCode
+
+    tree = read_source(source, format, policy)
+    code = PadicCode(tree, prime)
+    nodes = _nodes(tree, source, labels)
+    texts = code.format(nodes, mode)
+    rows = [{"label": tree.labels[i], "depth": tree.depth[i], "code": text} for i, text in zip(nodes, texts, strict=True)]
+    emit(rows, json)
+
+
+def decode(
+    source: Source,
+    codes: Annotated[list[str], typer.Argument(help="Codes in any mode but path; '-': one per line on standard input.")],
+    prime: Prime = None,
+    lenient: Annotated[bool, typer.Option(help="Give the nearest ancestor of a code that leaves the tree.")] = False,
+    format: Format = None,
+    policy: Policy = "first",
+    json: JsonFlag = False,
+) -> None:
+    """Labels of codes."""
+    from vpunn.codes import PadicCode
+
+    tree = read_source(source, format, policy)
+    code = PadicCode(tree, prime)
+    texts = _lines(source, codes) or []
+    nodes = code.parse(texts, strict=not lenient)
+    rows = [{"code": text, "label": tree.labels[i], "depth": tree.depth[i]} for text, i in zip(texts, nodes, strict=True)]
+    emit(rows, json)
+
+
+def distance(
+    source: Source,
+    labels: Annotated[list[str], typer.Argument(help="Two labels, or '-': two per line, tab-separated, on standard input.")],
+    prime: Prime = None,
+    format: Format = None,
+    policy: Policy = "first",
+    json: JsonFlag = False,
+) -> None:
+    """Lowest common ancestor, valuation and p-adic distance of pairs."""
+    from vpunn.codes import PadicCode
+
+    pairs = [line.split("\t") for line in _lines(source, labels) or []] if labels == ["-"] else [labels]
+    wrong = [pair for pair in pairs if len(pair) != 2]
+    if wrong:
+        raise VpunnError(f"a distance needs two labels, got {wrong[0]!r}.")
+    tree = read_source(source, format, policy)
+    code = PadicCode(tree, prime)
+    u, v = (_find(tree, [pair[side] for pair in pairs]) for side in (0, 1))
+    rows = []
+    for i, j, power, exact in zip(u, v, code.valuation(u, v), code.distance(u, v, exact=True), strict=True):
+        common = tree.labels[tree.lca(i, j)]
+        shown = f"{code.p}^-{power}" if exact else "0"
+        rows.append({"a": tree.labels[i], "b": tree.labels[j], "common ancestor": common, "valuation": power, "distance": shown})
+    emit(rows, json)
+
+
+def ball(
+    source: Source,
+    label: Annotated[str, typer.Argument(help="A node inside the ball.")],
+    k: Annotated[int | None, typer.Option("-k", help="Digits shared by the ball's members (default: all of the node's).")] = None,
+    show: Annotated[int, typer.Option(help="How many nodes to draw.")] = 30,
+    prime: Prime = None,
+    format: Format = None,
+    policy: Policy = "first",
+    json: JsonFlag = False,
+) -> None:
+    """The ball of radius p^-k around a node: the subtree below its ancestor at depth k."""
+    from vpunn.codes import PadicCode
+
+    tree = read_source(source, format, policy)
+    code = PadicCode(tree, prime)
+    node = int(_find(tree, [label])[0])
+    k = int(tree.depth[node]) if k is None else k
+    top = int(code.ball(node, k))
+    members = code.members(node, k)
+    facts = {
+        "ball": f"B_{k}({tree.labels[node]})",
+        "top": tree.labels[top],
+        "radius": f"{code.p}^-{k}",
+        "shared digits": code.format(top, "digits"),
+        "nodes": len(members),
+        "leaves": tree.leaf_counts[top],
+    }
+    if json:
+        emit(facts | {"members": tree.labels[members]}, True)
+        return
+    emit(facts, False)
+    typer.echo("\n" + tree.show(top, show))

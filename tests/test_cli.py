@@ -1,0 +1,103 @@
+"""The command line, run as a person would: real files, real processes for errors."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from vpunn.cli import app
+
+EDGES = "parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\n"
+
+
+@pytest.fixture
+def zoo(tmp_path):
+    path = tmp_path / "zoo.csv"
+    path.write_text(EDGES)
+    return str(path)
+
+
+def run(*words, stdin=None):
+    """Output of a command that must succeed."""
+    result = CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def run_json(*words, stdin=None):
+    return json.loads(run(*words, "--json", stdin=stdin))
+
+
+def fail(*words, stdin=""):
+    """Standard error of a command that must fail, from a process of its own."""
+    done = subprocess.run([sys.executable, "-c", "from vpunn.cli import main; main()", *words], input=stdin, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def test_tree_info(zoo):
+    facts = run_json("tree", "info", zoo)
+    assert (facts["nodes"], facts["leaves"], facts["depth K"], facts["largest branching"], facts["prime p"]) == (5, 3, 2, 2, 3)
+    assert "largest branching" in run("tree", "info", zoo)
+
+
+def test_encode_and_decode_are_inverse(zoo):
+    rows = run_json("encode", zoo)
+    assert {row["label"]: row["code"] for row in rows} == {"animal": "0", "bird": "1", "owl": "4", "robin": "7", "fish": "2"}
+    for mode in ("int", "digits", "bars", "series"):
+        written = [row["code"] for row in run_json("encode", zoo, "owl", "fish", "--mode", mode)]
+        assert [row["label"] for row in run_json("decode", zoo, *written)] == ["owl", "fish"]
+        assert [row["label"] for row in run_json("decode", zoo, "-", stdin="\n".join(written))] == ["owl", "fish"]
+    assert run_json("encode", zoo, "-", stdin="robin\n")[0]["code"] == "7"
+    assert run_json("decode", zoo, "5", "--lenient")[0]["label"] == "fish"
+    assert run_json("encode", zoo, "owl", "--prime", "101")[0]["code"] == "102"
+
+
+def test_distance_and_ball(zoo):
+    row = run_json("distance", zoo, "owl", "robin")[0]
+    assert (row["common ancestor"], row["valuation"], row["distance"]) == ("bird", 1, "3^-1")
+    rows = run_json("distance", zoo, "-", stdin="owl\tfish\nowl\towl\n")
+    assert [row["distance"] for row in rows] == ["3^-0", "0"]
+    found = run_json("ball", zoo, "owl", "-k", "1")
+    assert (found["top"], found["members"]) == ("bird", ["bird", "owl", "robin"])
+    assert "└─ robin" in run("ball", zoo, "owl", "-k", "1")
+
+
+def test_convert_and_standard_streams(zoo, tmp_path):
+    newick = tmp_path / "zoo.nwk"
+    run("tree", "convert", zoo, str(newick))
+    assert newick.read_text().strip() == "((owl,robin)bird,fish)animal;"
+    assert run("tree", "convert", zoo, "-", "--to", "newick").strip() == newick.read_text().strip()
+    assert run_json("tree", "info", "-", "--format", "newick", stdin=newick.read_text())["nodes"] == 5
+
+
+def test_check_says_why_not(tmp_path):
+    ring = tmp_path / "ring.csv"
+    ring.write_text("parent,child\nr,a\na,b\nb,a\n")
+    result = CliRunner().invoke(app, ["tree", "check", str(ring), "--json"])
+    assert result.exit_code == 1
+    said = json.loads(result.stdout)
+    assert not said["ok"]
+    assert "→" in said["reason"]
+
+
+def test_errors_are_one_sentence(zoo):
+    assert "no node is labelled 'stone'" in fail("encode", zoo, "stone")
+    assert "there is no file 'nowhere.csv', and no data set" in fail("tree", "info", "nowhere.csv")
+    assert "digit 1 is 1 but 'fish'" in fail("decode", zoo, "5")
+    assert "a distance needs two labels" in fail("distance", zoo, "owl")
+    assert "unknown print mode 'roman'" in fail("encode", zoo, "owl", "--mode", "roman")
+    assert "too small" in fail("encode", zoo, "--prime", "2")
+    assert "no ancestor at depth 9" in fail("ball", zoo, "owl", "-k", "9")
+    assert "only one of the tree and the values" in fail("encode", "-", "-", "--format", "newick", stdin="(a,b)c;")
+
+
+def test_debug_shows_the_traceback():
+    done = subprocess.run(
+        [sys.executable, "-c", "from vpunn.cli import main; main()", "--debug", "tree", "info", "nowhere.csv"], capture_output=True, text=True
+    )
+    assert "Traceback" in done.stderr

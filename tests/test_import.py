@@ -1,0 +1,29 @@
+"""The package opens quickly and does not drag heavy libraries in."""
+
+import subprocess
+import sys
+
+HEAVY = ("numba", "matplotlib", "torch", "dask", "pandas", "sklearn", "scipy", "networkx", "lightgbm", "typer")
+
+SCRIPT = f"""
+import time
+start = time.perf_counter()
+import vpunn
+seconds = time.perf_counter() - start
+import sys
+print(seconds, *[name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+
+def test_import_is_light():
+    runs = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True).stdout.split() for _ in range(3)]
+    assert all(run[1:] == [] for run in runs)
+    assert min(float(run[0]) for run in runs) < 0.5
+
+
+def test_every_name_in_the_table_of_contents_exists():
+    import vpunn
+
+    for name in vpunn.__all__:
+        assert getattr(vpunn, name) is not None
+    assert set(vpunn.__all__) <= set(dir(vpunn))
