@@ -7,6 +7,7 @@ from vpunn.datasets.catalog import CATALOG, describe_dataset
 from vpunn.datasets.fetch import cache_dir, fetch_dataset
 from vpunn.datasets.go import GeneOntology, load_go
 from vpunn.datasets.hierarchy import Hierarchy
+from vpunn.datasets.ncbi import Taxonomy, load_ncbi
 from vpunn.datasets.tables import load_pantheria, load_wine_quality
 from vpunn.datasets.wordnet import WordNet, load_wordnet
 
@@ -14,11 +15,13 @@ __all__ = [
     "CATALOG",
     "GeneOntology",
     "Hierarchy",
+    "Taxonomy",
     "WordNet",
     "cache_dir",
     "describe_dataset",
     "fetch_dataset",
     "load_go",
+    "load_ncbi",
     "load_pantheria",
     "load_wine_quality",
     "load_wordnet",

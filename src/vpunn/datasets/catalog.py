@@ -178,7 +178,7 @@ _ALL = (
     ),
     Dataset(
         key="go",
-        title="Gene Ontology and its annotations of human proteins",
+        title="Gene Ontology, annotations of human proteins",
         version="2019-01-27",
         licence="CC BY 4.0 (GO Consortium)",
         citation="The Gene Ontology Consortium (2019), Nucleic Acids Research 47:D330; geneontology.org",
@@ -202,7 +202,7 @@ _ALL = (
     ),
     Dataset(
         key="ncbi",
-        title="NCBI taxonomy, all 2.6 million taxa",
+        title="NCBI taxonomy, 2.6 million taxa",
         version="2024-09-07",
         licence="public domain (US government work); packed by taxoniq, MIT",
         citation="C. L. Schoch et al. (2020), NCBI Taxonomy, Database 2020:baaa062; ncbi.nlm.nih.gov/taxonomy",
@@ -254,8 +254,8 @@ _ALL = (
     ),
     Dataset(
         key="pantheria",
-        title="PanTHERIA: life-history traits of 5,416 mammals",
-        version="1.0, MSW05, August 2008",
+        title="PanTHERIA, traits of 5,416 mammals",
+        version="1.0",
         licence="free for research with citation (Ecological Archives E090-184)",
         citation="K. E. Jones et al. (2009), PanTHERIA, Ecology 90:2648",
         files=(

