@@ -57,7 +57,7 @@ def read_code(text: Any, p: int, K: int) -> int | list[int]:
     if match := _BARS.fullmatch(body):
         digits = [_read_digit(a, p, text) for a in reversed(match[1].split("|"))]
     elif match := _LIST.fullmatch(body):
-        digits = [_read_digit(a, p, text) for a in match[1].split(",")] if match[1] else []
+        digits = [_read_digit(a, p, text) for a in re.split(r",\s*", match[1])] if match[1] else []
     else:
         digits = _read_series(body, p, K)
     if any(digits[K:]):
