@@ -1,0 +1,27 @@
+"""Tables without a given hierarchy: find one, encode with it, predict and generate with it (section 7.2 of the paper).
+
+Names load on first use, because scikit-learn and PyTorch are slow to import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vpunn.tabular.encoder import LatentTreeEncoder
+    from vpunn.tabular.linkage import ward_cost, ward_linkage
+
+_WHERE = {
+    "LatentTreeEncoder": "encoder",
+    "ward_cost": "linkage",
+    "ward_linkage": "linkage",
+}
+
+__all__ = ["LatentTreeEncoder", "ward_cost", "ward_linkage"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
