@@ -4,13 +4,14 @@
     python tools/make_group_table.py count --last 360 --skip 256   # invariants by vpunn, groups by GAP; prints counts
 
 ``table`` lets GAP compute every invariant by its own functions. ``count`` asks GAP only for generators and computes the
-invariants with vpunn, so that large ranges take minutes; orders with a single group are counted without computing.
+invariants with vpunn, so that large ranges take minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from vpunn.hipaq.group_invariants import GROUP_CASCADE, MEANING, GroupProfile, digest
 from vpunn.hipaq.groups import Group
@@ -64,31 +67,45 @@ def make_table(lines: Iterator[list[Any]]) -> None:
     print(f"{len(groups):,} groups, {TABLE.stat().st_size:,} bytes: {TABLE}")
 
 
+#: Digits that cost more than all others together: computed only for groups that the cheaper ones leave together.
+COSTLY = ("pairs", "products")
+
+
 def count(first: int, last: int, skip: list[int], out: Path | None) -> None:
     """Print, for each digit, how many groups it leaves alone in their class, and the sizes of the tie classes."""
-    started, prefixes, total = time.perf_counter(), [Counter[Any]() for _ in GROUP_CASCADE], 0
-    members: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for order, number, generators in run_gap(first, last, skip, full=False):
-        profile = GroupProfile(Group.from_regular(generators))
-        prefix: int = 0
-        for counter, function in zip(prefixes, GROUP_CASCADE.values(), strict=True):
-            prefix = hash((prefix, function(profile)))
-            counter[prefix] += 1
-        members[prefix].append((order, number))
-        total += 1
-        if total % 200 == 0:
-            print(f"\r{total:,} groups, order {order}, {time.perf_counter() - started:.0f} s", end="", file=sys.stderr)
-    digits = [
-        {"digit": k, "invariant": name, "classes": len(counter), "alone": sum(n == 1 for n in counter.values())}
-        for k, (name, counter) in enumerate(zip(GROUP_CASCADE, prefixes, strict=True), 1)
-    ]
+    started, names, generators = time.perf_counter(), [], []
+    prefix: dict[str, list[bytes]] = {name: [] for name in GROUP_CASCADE}  # class of every group after each digit
+    for order, number, steps in run_gap(first, last, skip, full=False):
+        profile = GroupProfile(Group.from_regular(steps))
+        key = b""
+        for name in (name for name in GROUP_CASCADE if name not in COSTLY):
+            key = _extend(key, GROUP_CASCADE[name](profile))
+            prefix[name].append(key)
+        names.append((order, number))
+        generators.append(np.array(steps, np.uint16))
+        _progress("cheap digits", len(names), started)
+    before = prefix["powers"]
+    for name in COSTLY:
+        shared = {key for key, members in Counter(before).items() if members > 1}
+        for done, (key, steps) in enumerate(zip(before, generators, strict=True)):
+            value = GROUP_CASCADE[name](GroupProfile(Group.from_regular(steps))) if key in shared else None
+            prefix[name].append(_extend(key, value))
+            _progress(name, done + 1, started)
+        before = prefix[name]
+    members = defaultdict(list)
+    for key, group in zip(before, names, strict=True):
+        members[key].append(group)
     ties = [group for group in members.values() if len(group) > 1]
+    sizes = {name: Counter(keys).values() for name, keys in prefix.items()}
     result = {
         "orders": [first, last],
         "skipped": skip,
-        "groups": total,
+        "groups": len(names),
         "seconds": round(time.perf_counter() - started),
-        "digits": digits,
+        "digits": [
+            {"digit": k, "invariant": name, "classes": len(classes), "alone": sum(size == 1 for size in classes)}
+            for k, (name, classes) in enumerate(sizes.items(), 1)
+        ],
         "tie_classes": len(ties),
         "groups_in_tie_classes": sum(map(len, ties)),
         "tied_by_order": dict(sorted(Counter(order for group in ties for order, _ in group).items())),
@@ -98,6 +115,16 @@ def count(first: int, last: int, skip: list[int], out: Path | None) -> None:
     print(text)
     if out:
         out.write_text(text + "\n")
+
+
+def _extend(key: bytes, value: object) -> bytes:
+    """The name of the class that agrees on one more digit."""
+    return hashlib.sha256(key + repr(value).encode()).digest()[:16]
+
+
+def _progress(what: str, done: int, started: float) -> None:
+    if done % 200 == 0:
+        print(f"\r{what}: {done:,} groups, {time.perf_counter() - started:.0f} s   ", end="", file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,38 +20,45 @@ def register(app: typer.Typer) -> None:
 
 
 def groups(
-    table: Annotated[Path | None, typer.Argument(help="Multiplication table to identify (.json, .npy, or numbers in .csv/.txt).")] = None,
+    table: Annotated[Path | None, typer.Argument(help="Multiplication table to identify (.json, .npy, .csv or .txt).")] = None,
     permutations: Annotated[Path | None, typer.Option(help="JSON list of permutations (images of 0, 1, …) to identify.")] = None,
     number: Annotated[str | None, typer.Option("--id", help="Show one group of the catalogue, such as 8,3.")] = None,
     ties: Annotated[bool, typer.Option(help="List every class of groups that the invariants cannot tell apart.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """What each digit separates among the 1,251 groups of order ≤ 125, or which of them a given group is."""
-    from vpunn.hipaq import Group, group_catalogue, group_name, identify_group, small_group
+    from vpunn.hipaq import group_catalogue, group_name
 
     if table is not None or permutations is not None or number is not None:
-        if table is not None:
-            group = Group.from_table(_read_numbers(table))
-        elif permutations is not None:
-            group = Group.from_permutations(_read_numbers(permutations))
-        else:
-            group = small_group(*_read_id(str(number)))
-        found = identify_group(group)
-        name = found.candidates[0]
-        record: dict[str, Any] = {"SmallGroup": list(name), "structure": group_name(*name), "settled by": found.settled_by}
-        record |= {"code": str(found.code), "digits": "|".join(map(str, found.digits)), **found.path}  # type: ignore[dict-item]
-        emit(record, json)
+        _identify(table, permutations, number, json)
         return
     catalogue = group_catalogue()
     classes = catalogue.tie_classes()
+    facts = {"groups": len(catalogue.names), "p": catalogue.code.p, "K": catalogue.code.K, "separated": catalogue.n_separated()}
     if json:
-        emit({"groups": len(catalogue.names), "p": catalogue.code.p, "K": catalogue.code.K, "separated": catalogue.n_separated(),
-              "digits": catalogue.digits(), "tie classes": classes}, json)
+        emit({**facts, "digits": catalogue.digits(), "tie classes": classes}, json)
         return
-    emit(catalogue.digits(), json, f"{len(catalogue.names):,} groups of order ≤ 125 (p = {catalogue.code.p}, K = {catalogue.code.K})")
-    typer.echo(f"\n{catalogue.n_separated():,} groups are separated by invariants alone; {len(classes)} tie classes remain.")
+    emit(catalogue.digits(), json, f"{facts['groups']:,} groups of order ≤ 125 (p = {facts['p']}, K = {facts['K']})")
+    typer.echo(f"\n{facts['separated']:,} groups are separated by invariants alone; {len(classes)} tie classes remain.")
     for same in classes if ties else ():
-        typer.echo("  " + ", ".join(f"SmallGroup{name} {group_name(*name)}" for name in same))  # type: ignore[misc]
+        typer.echo("  " + ", ".join(f"SmallGroup{name} {group_name(*name)}" for name in same))
+
+
+def _identify(table: Path | None, permutations: Path | None, number: str | None, json: bool) -> None:
+    from vpunn.hipaq import Group, group_name, identify_group, small_group
+
+    if table is not None:
+        group = Group.from_table(_read_numbers(table))
+    elif permutations is not None:
+        group = Group.from_permutations(_read_numbers(permutations))
+    else:
+        group = small_group(*_read_id(str(number)))
+    found = identify_group(group)
+    order, position = found.candidates[0]
+    name = {"SmallGroup": f"({order}, {position})", "structure": group_name(order, position), "settled by": found.settled_by}
+    # The code as text: it has more digits than JSON readers keep of a number.
+    code = {"code": str(found.code), "digits": "|".join(map(str, found.digits))}
+    emit({**name, **code, **found.path}, json)
 
 
 def hydrogen(
@@ -75,8 +83,10 @@ def hydrogen(
     if json:
         emit({**facts, "recovery": rows}, json)
         return
-    emit(facts, json, "Quantum numbers as digits: exact by construction, nothing learned")
+    typer.echo("Quantum numbers as digits (exact by construction, nothing is learned):")
+    emit([facts], json)
     typer.echo()
+    rows = [{key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
     emit(rows, json, f"Recovered without labels ({repeats} readings of each state, {seeds} seeds)")
 
 
@@ -89,10 +99,15 @@ def decays(
 
     chain = read_decays(file)
     summary = {
-        "channels": chain.tree.n_leaves, "p": chain.code.p, "K": chain.code.K, "share of all decays": chain.coverage,
-        "entropy (bits)": chain.entropy(), "± from measurement": chain.entropy_error(),
+        "channels": chain.tree.n_leaves,
+        "p": chain.code.p,
+        "K": chain.code.K,
+        "share of all decays": chain.coverage,
+        "entropy (bits)": chain.entropy(),
+        "± from measurement": chain.entropy_error(),
         "Huffman code (bits)": chain.huffman_length(),
-        "Huffman code per digit (bits)": sum(row["huffman bits"] for row in chain.digits()), "source": chain.source,
+        "Huffman code per digit (bits)": sum(row["huffman bits"] for row in chain.digits()),
+        "source": chain.source,
     }
     if json:
         emit({**summary, "digits": chain.digits(), "by channel": chain.channels()}, json)
@@ -105,7 +120,7 @@ def decays(
 
 
 def trees(
-    file: Annotated[Path | None, typer.Argument(help="A tree to encode (any format `vpunn` reads); otherwise all small trees.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="A tree to encode, in any format vpunn reads.")] = None,
     max_nodes: Annotated[int, typer.Option(min=1, max=16, help="Catalogue all rooted trees up to this size.")] = 10,
     json: JsonFlag = False,
 ) -> None:
@@ -119,9 +134,7 @@ def trees(
         emit({"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))}, json)
         return
     catalogue = tree_catalogue(max_nodes)
-    sizes: dict[int, int] = {}
-    for row in catalogue.rows:
-        sizes[row[0]] = sizes.get(row[0], 0) + 1  # type: ignore[index, call-overload]
+    sizes = Counter(row[0] for row in catalogue.rows)
     if json:
         emit({"trees by nodes": sizes, "digits": catalogue.digits()}, json)
         return

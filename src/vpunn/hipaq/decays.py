@@ -34,7 +34,7 @@ class DecayTree:
 
     >>> tau = read_decays()
     >>> tau.tree
-    Tree(11 nodes, 7 leaves, depth 3, branching ≤ 3)
+    Tree(12 nodes, 7 leaves, depth 3, branching ≤ 3)
     >>> print(round(tau.coverage, 3), round(tau.entropy(), 3), round(tau.huffman_length(), 3))
     0.943 2.634 2.684
     """
@@ -138,8 +138,8 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     try:
         text = files("vpunn.hipaq").joinpath(f"data/{where}").read_text() if path is None else Path(path).read_text()
         document = json.loads(text)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"cannot read the decay file {where}: {error}.") from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise DataError(f"cannot read the decay file {where}: {problem}.") from problem
     if not isinstance(document, dict) or "particle" not in document:
         raise DataError(f'{where} is not a decay file: the top must be an object with "particle" and "channels".')
     rule = document.get("fractions", "absolute")
@@ -176,7 +176,10 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     tree = Tree.from_parents(parent, np.array(names, object), columns={"branching": fraction, "error": error})
     measured = tree.columns["branching"][tree.leaves]
     if measured.sum() > 1 + 3 * np.sqrt((tree.columns["error"][tree.leaves] ** 2).sum()) + 1e-9:
-        raise DataError(f"{where}: the branching fractions sum to {measured.sum():.6g}, which is more than 1; channels must exclude one another.")
+        raise DataError(
+            f"{where}: the branching fractions sum to {measured.sum():.6g}, which is more than 1; "
+            "channels must exclude one another."
+        )
     return DecayTree(tree, measured, tree.columns["error"][tree.leaves], str(document.get("source", "")))
 
 

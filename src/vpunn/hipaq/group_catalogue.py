@@ -78,7 +78,10 @@ def identify_group(group: Any, *, verify: bool = False) -> Identification:
     """
     profile = GroupProfile(group)
     if profile.order > LARGEST:
-        raise GroupError(f"this group has {profile.order:,} elements, but the catalogue ends at order {LARGEST}; group_invariants(group) still describes it.")
+        raise GroupError(
+            f"this group has {profile.order:,} elements, but the catalogue ends at order {LARGEST}; "
+            "group_invariants(group) still describes it."
+        )
     return group_catalogue().identify(profile.group, verify=verify)
 
 

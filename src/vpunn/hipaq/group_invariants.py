@@ -153,10 +153,19 @@ class GroupProfile:
         from vpunn.hipaq.group_kernels import two_generator_orders
 
         class_of, representatives = self.group.classes
-        orders = two_generator_orders(self.group.table, self.group.identity, representatives)
-        weights = np.broadcast_to(np.bincount(class_of)[:, None], orders.shape)
+        # ⟨x, y⟩ depends on y only through the cyclic subgroup ⟨y⟩, and up to conjugation on the class of x.
+        cyclic, generators = np.unique(self._cyclic_names, return_counts=True)
+        orders = two_generator_orders(self.group.table, self.group.identity, representatives, cyclic)
+        weights = np.bincount(class_of)[:, None] * generators[None, :]
         totals = np.bincount(orders.ravel(), weights.ravel()).astype(np.int64)
         return tuple((int(m), int(totals[m])) for m in np.flatnonzero(totals))
+
+    @property
+    def _cyclic_names(self) -> np.ndarray:
+        """For every y the least generator of ⟨y⟩: the least power of y that has y's order."""
+        orders = self.group.element_orders
+        powers = self.group.powers
+        return np.where(orders[powers] == orders, powers, self.order).min(axis=0)
 
     @cached_property
     def _by_product(self) -> tuple[list[Any], np.ndarray]:

@@ -31,9 +31,9 @@ class Group:
     Group(order 3)
     >>> Group.from_permutations([[1, 2, 3, 0], [0, 3, 2, 1]])  # a square's rotation and mirror
     Group(order 8)
-    >>> Group.from_table([[0, 1], [1, 1]])
+    >>> Group.from_table([[0, 1, 2], [1, 0, 1], [2, 2, 0]])
     Traceback (most recent call last):
-    vpunn.hipaq.groups.GroupError: element 1 has no inverse: no product 1·b is the identity 0; a group's table has every element once in each row.
+    vpunn.hipaq.groups.GroupError: not associative at the triple (1, 1, 2): (1·1)·2 = 2 but 1·(1·2) = 0.
     """
 
     table: np.ndarray
@@ -64,8 +64,7 @@ class Group:
         from the identity, which is 0. O(order²).
         """
         arrays = _as_permutations(generators)
-        elements, steps = _close(arrays)
-        return cls._from_steps(steps) if len(arrays) else cls.from_table([[0]])
+        return cls.from_regular(_close(arrays))
 
     @classmethod
     def from_regular(cls, steps: Any) -> Group:
@@ -238,15 +237,15 @@ def _as_table(table: Any) -> np.ndarray:
         array = np.empty(0, object)
     if array.dtype == object or array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         lengths = [len(row) for row in table] if isinstance(table, Sequence) and array.ndim != 2 else array.shape
-        raise GroupError(f"a multiplication table is n × n with n ≥ 1, got rows or shape {examples(lengths)}; give one row per element.")
-    if array.dtype.kind not in "iu":
-        if array.dtype.kind != "f" or not np.array_equal(array, np.trunc(array)):
-            raise GroupError(f"table entries must be element numbers 0 … {len(array) - 1}, got {examples(array.ravel())}; number the elements first.")
+        raise GroupError(f"a multiplication table is n × n with n ≥ 1, got lengths {examples(lengths)}; give one row per element.")
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.array_equal(array, np.trunc(array)))
+    if not whole:
+        raise GroupError(f"table entries must be element numbers from 0, got {examples(array.ravel())}; number the elements first.")
     array = array.astype(np.int64)
     bad = np.argwhere((array < 0) | (array >= len(array)))
     if len(bad):
         a, b = bad[0].tolist()
-        raise GroupError(f"entry ({a}, {b}) is {array[a, b]}, but a table of {len(array)} elements holds only 0 … {len(array) - 1}.")
+        raise GroupError(f"entry ({a}, {b}) is {array[a, b]}, but {len(array)} elements are numbered 0 … {len(array) - 1}.")
     return array
 
 
@@ -263,7 +262,7 @@ def _find_identity(table: np.ndarray) -> int:
     if not side:
         x = int(np.flatnonzero(table[:, near] != everything)[0])
         side = f"{x}·{near} = {table[x, near]}"
-    raise GroupError(f"no element is an identity on both sides (nearest is {near}, but {side}); a group has one e with e·x = x·e = x.")
+    raise GroupError(f"no element is an identity (nearest is {near}, but {side}); a group has one e with e·x = x·e = x.")
 
 
 def _check_inverses(table: np.ndarray, identity: int) -> None:
@@ -312,15 +311,18 @@ def _as_permutations(given: Any) -> list[np.ndarray]:
     arrays = [np.asarray(getattr(item, "array_form", item)) for item in items]
     for at, array in enumerate(arrays):
         if array.ndim != 1 or array.dtype.kind not in "iu" or not np.array_equal(np.sort(array), np.arange(len(array))):
-            raise GroupError(f"generator {at} is not a permutation of 0 … {max(array.size - 1, 0)}: {examples(array.ravel())}; list the image of each point.")
+            raise GroupError(
+                f"generator {at} is not a permutation of 0 … {max(array.size - 1, 0)}: {examples(array.ravel())}; "
+                "list the image of each point."
+            )
     degree = max((len(array) for array in arrays), default=0)
     return [np.append(array, np.arange(len(array), degree)).astype(np.int64) for array in arrays]
 
 
-def _close(generators: Sequence[np.ndarray]) -> tuple[list[bytes], np.ndarray]:
-    """All elements, and for each generator the number of x·g for every x."""
+def _close(generators: Sequence[np.ndarray]) -> np.ndarray:
+    """Right multiplications: for each generator g and each element x, both numbered as found, the number of x·g."""
     if not generators:
-        return [], np.empty((0, 0), np.int64)
+        return np.empty((0, 0), np.int64)
     start = np.arange(len(generators[0]))
     number = {start.tobytes(): 0}
     elements = [start]
@@ -331,11 +333,11 @@ def _close(generators: Sequence[np.ndarray]) -> tuple[list[bytes], np.ndarray]:
             key = product.tobytes()
             if key not in number:
                 if len(elements) == MAX_ORDER:
-                    raise GroupError(f"the permutations generate more than {MAX_ORDER:,} elements, too many for a table; the catalogue ends far below.")
+                    raise GroupError(f"the permutations generate more than {MAX_ORDER:,} elements, too many for a table.")
                 number[key] = len(elements)
                 elements.append(product)
             column.append(number[key])
-    return list(number), np.array(steps)
+    return np.array(steps)
 
 
 def _frozen(table: np.ndarray) -> np.ndarray:

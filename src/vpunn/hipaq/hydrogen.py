@@ -106,7 +106,7 @@ def recover_shells(
     measurement error alone gives, so the number of clusters is found, not given. ``Ward``: one Ward clustering of all
     standardised observables, cut into the *true* numbers of shells, subshells and states (a help the staged method does
     not get). Rows: method, digit, purity (share of readings in the majority state of their cluster), chance (purity of
-    the same clusters after shuffling the readings), adjusted Rand index, clusters found and true.
+    the same clusters after shuffling the readings), ARI (adjusted Rand index), clusters found and true.
     """
     if noise < 0 or repeats < 1:
         raise VpunnError(f"noise must be ≥ 0 and repeats ≥ 1, got noise={noise}, repeats={repeats}.")
@@ -124,12 +124,12 @@ def recover_shells(
                     "method": method,
                     "noise": noise,
                     "digit": digit,
-                    "quantum number": list(STAGES)[digit - 1],
+                    "label": " ".join(list(STAGES)[:digit]),
                     "purity": purity(clusters, labels),
                     "chance": purity(clusters, labels[shuffled]),
-                    "adjusted Rand": adjusted_rand(clusters, labels),
+                    "ARI": adjusted_rand(clusters, labels),
                     "clusters": int(clusters.max()) + 1,
-                    "true classes": counts[digit - 1],
+                    "true": counts[digit - 1],
                 }
             )
     return rows
@@ -144,7 +144,7 @@ def purity_against_noise(
         runs = [recover_shells(noise, n_max=n_max, spin=spin, repeats=repeats, seed=seed) for seed in range(seeds)]
         for same in zip(*runs, strict=True):
             row = dict(same[0])
-            for key in ("purity", "chance", "adjusted Rand", "clusters"):
+            for key in ("purity", "chance", "ARI", "clusters"):
                 row[key] = float(np.mean([run[key] for run in same]))
             row["sd"] = float(np.std([run["purity"] for run in same]))
             rows.append(row)

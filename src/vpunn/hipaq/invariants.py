@@ -115,7 +115,7 @@ class Identification:
     code: int
     digits: tuple[int, ...]
     path: dict[str, Hashable]
-    candidates: tuple[Hashable, ...]
+    candidates: tuple[Any, ...]
     settled_by: str = ""
     new_at: str = ""
 
@@ -131,8 +131,8 @@ class Catalogue:
         self,
         invariants: Invariants,
         tree: Tree,
-        rows: list[tuple[Hashable, ...]],
-        names: tuple[Hashable, ...],
+        rows: list[tuple[Any, ...]],
+        names: tuple[Any, ...],
         member: Callable[[Any], Any] | None = None,
     ) -> None:
         self.invariants = invariants
@@ -162,11 +162,11 @@ class Catalogue:
         """The integer code of a named object."""
         if name not in self._leaf:
             raise InvariantError(f"{name!r} is not in the catalogue, which holds {examples(self.names)}.")
-        return int(self.code.encode([self._leaf[name]])[0])
+        return int(self.code.encode(self._leaf[name]))
 
-    def lookup(self, code: int) -> tuple[Hashable, ...]:
+    def lookup(self, code: int) -> tuple[Any, ...]:
         """The names in the ball of a code: one name for a full code, all that share the prefix for a shorter one."""
-        return self._names_below(int(self.code.decode([code])[0]))
+        return self._names_below(int(self.code.decode(code)))
 
     def identify(self, given: Any, *, verify: bool = False) -> Identification:
         """Compute the invariants one by one, walking down the tree while the catalogue knows the value.
@@ -174,7 +174,7 @@ class Catalogue:
         Tie classes are settled by the test ``same`` if there is one; ``verify`` runs it on a single candidate too.
         """
         prepared = self.invariants.prepare(given)
-        node, path = 0, {}
+        node, path = 0, dict[str, Hashable]()
         for name, function in self.invariants.cascade.items():
             path[name] = value = function(prepared)
             child = self._child.get((node, value))
@@ -193,18 +193,17 @@ class Catalogue:
                 return self._answer(self._leaf[name], path, (name,), settled_by="test")
         return self._answer(node, path, (), new_at=TIE)
 
-    def _answer(self, node: int, path: dict[str, Hashable], candidates: tuple[Hashable, ...], **rest: str) -> Identification:
+    def _answer(self, node: int, path: dict[str, Hashable], candidates: tuple[Any, ...], **rest: str) -> Identification:
         chain = self.tree.ancestors(node)[1:]
-        return Identification(
-            int(self.code.encode([node])[0]), tuple(self.tree.digit[chain].tolist()), dict(path), candidates, **rest
-        )
+        digits = tuple(self.tree.digit[chain].tolist())
+        return Identification(int(self.code.encode(node)), digits, path, candidates, **rest)
 
     @cached_property
     def _child(self) -> dict[tuple[int, Hashable], int]:
         values, parents = self.tree.columns["value"], self.tree.parent.tolist()
         return {(parents[node], values[node]): node for node in range(1, self.tree.n_nodes)}
 
-    def _names_below(self, node: int) -> tuple[Hashable, ...]:
+    def _names_below(self, node: int) -> tuple[Any, ...]:
         part = self.tree.slice(node)
         return tuple(self.tree.labels[part][self.tree.is_leaf[part]].tolist())
 
@@ -238,13 +237,14 @@ class Catalogue:
         shallower = (self.tree.is_leaf & (self.tree.depth < depth)).sum()
         return np.append(here, np.ones(shallower, here.dtype))
 
-    def separating_digit(self) -> dict[Hashable, int]:
+    def separating_digit(self) -> dict[Any, int]:
         """For every object the first digit after which it is alone (the tie digit if invariants never separate it)."""
         alone = self.tree.leaf_counts == 1
         first = np.flatnonzero(alone & ~np.append(False, alone[self.tree.parent[1:]]))
-        return {self.tree.labels[self.tree.leaves[np.searchsorted(self.tree.leaves, node)]]: int(self.tree.depth[node]) for node in first}
+        leaf = self.tree.leaves[np.searchsorted(self.tree.leaves, first)]  # the only leaf below: the next one in preorder
+        return dict(zip(self.tree.labels[leaf].tolist(), self.tree.depth[first].tolist(), strict=True))
 
-    def tie_classes(self) -> list[tuple[Hashable, ...]]:
+    def tie_classes(self) -> list[tuple[Any, ...]]:
         """Groups of names that agree on every invariant."""
         start, ids = self.tree.levels
         full = ids[start[len(self.invariants.cascade)] : start[len(self.invariants.cascade) + 1]]
@@ -255,7 +255,8 @@ class Catalogue:
         return len(self.names) - sum(map(len, self.tie_classes()))
 
     def __repr__(self) -> str:
-        return f"Catalogue({len(self.names):,} objects, {len(self.invariants.cascade)} invariants, {self.n_separated():,} separated by them)"
+        count, depth = len(self.names), len(self.invariants.cascade)
+        return f"Catalogue({count:,} objects, {depth} invariants, {self.n_separated():,} separated by them)"
 
 
 def _build_tree(levels: list[str], rows: Sequence[Sequence[Hashable]], names: Sequence[Hashable]) -> Tree:

@@ -50,7 +50,7 @@ def tree_from_code(code: int) -> Tree:
     steps = np.array([1 if bit == "1" else -1 for bit in bin(code)[3:]], np.int64) if code > 0 else np.array([-1])
     height = np.cumsum(steps)
     if (height < 0).any() or (len(height) and height[-1] != 0):
-        raise CodeError(f"{code} is the code of no tree: its walk {bin(code)[3:]!r} does not return to the root exactly at its end.")
+        raise CodeError(f"{code} is the code of no tree: its walk {bin(code)[3:]!r} does not end at the root.")
     depth = np.append(0, height[steps == 1])
     latest: dict[int, int] = {}
     parent = []
