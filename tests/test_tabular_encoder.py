@@ -151,7 +151,8 @@ def test_training_rows_keep_their_leaf_and_rows_do_not_interact(method, n, d, p,
     assert tree.max_branching <= p - 1 or n == 1
     assert tree.max_depth <= K
     assert tree.is_leaf[encoder.leaf_].all()
-    np.testing.assert_array_equal(np.bincount(encoder.leaf_, minlength=tree.n_nodes)[tree.leaves], tree.columns["rows"][tree.leaves])
+    count = np.bincount(encoder.leaf_, minlength=tree.n_nodes)
+    np.testing.assert_array_equal(count[tree.leaves], tree.columns["rows"][tree.leaves])
     unseen = random.normal(size=(7, d))
     together = encoder.transform(unseen)
     for i in range(7):

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpunn.tabular.encoder import LatentTreeEncoder
+    from vpunn.tabular.ids import SemanticIds, prefix_recall, semantic_ids
     from vpunn.tabular.linkage import ward_cost, ward_linkage
 
 _WHERE = {
     "LatentTreeEncoder": "encoder",
+    "SemanticIds": "ids",
+    "prefix_recall": "ids",
+    "semantic_ids": "ids",
     "ward_cost": "linkage",
     "ward_linkage": "linkage",
 }
 
-__all__ = ["LatentTreeEncoder", "ward_cost", "ward_linkage"]
+__all__ = ["LatentTreeEncoder", "SemanticIds", "prefix_recall", "semantic_ids", "ward_cost", "ward_linkage"]
 
 
 def __getattr__(name: str) -> Any:
