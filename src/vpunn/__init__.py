@@ -1,2 +1,61 @@
-"""vpunn."""
+"""Learning on hierarchies with exact p-adic codes: one coefficient per ball, every number explained.
+
+This is the table of contents. Light names are imported at once; names that need scikit-learn or heavier libraries are
+imported when first asked for, so that ``import vpunn`` stays fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from vpunn import padic
+from vpunn.codes import PadicCode
+from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError, VpunnError
+from vpunn.io import read_tree, write_tree
+from vpunn.mixed_radix import MixedRadixCode
+from vpunn.network import VanDerPutLayer, VPuNN
+from vpunn.tree import Tree, check_tree
+
+if TYPE_CHECKING:
+    from vpunn import datasets, metrics, vapo
+
 __version__ = "0.1.0"
+
+#: name → module it is imported from on first use (a module imports itself)
+_LATER = {
+    "datasets": "vpunn.datasets",
+    "metrics": "vpunn.metrics",
+    "vapo": "vpunn.vapo",
+}
+
+__all__ = [
+    "CodeChangeWarning",
+    "CodeError",
+    "DataError",
+    "MixedRadixCode",
+    "PadicCode",
+    "Tree",
+    "TreeError",
+    "VPuNN",
+    "VanDerPutLayer",
+    "VpunnError",
+    "check_tree",
+    "datasets",
+    "metrics",
+    "padic",
+    "read_tree",
+    "vapo",
+    "write_tree",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'vpunn' has no attribute {name!r}")
+    module = import_module(_LATER[name])
+    value = module if _LATER[name].endswith(f".{name}") else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -229,15 +229,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         least = tree.max_branching + 1
         self.p = next_prime(least) if p is None else check_prime(p)
         if self.p < least:
+            widest = tree.labels[int(np.argmax(tree.n_children))]
             raise CodeError(
-                f"p = {p} is too small: {self._widest(tree)} has {tree.max_branching} children, "
+                f"p = {p} is too small: {widest!r} has {tree.max_branching} children, "
                 f"whose digits 1 to {tree.max_branching} need a prime ≥ {least}, such as {next_prime(least)}."
             )
         super().__init__(tree, np.full(tree.max_depth, self.p, np.int64))
-
-    @staticmethod
-    def _widest(tree: Tree) -> str:
-        return repr(tree.labels[int(np.argmax(tree.n_children))])
 
     def __repr__(self) -> str:
         return f"PadicCode(p={self.p}, K={self.K}, {self.bits:,} bits, {self.tree.n_nodes:,} nodes)"
@@ -285,8 +282,10 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         rows = zip(names[chain].tolist(), tree.depth[nodes].tolist(), strict=True)
         return ["/".join(map(str, [names[0], *row[:depth]])) for row, depth in rows]
 
-    def parse(self, texts: Any) -> Any:
+    def parse(self, texts: Any, *, strict: bool = True) -> Any:
         """Nodes of codes written by `format` in any mode but ``path``; the mode is recognised. One text gives one int.
+
+        ``strict`` is that of `decode`.
 
         >>> code = PadicCode(Tree.from_parents([-1, 0, 0, 1, 1]))
         >>> code.parse(["7", "[1, 2]", "…2|1", "1 + 2*3"])
@@ -302,7 +301,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
                 numbers[row] = found
             else:
                 digits[row, : len(found)] = found
-        return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape))
+        return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape), strict=strict)
 
     def summary(self) -> list[dict[str, Any]]:
         """Bits per node of every code of this tree, as rows for a table: single prime, mixed radix, packed words."""

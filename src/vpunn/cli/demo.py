@@ -29,27 +29,26 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     code = PadicCode(tree)
     say(f"WordNet {wordnet.version} nouns", f"{tree!r}\n{code!r}")
 
-    small = tree.subtree(tree.index("canine.n.02"))
-    text = small.show(max_nodes=14).splitlines()
     top = tree.index("canine.n.02")
+    text = tree.show(top, max_nodes=14).splitlines()
     shown = [f"{line:<38}{code.format(top + i, 'digits')}" for i, line in enumerate(text[:14])]
     say("A ball and its digits (root digit first; a ball is the set of nodes that share a prefix)", "\n".join([*shown, *text[14:]]))
 
-    dog, cat, oak = tree.index(["dog.n.01", "cat.n.01", "oak.n.02"])
+    wolf, cat, oak = tree.index(["wolf.n.01", "cat.n.01", "oak.n.02"])
     lines = []
-    for a, b in ((dog, cat), (dog, oak)):
+    for a, b in ((wolf, cat), (wolf, oak)):
         power = code.valuation(a, b)
         common = tree.labels[tree.lca(a, b)]
         lines.append(f"{tree.labels[a]} and {tree.labels[b]}: common ancestor {common}, distance {code.p}^-{power}")
     say("Lowest common ancestors are common prefixes", "\n".join(lines))
 
-    k = int(tree.depth[dog]) - 1
-    members = code.members(dog, k)
+    k = int(tree.depth[wolf]) - 1
+    members = code.members(wolf, k)
     say(
-        f"The ball of radius {code.p}^-{k} around dog.n.01",
-        f"{len(members):,} synsets below {tree.labels[code.ball(dog, k)]}, {tree.leaf_counts[code.ball(dog, k)]:,} of them leaves",
+        f"The ball of radius {code.p}^-{k} around wolf.n.01",
+        f"{len(members):,} synsets below {tree.labels[code.ball(wolf, k)]}, {tree.leaf_counts[code.ball(wolf, k)]:,} of them leaves",
     )
-    say("The integer of dog.n.01, and back", f"{code.format(dog)}\n→ {tree.labels[code.decode(code.encode(dog))]}")
+    say("The integer of wolf.n.01, and back", f"{code.format(wolf)}\n→ {tree.labels[code.decode(code.encode(wolf))]}")
 
     start = time.perf_counter()
     found = check_losslessness(code)
