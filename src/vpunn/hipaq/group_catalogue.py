@@ -36,7 +36,7 @@ def small_group(order: int, number: int) -> Group:
     """The group GAP calls SmallGroup(order, number), for orders up to 125, without GAP.
 
     >>> small_group(8, 4).element_orders.tolist()
-    [1, 4, 4, 4, 2, 4, 4, 4]
+    [1, 2, 4, 4, 4, 4, 4, 4]
     """
     try:
         return Group.from_regular(_entries()[order, number]["generators"])

@@ -51,13 +51,7 @@ def tree_from_code(code: int) -> Tree:
     height = np.cumsum(steps)
     if (height < 0).any() or (len(height) and height[-1] != 0):
         raise CodeError(f"{code} is the code of no tree: its walk {bin(code)[3:]!r} does not end at the root.")
-    depth = np.append(0, height[steps == 1])
-    latest: dict[int, int] = {}
-    parent = []
-    for node, level in enumerate(depth.tolist()):
-        parent.append(latest.get(level - 1, -1))
-        latest[level] = node
-    tree = Tree.from_parents(parent).canonical()
+    tree = _tree_of_levels([0, *height[steps == 1].tolist()]).canonical()
     if tree_code(tree) != code:
         raise CodeError(f"{code} walks around a tree whose siblings are not in canonical order; its code is {tree_code(tree)}.")
     return tree
@@ -71,12 +65,7 @@ def rooted_trees(n: int) -> Iterator[Tree]:
     """
     levels = list(range(n))
     while True:
-        latest: dict[int, int] = {}
-        parent = []
-        for node, level in enumerate(levels):
-            parent.append(latest.get(level - 1, -1))
-            latest[level] = node
-        yield Tree.from_parents(parent)
+        yield _tree_of_levels(levels)
         # The last node deeper than 1 moves up one level, and the piece from its new sibling on repeats to the end.
         last = max((i for i, level in enumerate(levels) if level > 1), default=0)
         if not last:
@@ -85,6 +74,16 @@ def rooted_trees(n: int) -> Iterator[Tree]:
         period = last - above
         for i in range(last, n):
             levels[i] = levels[i - period]
+
+
+def _tree_of_levels(levels: list[int]) -> Tree:
+    """The tree whose nodes have these depths in preorder: the parent is the latest node one level up."""
+    latest: dict[int, int] = {}
+    parent = []
+    for node, level in enumerate(levels):
+        parent.append(latest.get(level - 1, -1))
+        latest[level] = node
+    return Tree.from_parents(parent)
 
 
 #: A cascade that describes a tree's shape coarsely before the exact code settles it.
