@@ -143,6 +143,7 @@ def test_mixed_radix_round_trip(radices, data):
         (lambda: padic.to_digits(1.5, 5), "exact integers.*1.5"),
         (lambda: padic.to_digits([True], 5), "exact integers.*True"),
         (lambda: padic.to_digits(3, 1), "base.*1"),
+        (lambda: padic.to_digits(3, 5, K=-1), "0 or more, got -1"),
         (lambda: padic.to_digits(2**40_000, 3, K=2), "40,001 bits"),
         (lambda: padic.from_digits([1, 5], 5), "digit 1 of row 0 is 5.*0 to 4"),
         (lambda: padic.from_digits([[1, 2], [-1, 7]], 5), "digit 0 of row 1 is -1"),

@@ -97,7 +97,7 @@ def to_digits(x: Any, p: int, K: int | None = None) -> Any:
         longest = max(map(int.bit_length, flat.tolist()), default=0)
         count = -(-longest // (base.bit_length() - 1))
     else:
-        count = int(K)
+        count = _check_level(K)
     digits, rest = to_radix(flat, np.full(count, base, np.int64))
     if K is None:
         used = np.flatnonzero(digits.any(axis=0))
@@ -516,7 +516,7 @@ def _is_int(x: Any) -> bool:
 
 def _check_level(k: Any) -> int:
     if not _is_int(k) or k < 0:
-        raise CodeError(f"k counts digits and must be 0 or more, got {k!r}.")
+        raise CodeError(f"a number of digits must be 0 or more, got {k!r}.")
     return int(k)
 
 
