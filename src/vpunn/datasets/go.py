@@ -88,7 +88,7 @@ def load_go(namespace: Namespace = "molecular_function", *, policy: str = "first
 
     dataset = describe_dataset("go")
     paths = fetch_dataset(dataset.key)
-    terms = [term for term in _read_terms(paths["go.obo"], namespace) if not term.is_obsolete]
+    terms = [term for term in _read_terms(paths["go-2019-01-27/go.obo"], namespace) if not term.is_obsolete]
     known = {term.id for term in terms}
     edges = [(parent, term.id) for term in terms for parent in term.parents if parent in known]
     frame = pd.DataFrame(
@@ -104,7 +104,7 @@ def load_go(namespace: Namespace = "molecular_function", *, policy: str = "first
             columns=["term", "synonym", "scope"],
         ),
         _primary={old: term.id for term in terms for old in term.merged},
-        _annotation_file=paths["goa_human.gaf.gz"],
+        _annotation_file=paths["go-2019-01-27/goa_human.gaf.gz"],
         **GeneOntology._pedigree(dataset),
     )
 

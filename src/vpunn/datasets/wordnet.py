@@ -98,7 +98,7 @@ def load_wordnet(
 
 
 _POLYSEMOUS = re.compile(r"^(\S+) n (\d\d+|[2-9]) (.*)$", re.MULTILINE)
-_SYNSET = re.compile(r"^(\d{8}) (\d\d) n (..) (.*?) \| (.*?) *$", re.MULTILINE)
+_SYNSET = re.compile(r"^(\d{8}) (\d\d) n (..) (.*?) \| +(.*?) *$", re.MULTILINE)
 _HYPERNYM = re.compile(r" @ (\d{8})")
 _HYPERNYM_OR_CLASS = re.compile(r" @i? (\d{8})")
 
