@@ -40,3 +40,13 @@ def examples(values: Iterable[object], total: int | None = None, limit: int = 5)
     shown = [v.item() if hasattr(v, "item") else v for v in islice(iter(values), limit)]
     text = ", ".join(repr(v) for v in shown)
     return text if count <= len(shown) else f"{text} and {count - len(shown):,} more"
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Refuse a named option that does not exist, listing those that do.
+
+    >>> check_choice("gauge", "vdp", ("vdp", "mean"))
+    """
+    names = tuple(allowed)
+    if value not in names:
+        raise VpunnError(f"{name}={value!r} is unknown; choose one of {', '.join(names)}.")

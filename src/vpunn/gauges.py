@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
 from vpunn.rings import Ring
 from vpunn.tree import Tree
 
@@ -28,8 +28,7 @@ Gauge = Literal["vdp", "mean", "root-zero"]
 
 def extend_to_nodes(tree: Tree, leaf_values: np.ndarray, gauge: Gauge, ring: Ring) -> np.ndarray:
     """Node values G of a gauge from values on ``tree.leaves``; O(n), exact in exact rings."""
-    if gauge not in get_args(Gauge):
-        raise VpunnError(f"gauge={gauge!r} is unknown; choose one of {', '.join(get_args(Gauge))}.")
+    check_choice("gauge", gauge, get_args(Gauge))
     if gauge == "mean":
         if ring.kind not in ("real", "rational"):
             raise VpunnError(

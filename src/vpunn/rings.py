@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.padic import check_prime, valuation
 
 Kind = Literal["real", "integer", "rational", "padic"]
@@ -45,8 +45,7 @@ class Ring:
     shift: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise VpunnError(f"values={self.kind!r} is unknown; choose one of {', '.join(get_args(Kind))}.")
+        check_choice("values", self.kind, get_args(Kind))
         if self.kind == "padic":
             check_prime(self.p)
             if self.precision < 1:
@@ -64,6 +63,8 @@ class Ring:
             return self, _as_floats(array)
         if self.kind == "integer":
             return self, _as_integers(array)
+        if self.kind == "padic" and array.dtype.kind in "bi" and not self.shift:  # integers are residues already
+            return self, self.reduce(array)
         exact = _as_fractions(array)
         return (self, exact) if self.kind == "rational" else self._store_padic(exact)
 
@@ -80,8 +81,9 @@ class Ring:
         """Fold sums and differences back into the ring."""
         if self.kind != "padic":
             return array
-        reduced = array % self.modulus
-        return reduced.astype(np.int64 if self.modulus < _SMALL_MODULUS else object)
+        if self.modulus < _SMALL_MODULUS:
+            return (array % self.modulus).astype(np.int64)
+        return array.astype(object) % self.modulus
 
     def show(self, array: np.ndarray) -> np.ndarray:
         """Stored numbers as the user knows them; shifted p-adics come back as Fractions with denominator p^shift."""

@@ -1,0 +1,175 @@
+"""Adam-VAPO: lazy per-ball Adam on logits, two-logit values or (straight through a rounding) digits.
+
+The paper claims an O(T^-½) rate; its proof does not hold (AUDIT E-38), so the only claims made here are measured: for
+input-free soft-max heads the optimum is known and the run is compared with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
+from vpunn.vapo.schedule import Schedule, find_schedule
+
+#: Adam's ε. Gradients of deep balls are as small as 1/items, so the usual 1e-8 would slow them down.
+EPSILON = 1e-12
+
+
+class AdamState:
+    """Value v, moments m and u of every parameter, and a step counter per row of parameters that move together."""
+
+    def __init__(self, values: np.ndarray, row: np.ndarray | None = None) -> None:
+        self.v = np.array(values, float)
+        self.m, self.u = np.zeros_like(self.v), np.zeros_like(self.v)
+        self.row = np.arange(len(self.v)) if row is None else row
+        self.steps = np.zeros(int(self.row.max()) + 1, np.int64)
+
+    def step(self, gradient: np.ndarray, rate: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+        """Adam on all parameters whose gradient is not zero; the others neither move nor age."""
+        at = np.flatnonzero(gradient)
+        self.steps[np.unique(self.row[at])] += 1
+        self._move(at, gradient[at], rate, betas)
+
+    def _move(self, at: Any, gradient: Any, rate: float, betas: tuple[float, float]) -> None:
+        b1, b2 = betas
+        t = self.steps[self.row[at]]
+        self.m[at] = b1 * self.m[at] + (1 - b1) * gradient
+        self.u[at] = b2 * self.u[at] + (1 - b2) * gradient**2
+        self.v[at] -= rate * (self.m[at] / (1 - b1**t)) / (np.sqrt(self.u[at] / (1 - b2**t)) + EPSILON)
+
+
+class AdamScalar:
+    """One coefficient of an `AdamState`, as the paper's map T6 shows it: a real latent whose rounding is a digit.
+
+    >>> state = AdamState(np.array([0.0, 2.6]))
+    >>> scalar = AdamScalar(state, 1)
+    >>> scalar.digit(5), round(scalar.step(gradient=-1.0, rate=0.5).value, 6)
+    (3, 3.1)
+    >>> state.v.round(6).tolist()
+    [0.0, 3.1]
+    """
+
+    def __init__(self, state: AdamState, index: int) -> None:
+        self.state, self.index = state, index
+
+    @property
+    def value(self) -> float:
+        """The latent v."""
+        return float(self.state.v[self.index])
+
+    def digit(self, p: int) -> int:
+        """The paper's projection round(v) mod p."""
+        return int(np.round(self.state.v[self.index])) % p
+
+    def step(self, gradient: float, rate: float = 0.015, betas: tuple[float, float] = (0.9, 0.999)) -> AdamScalar:
+        """The paper's Algorithm 5 on this coefficient alone."""
+        self.state.steps[self.state.row[self.index]] += 1
+        self.state._move(self.index, gradient, rate, betas)
+        return self
+
+
+class AdamSolver:
+    """Adam on soft-max heads (compiled, full batch or mini-batches), `DenseMSEHead` or `DigitHeads` (full batch)."""
+
+    method = "adam"
+
+    def __init__(
+        self,
+        problem: SoftmaxHeads | DenseMSEHead | DigitHeads,
+        *,
+        schedule: str | Schedule = "auto",
+        start: Any = None,
+        seed: int = 0,
+        tolerance: float = 1e-6,
+    ) -> None:
+        self.problem, self.seed, self.tolerance = problem, seed, tolerance
+        self.schedule = find_schedule(schedule)
+        self.epochs = self.schedule.epochs
+        values = np.asarray(problem.initial() if start is None else start, float)
+        if values.shape != (problem.n_parameters,):
+            raise VpunnError(f"start needs {problem.n_parameters:,} numbers, got an array of shape {values.shape}.")
+        softmax = isinstance(problem, SoftmaxHeads)
+        self.adam = AdamState(values, problem.layout.context if softmax else None)
+        self.state = {"v": self.adam.v, "m": self.adam.m, "u": self.adam.u, "steps": self.adam.steps}
+        self._events = _digit_events(problem) if isinstance(problem, SoftmaxHeads) and self.schedule.batch else []
+        self._scratch = np.zeros((2, problem.n_parameters))
+        # Digits may lie far from the start; give the latent enough reach to cross the whole range (AUDIT E-53).
+        far = not softmax and self.schedule.name == "auto"
+        self._stretch = max(1.0, problem.tree.max_branching / 50) if far else 1.0
+
+    def settings(self) -> dict[str, Any]:
+        schedule = self.schedule
+        phases = [[phase.name, phase.epochs, phase.rate, phase.digits] for phase in schedule.phases]
+        return {"schedule": schedule.name, "phases": phases, "batch": schedule.batch, "betas": list(schedule.betas)}
+
+    def parameters(self) -> np.ndarray:
+        if isinstance(self.problem, DigitHeads):  # digits are names here, not points of a circle: clip, do not wrap
+            return np.clip(np.round(self.adam.v), 0, self.problem.p - 1).astype(np.int64)
+        return self.adam.v
+
+    def certificate(self) -> None:
+        return None
+
+    def finished(self, history: list[float]) -> bool:
+        """Fixed schedules run to their end; ``auto`` stops early once the known optimum is reached."""
+        known = self.problem.known_optimum
+        return self.schedule.name == "auto" and known is not None and history[-1] - known <= 0.1 * self.tolerance
+
+    def epoch(self, number: int) -> int:
+        phase, rate = self.schedule.at(number)
+        if isinstance(self.problem, SoftmaxHeads):
+            if self.schedule.batch:
+                return self._shuffled_epoch(number, phase, rate)
+            return self._full_batch(np.flatnonzero(phase.active(self.problem.layout.position)), rate)
+        gradient = self.problem.gradient(self.parameters())
+        gradient[~phase.active(self.problem.layout.position)] = 0.0
+        self.adam.step(gradient, rate * self._stretch, self.schedule.betas)
+        return int(np.count_nonzero(gradient))
+
+    def _kernel_arguments(self) -> tuple[Any, ...]:
+        problem, layout = self.problem, self.problem.layout
+        assert isinstance(problem, SoftmaxHeads)
+        return layout.start, layout.digit, problem.score_kind, problem.tau, problem.margin
+
+    def _full_batch(self, contexts: np.ndarray, rate: float) -> int:
+        from vpunn import _head_kernels
+
+        start, digit, score, tau, margin = self._kernel_arguments()
+        adam = self.adam
+        _head_kernels.adam_update(
+            contexts, start, self.problem.mass, digit, score, tau, margin, 1 / self.problem.total,
+            adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
+        )
+        return len(contexts)
+
+    def _shuffled_epoch(self, number: int, phase: Any, rate: float) -> int:
+        """The paper's digit-wise shuffling: digit positions in random order, the items of each freshly permuted."""
+        from vpunn import _head_kernels
+
+        start, digit, score, tau, margin = self._kernel_arguments()
+        adam, rng, updates = self.adam, np.random.default_rng([self.seed, number]), 0
+        for k in rng.permutation(len(self._events)):
+            if not phase.active(np.array([k]))[0]:
+                continue
+            slots, amounts = self._events[k]
+            order = rng.permutation(len(slots))
+            updates += _head_kernels.adam_epoch(
+                slots[order], amounts[order], self.schedule.batch, self.problem.layout.context, start, digit, score,
+                tau, margin, adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
+            )
+        return int(updates)
+
+
+def _digit_events(problem: SoftmaxHeads) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each digit position: the slot every item passes through there, and its weight."""
+    tree, layout = problem.tree, problem.layout
+    items = np.flatnonzero(problem.items)
+    events = []
+    for k in range(tree.max_depth):
+        deep = items[tree.depth[items] > k]
+        slots = layout.slot[tree.ancestor_at(deep, np.full(len(deep), k + 1))]
+        events.append((slots, problem.items[deep] * problem.weights[slots]))
+    return events

@@ -1,0 +1,181 @@
+"""GIST on any function of n digits: minimise a black box on (Z/pZ)^n with nothing but its values.
+
+Digits are searched coarse to fine: digit 0 moves a point by p-adic distance 1, digit k by p^−k, so for an objective
+that follows the tree a digit can be judged once the ones before it are right, and one sweep suffices. A coordinate is
+looked at again only after something has moved. At a local optimum the search either stops with its certificate or,
+while the budget lasts, perturbs: a window of neighbouring digits is redrawn and searched again, and kept if no worse.
+Window widths that brought gains are drawn more often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.vapo.gist import Neighbourhood, neighbours
+from vpunn.vapo.result import VapoResult
+
+Order = Literal["valuation", "random"]
+WIDTHS = (2, 3, 5, 8)
+
+
+class _Spent(Exception):
+    """The budget is used up."""
+
+
+class _Search:
+    """The current point, its loss, and the bookkeeping of evaluations."""
+
+    def __init__(self, loss: Callable[[np.ndarray], Any], x: np.ndarray, p: int, neighbourhood: Neighbourhood, budget: float,
+                 vectorized: bool) -> None:
+        self.function, self.p, self.neighbourhood = loss, p, neighbourhood
+        self.budget, self.vectorized = budget, vectorized
+        self.evaluations = 0
+        self.best_loss = np.inf
+        self.best = x.copy()
+        self.at: list[int] = []
+        self.history: list[float] = []
+        self.x = x
+        self.value = self.evaluate(x[None, :])[0]
+
+    def evaluate(self, points: np.ndarray) -> np.ndarray:
+        """Losses of several points; keeps the best and raises when the budget ends inside the batch."""
+        points = points[: int(min(len(points), self.budget - self.evaluations))]
+        if len(points) == 0:
+            raise _Spent
+        values = np.asarray(self.function(points) if self.vectorized else [self.function(x.copy()) for x in points], float)
+        if values.shape != (len(points),):
+            raise VpunnError(f"the loss must return one number per point, got shape {values.shape} for {len(points)} points.")
+        if np.isnan(values).any():
+            raise VpunnError(f"the loss is NaN at digits {examples(points[np.isnan(values)][0])}.")
+        i = int(values.argmin())
+        if values[i] < self.best_loss:
+            self.best_loss, self.best = float(values[i]), points[i].copy()
+            self.at.append(self.evaluations + i + 1)
+            self.history.append(self.best_loss)
+        self.evaluations += len(points)
+        return values
+
+    def improve(self, k: int) -> bool:
+        """Move digit k to the best of its neighbourhood if that is strictly better."""
+        options = neighbours(int(self.x[k]), self.p, self.neighbourhood)
+        points = np.repeat(self.x[None, :], len(options), axis=0)
+        points[:, k] = options
+        values = self.evaluate(points)
+        i = int(values.argmin())
+        if values[i] < self.value:
+            self.x, self.value = points[i], float(values[i])
+            return True
+        return False
+
+    def descend(self, order: np.ndarray) -> None:
+        """Cycle through the coordinates until none of them moves any more."""
+        quiet, i = 0, 0
+        while quiet < len(order):
+            quiet = 1 if self.improve(int(order[i])) else quiet + 1
+            i = (i + 1) % len(order)
+
+
+def minimize_digits(
+    loss: Callable[[np.ndarray], Any],
+    p: int,
+    n: int,
+    *,
+    neighbourhood: Neighbourhood = "full",
+    order: Order = "valuation",
+    budget: int | None = None,
+    coordinates: int | None = None,
+    patience: int = 2,
+    start: Any = None,
+    vectorized: bool = False,
+    seed: int = 0,
+) -> VapoResult:
+    """Minimise ``loss(digits)`` over n digits in 0…p−1. Use it through `vapo.minimize(loss, p=…, n=…)`.
+
+    Without ``budget`` the search ends at the first point that is optimal in its neighbourhood and certifies it. With a
+    budget of evaluations it goes on from there by perturbation and returns the best point seen. ``coordinates`` limits
+    a sweep to that many random digits (stochastic GIST); after ``patience`` sweeps without gain all digits take over.
+    ``vectorized`` losses take an (m, n) array and return m values. One sweep costs n·(p−1) or n·2 evaluations.
+    """
+    _check_arguments(p, n, neighbourhood, order, budget, coordinates, patience)
+    began, rng = time.perf_counter(), np.random.default_rng(seed)
+    x = rng.integers(0, p, n) if start is None else _check_start(start, p, n)
+    search = _Search(loss, x, p, neighbourhood, np.inf if budget is None else budget, vectorized)
+    every = np.arange(n) if order == "valuation" else rng.permutation(n)
+    certified: np.ndarray | None = None
+    try:
+        if coordinates is not None and coordinates < n:
+            _sampled_sweeps(search, coordinates, patience, rng)
+        search.descend(every)
+        certified = search.x.copy()
+        if budget is not None and n > 1:
+            _perturb(search, rng)
+    except _Spent:
+        pass
+    proved = certified is not None and bool((certified == search.best).all())
+    certificate = {"optimal": proved, "neighbourhood": neighbourhood, "coordinates": n, "evaluations": search.evaluations}
+    return VapoResult(
+        parameters=search.best,
+        loss=search.best_loss,
+        history=np.array(search.history),
+        at=np.array(search.at, np.int64),
+        evaluations=search.evaluations,
+        seconds=time.perf_counter() - began,
+        converged=proved,
+        seed=seed,
+        method="gist",
+        epochs=-(-search.evaluations // (n * max(1, p - 1))),
+        certificate=certificate,
+    )
+
+
+def _sampled_sweeps(search: _Search, coordinates: int, patience: int, rng: np.random.Generator) -> None:
+    stale, n = 0, len(search.x)
+    while stale < patience:
+        moved = [search.improve(int(k)) for k in np.sort(rng.choice(n, coordinates, replace=False))]
+        stale = 0 if any(moved) else stale + 1
+
+
+def _perturb(search: _Search, rng: np.random.Generator) -> None:
+    """Redraw a window of digits, search it again, keep it if the loss is no worse; until the budget is spent."""
+    n = len(search.x)
+    widths = np.array([w for w in WIDTHS if w <= n] or [n])
+    reward = np.ones(len(widths))
+    while True:
+        arm = int(rng.choice(len(widths), p=reward / reward.sum()))
+        low = int(rng.integers(0, n - widths[arm] + 1))
+        window = np.arange(low, low + widths[arm])
+        x, value = search.x.copy(), search.value
+        search.x = x.copy()
+        search.x[window] = rng.integers(0, search.p, len(window))
+        search.value = float(search.evaluate(search.x[None, :])[0])
+        search.descend(window)
+        reward[arm] = 0.95 * reward[arm] + (1.0 if search.value < value else 0.02)
+        if search.value > value:
+            search.x, search.value = x, value
+
+
+def _check_start(start: Any, p: int, n: int) -> np.ndarray:
+    x = np.array(start)
+    if x.shape != (n,) or x.dtype.kind not in "iu":
+        raise VpunnError(f"start needs {n} integer digits, got {x.dtype} of shape {x.shape}.")
+    bad = (x < 0) | (x >= p)
+    if bad.any():
+        raise VpunnError(f"digits must lie in 0..{p - 1}, got {examples(x[bad])}.")
+    return x.astype(np.int64)
+
+
+def _check_arguments(
+    p: int, n: int, neighbourhood: str, order: str, budget: int | None, coordinates: int | None, patience: int
+) -> None:
+    if not (isinstance(p, int | np.integer) and isinstance(n, int | np.integer) and p >= 2 and n >= 1):
+        raise VpunnError(f"p={p!r} and n={n!r} must be integers with p ≥ 2 values per digit and n ≥ 1 digits.")
+    check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
+    check_choice("order", order, get_args(Order))
+    for name, value in (("budget", budget), ("coordinates", coordinates), ("patience", patience)):
+        if value is not None and value < 1:
+            raise VpunnError(f"{name}={value!r} must be at least 1.")

@@ -1,0 +1,188 @@
+"""The loop all tree optimisers share: epochs, history, checkpoints that resume to the bit, progress."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.vapo.result import VapoResult
+
+FORMAT = "vpunn-vapo-checkpoint-1"
+
+
+class Solver(Protocol):
+    """One optimiser on one problem. ``state`` holds every array needed to go on; epochs draw randomness from
+    ``default_rng([seed, epoch])`` only, so a resumed run repeats the uninterrupted one bit by bit."""
+
+    method: str
+    problem: Any
+    seed: int
+    epochs: int
+    tolerance: float
+    state: dict[str, np.ndarray]
+
+    def epoch(self, number: int) -> int:
+        """Advance; return the evaluations spent."""
+
+    def parameters(self) -> np.ndarray:
+        """The current point."""
+
+    def finished(self, history: list[float]) -> bool:
+        """Whether to stop before ``epochs`` are used up."""
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that shapes the run, for the checkpoint."""
+
+    def certificate(self) -> dict[str, Any] | None:
+        """What is proved about the current point."""
+
+
+def drive(
+    solver: Solver,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 20,
+    resume: bool = False,
+    progress: bool = False,
+) -> VapoResult:
+    """Run a solver to its end. With ``checkpoint``, its state is written there every ``checkpoint_every`` epochs and at the
+    end, atomically; ``resume`` continues from the file if it exists. A file that belongs to another tree or to other
+    settings is refused and left as it is."""
+    if checkpoint_every < 1:
+        raise VpunnError(f"checkpoint_every={checkpoint_every!r} must be at least 1 epoch.")
+    path = None if checkpoint is None else Path(checkpoint)
+    identity = "" if path is None else _identity(solver)
+    saved = None if path is None or not path.exists() else _read(path, identity)
+    began, spent = time.perf_counter(), 0.0
+    history, evaluations = [solver.problem.loss(solver.parameters())], 0
+    best, best_loss = solver.parameters().copy(), history[0]
+    if saved is not None and resume:
+        meta, arrays = saved
+        history, evaluations, spent = list(arrays.pop("history")), meta["evaluations"], meta["seconds"]
+        best, best_loss = arrays.pop("best"), meta["best_loss"]
+        for name, array in arrays.items():
+            solver.state[name][...] = array
+
+    def save(epoch: int) -> None:
+        if path is not None:
+            meta = {
+                "format": FORMAT, "identity": identity, "settings": _all_settings(solver), "epoch": epoch,
+                "evaluations": evaluations, "seconds": spent + time.perf_counter() - began, "best_loss": best_loss,
+            }
+            _write(path, meta, {"history": np.array(history), "best": best, **solver.state})
+
+    done = len(history) - 1
+    with _progress(solver, done, progress) as show:
+        while done < solver.epochs and not solver.finished(history):
+            evaluations += solver.epoch(done)
+            done += 1
+            history.append(solver.problem.loss(solver.parameters()))
+            if history[-1] < best_loss:
+                best, best_loss = solver.parameters().copy(), history[-1]
+            show(done, history[-1])
+            if done % checkpoint_every == 0:
+                save(done)
+    if done % checkpoint_every:
+        save(done)
+    certificate = solver.certificate()
+    return VapoResult(
+        parameters=best,
+        loss=float(best_loss),
+        history=np.array(history),
+        evaluations=int(evaluations),
+        seconds=spent + time.perf_counter() - began,
+        converged=_converged(solver, best_loss, history, certificate),
+        seed=solver.seed,
+        method=solver.method,
+        epochs=done,
+        certificate=certificate,
+    )
+
+
+def _converged(solver: Solver, loss: float, history: list[float], certificate: dict[str, Any] | None) -> bool:
+    if certificate is not None:
+        return bool(certificate["optimal"])
+    known = getattr(solver.problem, "known_optimum", None)
+    if known is not None:
+        return bool(loss - known <= solver.tolerance)
+    tail = history[-5:]
+    return len(tail) == 5 and max(tail) - min(tail) <= solver.tolerance
+
+
+# ---- checkpoints -------------------------------------------------------------------------------------------------------
+
+
+def _all_settings(solver: Solver) -> dict[str, Any]:
+    return {"method": solver.method, "seed": solver.seed, **solver.problem.settings(), **solver.settings()}
+
+
+def _identity(solver: Solver) -> str:
+    """A fingerprint of the tree (shape and labels) and of the items on it."""
+    tree, digest = solver.problem.tree, hashlib.sha256()
+    digest.update(tree.parent.tobytes())
+    digest.update("\0".join(map(str, tree.labels)).encode())
+    digest.update(np.ascontiguousarray(solver.problem.items).tobytes())
+    return f"{digest.hexdigest()} {json.dumps(_all_settings(solver), sort_keys=True)}"
+
+
+def _write(path: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    beside = path.with_name(path.name + ".part")
+    try:
+        with beside.open("wb") as file:
+            np.savez(file, **{"meta": np.array(json.dumps(meta)), **arrays})  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        meta = json.loads(str(arrays.pop("meta")))
+        known = meta["format"] == FORMAT
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise VpunnError(f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path.") from error
+    if not known:
+        raise VpunnError(f"{path} has the unknown checkpoint format {meta['format']!r}; choose another checkpoint path.")
+    tree_there, _, settings_there = meta["identity"].partition(" ")
+    tree_here, _, settings_here = identity.partition(" ")
+    if tree_there != tree_here:
+        raise VpunnError(f"the checkpoint {path} belongs to another tree or items; it was left as it is, choose another path.")
+    if settings_there != settings_here:
+        there, here = json.loads(settings_there), json.loads(settings_here)
+        changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
+        detail = ", ".join(f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in changed[:3])
+        raise VpunnError(f"the checkpoint {path} has other settings ({detail}); it was left as it is, choose another path.")
+    return meta, arrays
+
+
+# ---- progress ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(solver: Solver, done: int, wanted: bool) -> Iterator[Any]:
+    """A bar on stderr with the loss and the time left; nothing unless asked for."""
+    if not wanted:
+        yield lambda epoch, loss: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    loss_column, eta = TextColumn("loss {task.fields[loss]}"), TextColumn("ETA")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), loss_column, eta, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(solver.method, total=solver.epochs, completed=done, loss="…")
+        yield lambda epoch, loss: bar.update(task, completed=epoch, loss=f"{loss:.6g}")

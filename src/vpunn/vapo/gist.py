@@ -1,0 +1,202 @@
+"""GIST-VAPO: greedy integer steps on digits, one coordinate at a time, with a certificate at the end.
+
+Neighbourhoods: ``pm1`` tries θ±1 mod p, as the paper does, and can get stuck on the way to a better digit (AUDIT E-40);
+``full`` tries every admissible digit and so finds the coordinate optimum. A move must lower the loss strictly, so the
+search ends, and the last sweep, in which nothing moved, proves that the point is optimal in its neighbourhood.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.heads import DigitHeads
+from vpunn.padic import next_prime
+from vpunn.sweeps import sweep_down, sweep_up
+from vpunn.tree import Tree
+
+Neighbourhood = Literal["full", "pm1"]
+
+
+class DigitNetwork:
+    """A v-PuNN with digit weights, F(x) = Σ_{B∋x} θ_B mod p, fitted to digits on the leaves.
+
+    The loss counts wrong leaves (``zero-one``) or sums distances on the circle Z/p (``circular``), per leaf. Coefficients
+    of one chain interact; those of disjoint balls do not, so GIST judges a ball on its own slice: O(Σ depth) per sweep.
+    """
+
+    def __init__(
+        self, tree: Tree, leaf_digits: Any, *, p: int | None = None, loss: Literal["zero-one", "circular"] = "zero-one"
+    ) -> None:
+        check_choice("loss", loss, ("zero-one", "circular"))
+        self.tree, self.loss_name = tree, loss
+        self.p = next_prime(tree.max_branching + 1) if p is None else int(p)
+        digits = np.asarray(leaf_digits)
+        if digits.shape != (tree.n_leaves,) or digits.dtype.kind not in "iu":
+            raise VpunnError(f"leaf_digits needs {tree.n_leaves:,} integers, got {digits.dtype} of shape {digits.shape}.")
+        bad = (digits < 0) | (digits >= self.p)
+        if bad.any():
+            raise VpunnError(f"leaf digits must lie in 0..{self.p - 1}, got {examples(digits[bad])}.")
+        self.target = np.zeros(tree.n_nodes, np.int64)
+        self.target[tree.leaves] = digits
+        self.items = self.target  # what distinguishes two problems on one tree
+        self.n_parameters = tree.n_nodes
+
+    def settings(self) -> dict[str, Any]:
+        """What identifies the problem besides the tree and the targets."""
+        return {"head": "DigitNetwork", "loss": self.loss_name, "p": self.p}
+
+    def initial(self) -> np.ndarray:
+        """All digits zero."""
+        return np.zeros(self.n_parameters, np.int64)
+
+    def check_digits(self, theta: Any) -> np.ndarray:
+        """Digits as int64 after checking that there is one in 0…p−1 for each ball."""
+        digits = np.asarray(theta)
+        if digits.shape != (self.n_parameters,) or digits.dtype.kind not in "iu" or ((digits < 0) | (digits >= self.p)).any():
+            raise VpunnError(f"expected {self.n_parameters:,} integer digits in 0..{self.p - 1}, got {examples(digits.ravel())}.")
+        return digits.astype(np.int64)
+
+    def predict(self, theta: np.ndarray) -> np.ndarray:
+        """F at every node."""
+        return sweep_down(self.tree, theta) % self.p
+
+    def loss(self, theta: np.ndarray) -> float:
+        """Mean loss over leaves."""
+        leaves = self.tree.leaves
+        gap = (self.predict(theta)[leaves] - self.target[leaves]) % self.p
+        return float((gap != 0).mean() if self.loss_name == "zero-one" else np.minimum(gap, self.p - gap).mean())
+
+
+class GISTScalar:
+    """One digit of a digit vector, as the paper's map T6 shows it: value and the greedy step of Algorithm 4.
+
+    >>> theta = np.array([0, 0])
+    >>> losses = [1, 2, 0, 2, 2]                                     # AUDIT E-40
+    >>> GISTScalar(theta, 1, p=5).step(lambda t: losses[t[1]]).value, theta.tolist()
+    (0, [0, 0])
+    >>> GISTScalar(theta, 1, p=5).step(lambda t: losses[t[1]], neighbourhood="full").value, theta.tolist()
+    (2, [0, 2])
+    """
+
+    def __init__(self, theta: np.ndarray, index: int, p: int) -> None:
+        self.theta, self.index, self.p = theta, index, p
+
+    @property
+    def value(self) -> int:
+        """The digit."""
+        return int(self.theta[self.index])
+
+    def step(self, loss: Any, neighbourhood: Neighbourhood = "pm1") -> GISTScalar:
+        """Move to the best digit of the neighbourhood if that lowers ``loss(theta)`` strictly."""
+        here = self.value
+        best, lowest = here, loss(self.theta)
+        for value in neighbours(here, self.p, neighbourhood):
+            self.theta[self.index] = value
+            found = loss(self.theta)
+            if found < lowest:
+                best, lowest = value, found
+        self.theta[self.index] = best
+        return self
+
+
+def neighbours(digit: int, p: int, neighbourhood: Neighbourhood) -> list[int]:
+    """The digits a coordinate may move to."""
+    if neighbourhood == "full":
+        return [value for value in range(p) if value != digit]
+    return list(dict.fromkeys(value for value in ((digit - 1) % p, (digit + 1) % p) if value != digit))
+
+
+class GistSolver:
+    """GIST sweeps on `DigitHeads` or a `DigitNetwork`.
+
+    ``batch`` judges each sweep on that many randomly drawn items until ``patience`` sweeps in a row bring the full loss no
+    new minimum; full sweeps then finish and certify. Without ``batch`` every sweep is full.
+    """
+
+    method = "gist"
+
+    def __init__(
+        self,
+        problem: DigitHeads | DigitNetwork,
+        *,
+        neighbourhood: Neighbourhood = "full",
+        batch: int | None = None,
+        patience: int = 2,
+        start: Any = None,
+        seed: int = 0,
+        max_sweeps: int = 1000,
+    ) -> None:
+        if not isinstance(problem, DigitHeads | DigitNetwork):
+            raise VpunnError(f"method='gist' searches digits, which {type(problem).__name__} has not; use 'adam' or DigitHeads.")
+        check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
+        if (batch is not None and batch < 1) or patience < 1:
+            raise VpunnError(f"batch={batch!r} and patience={patience!r} must be at least 1.")
+        self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
+        self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
+        theta = problem.check_digits(problem.initial() if start is None else start)
+        # moved: in the last full sweep; −1 before there was one. stale: sampled sweeps without a new minimum.
+        self.state = {"theta": theta, "moved": np.array(-1), "stale": np.array(0), "lowest": np.array(np.inf), "tried": np.array(0)}
+
+    def settings(self) -> dict[str, Any]:
+        return {"neighbourhood": self.neighbourhood, "batch": self.batch, "patience": self.patience}
+
+    def parameters(self) -> np.ndarray:
+        return self.state["theta"]
+
+    def finished(self, history: list[float]) -> bool:
+        return int(self.state["moved"]) == 0
+
+    def certificate(self) -> dict[str, Any]:
+        """Whether the last full sweep found nothing to improve, and how many evaluations it tried."""
+        return {
+            "optimal": int(self.state["moved"]) == 0,
+            "neighbourhood": self.neighbourhood,
+            "coordinates": self.problem.n_parameters,
+            "evaluations": int(self.state["tried"]),
+        }
+
+    def epoch(self, number: int) -> int:
+        sampled = self.batch is not None and int(self.state["stale"]) < self.patience
+        moves, evaluations, _ = self._sweep(np.random.default_rng([self.seed, number]) if sampled else None)
+        if sampled:
+            now = self.problem.loss(self.state["theta"])
+            better = now < float(self.state["lowest"])
+            self.state["stale"][...] = 0 if better else int(self.state["stale"]) + 1
+            self.state["lowest"][...] = min(now, float(self.state["lowest"]))
+        else:
+            self.state["moved"][...] = moves
+            self.state["tried"][...] = evaluations
+        return int(evaluations)
+
+    def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int, float]:
+        from vpunn import _head_kernels
+
+        problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
+        if isinstance(problem, DigitHeads):
+            layout = problem.layout
+            mass = problem.mass if rng is None else _sampled_mass(problem, self.batch or 1, rng)
+            every = np.arange(layout.n_contexts)
+            return _head_kernels.gist_sweep(
+                every, layout.start, mass, layout.digit, theta, full, problem.loss_code, problem.p, problem.tau
+            )
+        tree = problem.tree
+        weight = tree.is_leaf.astype(float)
+        if rng is not None:
+            weight[:] = 0.0
+            weight[rng.choice(tree.leaves, min(self.batch or 1, tree.n_leaves), replace=False)] = 1.0
+        return _head_kernels.network_sweep(
+            tree.size, np.arange(tree.n_nodes), problem.target, weight, problem.predict(theta), theta, full, problem.p,
+            problem.loss_name == "circular",
+        )
+
+
+def _sampled_mass(problem: DigitHeads, batch: int, rng: np.random.Generator) -> np.ndarray:
+    """Weighted slot counts of ``batch`` items drawn at random (with their weights as chances)."""
+    share = problem.items / problem.total
+    drawn = np.bincount(rng.choice(len(share), batch, p=share), minlength=len(share)).astype(float)
+    through = sweep_up(problem.tree, drawn)
+    slots = problem.layout.slot[1:]
+    return np.bincount(slots, through[1:], minlength=problem.layout.n_slots) * problem.weights

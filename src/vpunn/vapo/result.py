@@ -1,0 +1,39 @@
+"""What every optimiser returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class VapoResult:
+    """The outcome of `vapo.minimize`.
+
+    ``parameters`` and ``loss`` belong to the best point visited. ``history`` is the loss at the start and after every epoch
+    (sweep, step); for black boxes the best loss after every improvement, with ``at`` the evaluations spent by then.
+    ``evaluations`` counts losses or gradients of single balls, and calls of the function for black boxes. ``converged``
+    means: within the tolerance of the optimum where that is known, else optimal in the searched neighbourhood, else no
+    longer falling. ``certificate`` says what a GIST search proved about the point it returns; None if nothing.
+    """
+
+    parameters: np.ndarray
+    loss: float
+    history: np.ndarray
+    evaluations: int
+    seconds: float
+    converged: bool
+    seed: int
+    method: str
+    epochs: int = 0
+    certificate: dict[str, Any] | None = None
+    at: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"VapoResult({self.method}: loss {self.loss:.6g} after {self.epochs} epochs, "
+            f"{self.evaluations:,} evaluations, {self.seconds:.2f} s, {state})"
+        )
