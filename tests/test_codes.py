@@ -370,6 +370,14 @@ def test_bad_texts_are_refused(text, words):
         PadicCode(animals()).parse([text])
 
 
+def test_lenient_parsing_gives_the_nearest_ancestor():
+    code = PadicCode(animals())
+    texts = ["16", "[1, 2, 1]", "…1|2|1", "1 + 2*3 + 1*3^2", "[2, 1]", "[0, 2]"]
+    assert code.parse(texts, strict=False).tolist() == [3, 3, 3, 3, 4, 0]
+    with pytest.raises(CodeError, match="digit '3'"):
+        code.parse("[1, 3]", strict=False)
+
+
 def test_unknown_mode_lists_the_good_ones():
     with pytest.raises(CodeError, match="'hex'; choose one of int, digits, bars, series, path"):
         PadicCode(animals()).format(0, "hex")

@@ -5,7 +5,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def along_paths(parent, depth, values, nodes, out):  # type: ignore[no-untyped-def]
+def along_paths(parent, depth, values, nodes, out):
     """out[i, k] = values of node i's ancestor at depth k + 1 (the root is left out); shorter paths keep their padding."""
     for i in range(len(nodes)):
         node = nodes[i]
@@ -15,7 +15,7 @@ def along_paths(parent, depth, values, nodes, out):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def descend(start, children, digits):  # type: ignore[no-untyped-def]
+def descend(start, children, digits):
     """Follow each row of digits from the root: the deepest node reached, and the position of the digit that is wrong.
 
     A digit is wrong if it exceeds the number of children or follows a 0 (0 = the path stops here); −1 if none is.

@@ -41,10 +41,10 @@ def _powers(p: int, count: int) -> list[str]:
     return ["", f"*{p}", *(f"*{p}^{k}" for k in range(2, count))][:count]
 
 
-def read_code(text: Any, p: int, K: int) -> int | list[int]:
+def read_code(text: Any, p: int, K: int, *, strict: bool = True) -> int | list[int]:
     """What a text says, told apart by its form: an integer, or digits with the root digit first.
 
-    Digits ≥ p, and digits other than 0 from position K on, are errors.
+    Digits ≥ p are errors, and so are digits other than 0 from position K on, unless ``strict`` is off.
 
     >>> [read_code(text, 5, 3) for text in ("111", "[1, 2, 4]", "...4|2|1", "1 + 2*5 + 4*5^2")]
     [111, [1, 2, 4], [1, 2, 4], [1, 2, 4]]
@@ -60,7 +60,7 @@ def read_code(text: Any, p: int, K: int) -> int | list[int]:
         digits = [_read_digit(a, p, text) for a in re.split(r",\s*", match[1])] if match[1] else []
     else:
         digits = _read_series(body, p, K)
-    if any(digits[K:]):
+    if strict and any(digits[K:]):
         raise CodeError(f"{_short(text)} has more digits than codes of this tree, which have K = {K}.")
     return digits[:K]
 

@@ -296,7 +296,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         numbers = np.zeros(listed.size, object)
         digits = np.zeros((listed.size, self.K), np.int64)
         for row, text in enumerate(listed.reshape(-1).tolist()):
-            found = read_code(text, self.p, self.K)
+            found = read_code(text, self.p, self.K, strict=strict)
             if isinstance(found, int):
                 numbers[row] = found
             else:
