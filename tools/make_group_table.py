@@ -110,8 +110,9 @@ def count(first: int, last: int, skip: list[int], out: Path | None) -> None:
         "groups_in_tie_classes": sum(map(len, ties)),
         "tied_by_order": dict(sorted(Counter(order for group in ties for order, _ in group).items())),
         "largest_tie_class": max(map(len, ties), default=0),
+        "ties": ties if len(ties) <= 100 else "too many to list",
     }
-    text = json.dumps(result, indent=1)
+    text = json.dumps(result)
     print(text)
     if out:
         out.write_text(text + "\n")

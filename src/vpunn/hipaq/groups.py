@@ -25,7 +25,7 @@ class GroupError(VpunnError):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A finite group by its multiplication table, checked on construction.
+    """A finite group by its multiplication table; make one with `from_table` or `from_permutations`.
 
     >>> Group.from_table([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     Group(order 3)
@@ -38,7 +38,6 @@ class Group:
 
     table: np.ndarray
     identity: int
-    generators: tuple[int, ...]
 
     # ---- construction ----------------------------------------------------------------------------------------------
 
@@ -52,9 +51,8 @@ class Group:
         array = _as_table(table)
         identity = _find_identity(array)
         _check_inverses(array, identity)
-        generators = _magma_generators(array, identity)
-        _check_associative(array, generators)
-        return cls(_frozen(array), identity, generators)
+        _check_associative(array, _magma_generators(array, identity))
+        return cls(_frozen(array), identity)
 
     @classmethod
     def from_permutations(cls, generators: Any) -> Group:
@@ -63,18 +61,18 @@ class Group:
         The product a·b means a first, then b (SymPy's convention). Elements are numbered in the order they are found
         from the identity, which is 0. O(order²).
         """
-        arrays = _as_permutations(generators)
-        return cls.from_regular(_close(arrays))
+        return cls.from_regular(_close(_as_permutations(generators)))
 
     @classmethod
-    def from_regular(cls, steps: Any) -> Group:
-        """From right multiplications: ``steps[g][x] = x·g`` for generators g, elements 0 … n−1, identity 0."""
-        arrays = np.asarray(steps, dtype=np.int64)
-        return cls._from_steps(arrays) if arrays.size else cls.from_table([[0]])
+    def from_regular(cls, given: Any) -> Group:
+        """From right multiplications ``given[g][x] = x·g`` by generators g, with elements 0 … n−1 and identity 0.
 
-    @classmethod
-    def _from_steps(cls, steps: np.ndarray) -> Group:
-        """The table by x·(y·g) = (x·y)·g: one gather per element along a walk from the identity."""
+        Trusted to be those of a group. The table follows from x·(y·g) = (x·y)·g: one gather per element along a walk
+        from the identity.
+        """
+        steps = np.asarray(given, dtype=np.int64)
+        if not steps.size:
+            return cls.from_table([[0]])
         n = steps.shape[1]
         table = np.full((n, n), -1, np.int64)
         table[:, 0] = np.arange(n)
@@ -87,7 +85,7 @@ class Group:
                     queue.append(target)
         if len(queue) < n:
             raise GroupError(f"the generators reach {len(queue)} of {n} elements; pass a full generating set.")
-        return cls(_frozen(table), 0, tuple(dict.fromkeys(int(step[0]) for step in steps if step[0])))
+        return cls(_frozen(table), 0)
 
     # ---- views -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +142,7 @@ class Group:
         new = np.asarray(permutation, dtype=np.int64)
         table = np.empty_like(self.table)
         table[new[:, None], new[None, :]] = new[self.table]
-        return Group(_frozen(table), int(new[self.identity]), tuple(int(new[g]) for g in self.generators))
+        return Group(_frozen(table), int(new[self.identity]))
 
     def __repr__(self) -> str:
         return f"Group(order {self.order})"
@@ -165,7 +163,7 @@ def find_isomorphism(
     """A map ``image[x]`` with image[x·y] = image[x]·image[y], or None: this *decides* isomorphism.
 
     Backtracking over images of a short generating set. ``colours`` (any isomorphism-invariant colouring of the elements,
-    by default element orders and class sizes) prunes the images; each partial choice is checked by extending it to the
+    by default element orders and class sizes; give both or neither) prunes the images; each partial choice is checked by extending it to the
     subgroup generated so far.
     """
     if group.order != other.order:

@@ -119,7 +119,7 @@ def _comparison(
     staged = {row["digit"]: row for row in recovery if row["method"] == "staged" and row["noise"] == 0.05}
     some = f"{check['relabellings']} random relabellings"
     left_out = f"orders 1–{wide['orders'][1]}, left out: {', '.join(map(str, wide['skipped'])) or 'none'}"
-    ties = f"{wide['tie_classes']} tie classes of 2 to {wide['largest_tie_class']} groups remain"
+    ties = f"{wide['tie_classes']} tie classes remain, the largest of {wide['largest_tie_class']} groups"
     prime = "smallest prime above the branching"
     rows: list[tuple[str, Any, Any, str, str]] = [
         ("groups of order ≤ 125", 125, len(groups.names), "all of GAP's SmallGroups", "the paper counted orders"),
