@@ -250,6 +250,7 @@ def test_bad_hydrogen_arguments():
 def test_tau_channels():
     tau = read_decays()
     assert tau.tree.n_leaves == 7
+    assert tau.tree.columns["branching"][0] == pytest.approx(tau.coverage)
     assert 0.93 < tau.coverage < 0.96
     assert "Particle Data Group" in tau.source
     assert len({row["code"] for row in tau.channels()}) == 7

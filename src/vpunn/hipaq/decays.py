@@ -145,7 +145,121 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     rule = document.get("fractions", "absolute")
     if rule not in ("absolute", "conditional"):
         raise DataError(f'{where}: "fractions" is {rule!r}; it must be "absolute" or "conditional".')
-    parent, names, fraction, error, final = [-1], [document["particle"]], [1.0], [0.0], []
+    tree = _tree_of(document, rule == "conditional", where)
+    branching, error = (tree.columns[name][tree.leaves] for name in ("branching", "error"))
+    if branching.sum() > 1 + 3 * np.sqrt((error**2).sum()) + 1e-9:
+        raise DataError(
+            f"{where}: the branching fractions sum to {branching.sum():.6g}, which is more than 1; "
+            "channels must exclude one another."
+        )
+    return DecayTree(tree, branching, error, str(document.get("source", "")))
+
+
+def _tree_of(document: dict[str, Any], conditional: bool, where: str) -> Tree:
+    """The channels as a tree with the columns ``branching`` (absolute, also of inner channels) and ``error``."""
+    parent, names, fraction, error = [-1], [document["particle"]], [1.0 if conditional else 0.0], [0.0]
+    stack = [(document, 0, str(document["particle"]))]  # entry, its node, and the path to it for messages
+    while stack:
+        entry, node, at = stack.pop()
+        below = entry["channels"] if isinstance(entry.get("channels"), list) else []
+        if not below:
+            raise DataError(f'{where}: {at} needs a non-empty list "channels".')
+        for channel in below:
+            if not isinstance(channel, dict) or not channel.get("name"):
+                raise DataError(f'{where}: a channel of {at} has no "name": {channel!r}.')
+            here = f"{at} → {channel['name']}"
+            final = "channels" not in channel
+            value = _number(channel, "branching", here, where) if final or conditional else 0.0
+            spread = _number(channel, "error", here, where) if "error" in channel else 0.0
+            if conditional:  # fractions multiply along the chain, relative errors add in quadrature
+                relative = float(np.hypot(error[node] / fraction[node], spread / value))
+                value *= fraction[node]
+                spread = value * relative
+            parent.append(node)
+            names.append(channel["name"])
+            fraction.append(value)
+            error.append(spread)
+            if not final:
+                stack.append((channel, len(parent) - 1, here))
+    if not conditional:  # an inner channel has what its final channels have; children stand after their parents
+        for node in range(len(parent) - 1, 0, -1):
+            fraction[parent[node]] += fraction[node]
+    return Tree.from_parents(parent, np.array(names, object), columns={"branching": fraction, "error": error})
+
+
+def huffman_lengths(self) -> np.ndarray:
+        """Length in bits of each channel's Huffman code, the best prefix code there is."""
+        return huffman_lengths(self.weights)
+
+    def huffman_length(self) -> float:
+        """Average length of the Huffman code: between H and H + 1."""
+        return float(self.weights @ self.huffman_lengths())
+
+    def digits(self) -> list[dict[str, Any]]:
+        """Per digit: its entropy given the digits before it, and the average bits of a Huffman code per ball.
+
+        The conditional entropies add up to the entropy of the whole channel (chain rule), so they say how many bits of
+        the answer each digit carries. One Huffman code per ball keeps the digits readable one by one and can only cost
+        more than the Huffman code over all channels.
+        """
+        mass = self.tree.subtree_sum(self._leaf_values(self.weights))
+        rows = []
+        for k in range(self.tree.max_depth):
+            balls = np.flatnonzero((self.tree.depth == k) & ~self.tree.is_leaf)
+            entropy = bits = 0.0
+            for ball in balls.tolist():
+                share = mass[self.tree.children(ball)] / mass[ball]
+                entropy += mass[ball] * _entropy(share)
+                bits += mass[ball] * float(share @ huffman_lengths(share))
+            rows.append({"digit": k + 1, "balls": len(balls), "entropy": float(entropy), "huffman bits": float(bits)})
+        return rows
+
+    def channels(self) -> list[dict[str, Any]]:
+        """One row per final channel: name, code, digits, fraction, error, ideal and Huffman bits."""
+        leaves = self.tree.leaves
+        return [
+            {
+                "channel": str(self.tree.labels[leaf]),
+                "code": int(code),
+                "digits": "|".join(str(d) for d in digits if d),
+                "branching": float(fraction),
+                "error": float(error),
+                "-log2 q": float(-np.log2(q)),
+                "huffman bits": int(bits),
+            }
+            for leaf, code, digits, fraction, error, q, bits in zip(
+                leaves,
+                self.code.encode(leaves),
+                self.code.digits(leaves).tolist(),
+                self.branching,
+                self.error,
+                self.weights,
+                self.huffman_lengths(),
+                strict=True,
+            )
+        ]
+
+    def _leaf_values(self, values: np.ndarray) -> np.ndarray:
+        """Values of the leaves as an array over all nodes."""
+        everywhere = np.zeros(self.tree.n_nodes)
+        everywhere[self.tree.leaves] = values
+        return everywhere
+
+
+def read_decays(path: str | Path | None = None) -> DecayTree:
+    """Read a decay file; without a path, the seven τ⁻ channels shipped with the package."""
+    where = "tau_decays.json" if path is None else str(path)
+    try:
+        text = files("vpunn.hipaq").joinpath(f"data/{where}").read_text() if path is None else Path(path).read_text()
+        document = json.loads(text)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise DataError(f"cannot read the decay file {where}: {problem}.") from problem
+    if not isinstance(document, dict) or "particle" not in document:
+        raise DataError(f'{where} is not a decay file: the top must be an object with "particle" and "channels".')
+    rule = document.get("fractions", "absolute")
+    if rule not in ("absolute", "conditional"):
+        raise DataError(f'{where}: "fractions" is {rule!r}; it must be "absolute" or "conditional".')
+    parent, names, fraction, error = [-1], [document["particle"]], [1.0 if rule == "conditional" else 0.0], [0.0]
     # A stack in place of recursion: (entry, node, path to it for messages).
     stack = [(document, 0, str(document["particle"]))]
     while stack:
@@ -160,7 +274,6 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
             is_final = "channels" not in channel
             parent.append(node)
             names.append(channel["name"])
-            final.append(is_final)
             needed = is_final or rule == "conditional"
             value = _number(channel, "branching", here, where) if needed else 0.0
             spread = _number(channel, "error", here, where) if "error" in channel else 0.0
@@ -173,6 +286,9 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
             error.append(float(spread))
             if not is_final:
                 stack.append((channel, len(parent) - 1, here))
+    if rule == "absolute":  # an inner channel has what its final channels have; children stand after their parents
+        for node in range(len(parent) - 1, 0, -1):
+            fraction[parent[node]] += fraction[node]
     tree = Tree.from_parents(parent, np.array(names, object), columns={"branching": fraction, "error": error})
     measured = tree.columns["branching"][tree.leaves]
     if measured.sum() > 1 + 3 * np.sqrt((tree.columns["error"][tree.leaves] ** 2).sum()) + 1e-9:

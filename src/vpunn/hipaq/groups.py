@@ -163,8 +163,8 @@ def find_isomorphism(
     """A map ``image[x]`` with image[x·y] = image[x]·image[y], or None: this *decides* isomorphism.
 
     Backtracking over images of a short generating set. ``colours`` (any isomorphism-invariant colouring of the elements,
-    by default element orders and class sizes; give both or neither) prunes the images; each partial choice is checked by extending it to the
-    subgroup generated so far.
+    by default element orders and class sizes; give both or neither) prunes the images; each partial choice is checked by
+    extending it to the subgroup generated so far.
     """
     if group.order != other.order:
         return None
