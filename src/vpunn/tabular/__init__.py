@@ -12,17 +12,31 @@ if TYPE_CHECKING:
     from vpunn.tabular.encoder import LatentTreeEncoder
     from vpunn.tabular.ids import SemanticIds, prefix_recall, semantic_ids
     from vpunn.tabular.linkage import ward_cost, ward_linkage
+    from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
 
 _WHERE = {
     "LatentTreeEncoder": "encoder",
+    "Refinement": "refine",
     "SemanticIds": "ids",
     "prefix_recall": "ids",
+    "refine_tree": "refine",
     "semantic_ids": "ids",
+    "triplet_accuracy": "refine",
     "ward_cost": "linkage",
     "ward_linkage": "linkage",
 }
 
-__all__ = ["LatentTreeEncoder", "SemanticIds", "prefix_recall", "semantic_ids", "ward_cost", "ward_linkage"]
+__all__ = [
+    "LatentTreeEncoder",
+    "Refinement",
+    "SemanticIds",
+    "prefix_recall",
+    "refine_tree",
+    "semantic_ids",
+    "triplet_accuracy",
+    "ward_cost",
+    "ward_linkage",
+]
 
 
 def __getattr__(name: str) -> Any:

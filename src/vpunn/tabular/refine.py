@@ -1,0 +1,428 @@
+"""Joint tree learning (limitation L3 of the paper): improve a tree of balls by local moves under a description length.
+
+The score is the number of nats needed to write the table down with the tree, and it is a sum over balls:
+
+    score = Σ_B [ −log ∫ Π_{c child of B} N(m_c; μ_B, w_c) dμ_B  −  log P(which child each row of B takes) ]
+
+The first part is the nested Gaussian model behind the library's ridge: a ball lies around its parent with variance
+``spread[depth]``, a row around its leaf ball with variance ``noise``; m_c, w_c is the message a child sends up. A move
+changes the two ancestor chains it touches and nothing else, so it costs O(depth · branching · d) to score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.tabular.progress import progress_bar
+from vpunn.tree import Tree
+
+#: How many neighbouring balls a row or a ball is offered.
+TRIES = 4
+#: log-variances are fitted between these bounds (the data have variance 1 per column).
+BOUNDS = (-12.0, 6.0)
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A refined tree. ``leaf`` is the leaf ball of each row, ``history`` the score after every sweep (it never rises),
+    ``moves`` how many moves of each kind were accepted."""
+
+    tree: Tree
+    leaf: np.ndarray
+    history: tuple[float, ...]
+    moves: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def improved(self) -> bool:
+        """Did any move lower the score?"""
+        return bool(sum(self.moves.values()))
+
+    def __str__(self) -> str:
+        if not self.improved:
+            return f"no move lowered the description length of {self.history[0]:,.1f} nats; the tree is unchanged"
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.moves.items() if count)
+        return f"description length {self.history[0]:,.1f} → {self.history[-1]:,.1f} nats by {kinds}"
+
+
+def refine_tree(
+    rows: np.ndarray,
+    tree: Tree,
+    leaf: np.ndarray,
+    *,
+    max_children: int | None = None,
+    sweeps: int = 20,
+    verbose: bool | None = None,
+) -> Refinement:
+    """Improve ``tree``, whose leaf ``leaf[i]`` holds row ``i``, until no move lowers the score or ``sweeps`` are done.
+
+    Moves: a row to another leaf ball, a ball to another parent of the same depth, two balls of one depth exchanged, two
+    siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children (default: as many as
+    the tree has). Between sweeps the variances are fitted again, which is kept only if the score falls too. Scoring a
+    move costs O(depth · branching · d), a sweep O(rows · leaves · d).
+
+    >>> random = np.random.default_rng(0)
+    >>> rows = np.repeat([[0.0], [1.0], [10.0], [11.0]], 5, axis=0) + random.normal(scale=0.1, size=(20, 1))
+    >>> tree = Tree.from_parents([-1, 0, 0, 1, 1, 2, 2])
+    >>> wrong = np.repeat([2, 5, 3, 6], 5)  # 0 beside 10 and 1 beside 11
+    >>> better = refine_tree(rows, tree, wrong)
+    >>> zero, one, ten, eleven = better.leaf[::5]
+    >>> better.tree.lca_depth([zero, ten, zero], [one, eleven, ten])  # neighbours share a ball again
+    array([1, 1, 0], dtype=int32)
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    leaf = np.asarray(leaf)
+    if len(leaf) != len(rows) or not tree.is_leaf[tree.check_nodes(leaf)].all():
+        raise VpunnError(f"leaf must name one leaf ball for each of the {len(rows)} rows; got {len(leaf)} values.")
+    state = _State.of_tree(rows, tree, leaf, max_children or max(tree.max_branching, 2))
+    state.fit_variances()
+    history = [state.score()]
+    moves = {"row moves": 0, "re-attachments": 0, "exchanges": 0, "merges": 0, "splits": 0}
+    seconds = 2e-7 * len(rows) * TRIES * tree.max_depth * rows.shape[1] * sweeps / 4
+    with progress_bar(f"refining {tree.n_leaves:,} balls", sweeps, seconds, verbose) as advance:
+        for _ in range(sweeps):
+            before = sum(moves.values())
+            moves["row moves"] += state.move_rows()
+            for kind in ("re-attachments", "exchanges", "merges", "splits"):
+                moves[kind] += state.move_balls(kind)
+            state.fit_variances()
+            history.append(state.score())
+            advance(1)
+            if sum(moves.values()) == before:
+                break
+    refined, new_leaf = state.to_tree()
+    return Refinement(refined, new_leaf, tuple(history), moves)
+
+
+class _State:
+    """The mutable tree and its messages; `score` recomputes everything, the move methods work by chains."""
+
+    SHAPE = ("parent", "depth", "kids", "n_kids", "rows", "total", "squares", "mean", "variance", "cost")
+
+    def __init__(self, data: np.ndarray, leaf: np.ndarray, n_balls: int, room: int, max_kids: int) -> None:
+        d = data.shape[1]
+        self.data, self.leaf, self.max_kids = data, leaf, max_kids
+        self.n_balls = n_balls  # ids below this are in use or retired; the rest is room for splits
+        self.parent = np.full(room, -2)  # −2: not in the tree
+        self.depth = np.zeros(room, np.int64)
+        self.kids = np.full((room, max_kids), -1)
+        self.n_kids = np.zeros(room, np.int64)
+        self.rows = np.zeros(room, np.int64)
+        self.total, self.mean = np.zeros((room, d)), np.zeros((room, d))
+        self.squares, self.variance, self.cost = np.zeros(room), np.zeros(room), np.zeros(room)
+        self.spread, self.noise = np.ones(1), 1.0
+
+    @classmethod
+    def of_tree(cls, data: np.ndarray, tree: Tree, leaf: np.ndarray, max_kids: int) -> _State:
+        if tree.max_branching > max_kids:
+            raise VpunnError(f"max_children={max_kids} is below the tree's own branching of {tree.max_branching}.")
+        empty = np.setdiff1d(tree.leaves, leaf)
+        if len(empty):
+            raise VpunnError(f"leaf ball {int(empty[0])} holds no row; every leaf ball needs at least one.")
+        state = cls(data, leaf.astype(np.int64).copy(), tree.n_nodes, 2 * tree.n_nodes + 16, max_kids)
+        n = tree.n_nodes
+        state.parent[:n], state.depth[:n], state.n_kids[:n] = tree.parent, tree.depth, tree.n_children
+        state.kids[tree.parent[1:], tree.digit[1:] - 1] = np.arange(1, n)
+        gap = np.maximum(data.var(axis=0).mean(), 1e-6)
+        state.spread, state.noise = np.full(tree.max_depth + 1, 0.5 * gap), 0.5 * gap
+        state.add_up_rows()
+        return state
+
+    # ---- score ---------------------------------------------------------------------------------------------------
+
+    def add_up_rows(self) -> None:
+        """Sums of the rows of every leaf ball, from the rows themselves."""
+        room = len(self.parent)
+        self.rows[:] = np.bincount(self.leaf, minlength=room)
+        for k in range(self.data.shape[1]):
+            self.total[:, k] = np.bincount(self.leaf, weights=self.data[:, k], minlength=room)
+        self.squares[:] = np.bincount(self.leaf, weights=(self.data**2).sum(axis=1), minlength=room)
+
+    def score(self) -> float:
+        """The full score, recomputed from the rows."""
+        from vpunn.tabular import _refine_kernels
+
+        self.add_up_rows()
+        return float(_refine_kernels.refresh_all(self.upwards(), *self._arrays()[1:], *self._model()))
+
+    def upwards(self) -> np.ndarray:
+        """Balls of the tree, children before parents."""
+        used = np.flatnonzero(self.parent > -2)
+        return used[np.argsort(-self.depth[used], kind="stable")]
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [getattr(self, name) for name in self.SHAPE]
+
+    def _model(self) -> tuple[np.ndarray, float, int]:
+        return self.spread, self.noise, self.max_kids
+
+    def fit_variances(self, rounds: int = 3) -> None:
+        """Noise and spreads by coordinate descent on the score itself; each step is kept only if the score falls."""
+        from scipy.optimize import minimize_scalar
+
+        from vpunn.tabular import _refine_kernels
+
+        order, best = self.upwards(), self.score()
+        names = [-1, *range(1, int(self.depth[order].max()) + 1)]
+
+        def trial(which: int, log_variance: float) -> float:
+            spread, noise = self.spread.copy(), self.noise
+            if which < 0:
+                noise = float(np.exp(log_variance))
+            else:
+                spread[which] = np.exp(log_variance)
+            return float(_refine_kernels.refresh_all(order, *self._arrays()[1:], spread, noise, self.max_kids))
+
+        for _ in range(rounds):
+            for which in names:
+                found = minimize_scalar(lambda x, which=which: trial(which, x), bounds=BOUNDS, method="bounded")
+                if found.fun < best:
+                    best = float(found.fun)
+                    if which < 0:
+                        self.noise = float(np.exp(found.x))
+                    else:
+                        self.spread[which] = np.exp(found.x)
+        self.score()
+
+    # ---- moves ---------------------------------------------------------------------------------------------------
+
+    def move_rows(self) -> int:
+        """One sweep over the rows; returns the number of accepted moves."""
+        from vpunn.tabular import _refine_kernels
+
+        leaves = np.flatnonzero((self.parent > -2) & (self.n_kids == 0))
+        moved, self.change = _refine_kernels.move_rows(self.data, self.leaf, leaves, TRIES, *self._arrays(), *self._model())
+        self.score()  # fresh sums: the running ones have collected rounding errors
+        return int(moved)
+
+    def move_balls(self, kind: str) -> int:
+        """Try every move of one kind once, in a fixed order; returns the number of accepted moves."""
+        propose, _ = self._kinds()[kind]
+        accepted = 0
+        for ball in np.flatnonzero(self.parent > -1):
+            if self.parent[ball] < 0:
+                continue  # an earlier move removed it
+            for arguments in propose(int(ball)):
+                if self._attempt(kind, int(ball), *arguments):
+                    accepted += 1
+                    break
+        return accepted
+
+    def _kinds(self) -> dict[str, tuple[Any, Any]]:
+        """For every kind of move: what proposes it and what makes it."""
+        return {
+            "re-attachments": (self._reattachments, self._reattach),
+            "exchanges": (self._exchanges, self._exchange),
+            "merges": (self._merges, self._merge),
+            "splits": (self._splits, self._split),
+        }
+
+    def _attempt(self, kind: str, *arguments: Any) -> bool:
+        """Make a move; undo it unless the score falls."""
+        before = self.score_of_costs()
+        saved = [array.copy() for array in self._arrays()], self.leaf.copy(), self.n_balls
+        self._kinds()[kind][1](*arguments)
+        if self.score_of_costs() < before - 1e-9:
+            return True
+        arrays, self.leaf, self.n_balls = saved
+        for name, array in zip(self.SHAPE, arrays, strict=True):
+            setattr(self, name, array)
+        return False
+
+    def score_of_costs(self) -> float:
+        """The score as kept up to date by chains."""
+        return float(self.cost[self.parent > -2].sum())
+
+    def _refresh(self, ball: int) -> None:
+        from vpunn.tabular import _refine_kernels
+
+        _refine_kernels.refresh_chain(ball, *self._arrays(), *self._model())
+
+    def _detach(self, ball: int) -> None:
+        up = self.parent[ball]
+        kids = [k for k in self.kids[up, : self.n_kids[up]] if k != ball]
+        self.kids[up] = -1
+        self.kids[up, : len(kids)] = kids
+        self.n_kids[up] = len(kids)
+
+    def _attach(self, ball: int, up: int) -> None:
+        self.kids[up, self.n_kids[up]] = ball
+        self.n_kids[up] += 1
+        self.parent[ball], self.depth[ball] = up, self.depth[up] + 1
+
+    def _retire(self, ball: int) -> None:
+        """Take a ball without rows or children out of the tree."""
+        self.parent[ball], self.n_kids[ball], self.rows[ball], self.cost[ball] = -2, 0, 0, 0.0
+        self.total[ball], self.squares[ball] = 0.0, 0.0
+
+    def _reattachments(self, ball: int) -> Iterator[tuple[int]]:
+        up = int(self.parent[ball])
+        if up < 0 or self.n_kids[up] < 2:
+            return
+        room = (self.parent > -2) & (self.depth == self.depth[up]) & (self.n_kids > 0) & (self.n_kids < self.max_kids)
+        room[up] = False
+        others = np.flatnonzero(room)
+        gap = ((self.mean[others] - self.mean[ball]) ** 2).sum(axis=1)
+        for other in others[np.argsort(gap, kind="stable")[:TRIES]]:
+            yield (int(other),)
+
+    def _reattach(self, ball: int, other: int) -> None:
+        up = int(self.parent[ball])
+        self._detach(ball)
+        self._attach(ball, other)
+        self._refresh(up)
+        self._refresh(other)
+
+    def _exchanges(self, ball: int) -> Iterator[tuple[int]]:
+        up = int(self.parent[ball])
+        others = np.flatnonzero((self.parent > -1) & (self.depth == self.depth[ball]) & (self.parent != up))
+        # the ball wants to sit where its new siblings are near
+        gap = ((self.mean[self.parent[others]] - self.mean[ball]) ** 2).sum(axis=1)
+        for other in others[np.argsort(gap, kind="stable")[:TRIES]]:
+            yield (int(other),)
+
+    def _exchange(self, ball: int, other: int) -> None:
+        up, far = int(self.parent[ball]), int(self.parent[other])
+        self.kids[up][self.kids[up] == ball] = other
+        self.kids[far][self.kids[far] == other] = ball
+        self.parent[ball], self.parent[other] = far, up
+        self._refresh(up)
+        self._refresh(far)
+
+    def _merges(self, ball: int) -> Iterator[tuple[int]]:
+        up = int(self.parent[ball])
+        for other in self.kids[up, : self.n_kids[up]]:
+            both_leaves = self.n_kids[ball] == 0 and self.n_kids[other] == 0
+            both_inner = self.n_kids[ball] > 0 and self.n_kids[other] > 0
+            fits = self.n_kids[ball] + self.n_kids[other] <= self.max_kids
+            if other > ball and (both_leaves or (both_inner and fits)):
+                yield (int(other),)
+
+    def _merge(self, ball: int, other: int) -> None:
+        for child in self.kids[other, : self.n_kids[other]].copy():
+            self._attach(int(child), ball)
+        self.leaf[self.leaf == other] = ball
+        self.total[ball] += self.total[other]
+        self.squares[ball] += self.squares[other]
+        if self.n_kids[ball] == 0:
+            self.rows[ball] += self.rows[other]
+        self._detach(other)
+        self._retire(other)
+        self._refresh(ball)
+
+    def _splits(self, ball: int) -> Iterator[tuple[np.ndarray]]:
+        """Two halves by 2-means: of the rows of a leaf ball, of the children of an inner one."""
+        if self.n_kids[self.parent[ball]] >= self.max_kids:
+            return
+        inner = self.n_kids[ball] > 0
+        members = self.kids[ball, : self.n_kids[ball]] if inner else np.flatnonzero(self.leaf == ball)
+        if len(members) < (4 if inner else 2):
+            return
+        half = _two_means((self.mean if inner else self.data)[members])
+        if 0 < half.sum() < len(members):
+            yield (members[half],)
+
+    def _split(self, ball: int, part: np.ndarray) -> None:
+        new = self.n_balls
+        if new >= len(self.parent):
+            self._make_room()
+        self.n_balls += 1
+        self._attach(new, int(self.parent[ball]))
+        if self.n_kids[ball]:
+            for child in part.copy():
+                self._detach(int(child))
+                self._attach(int(child), new)
+        else:
+            self.leaf[part] = new
+            rows = self.data[part]
+            self.rows[new], self.total[new], self.squares[new] = len(part), rows.sum(axis=0), (rows**2).sum()
+            self.rows[ball] -= len(part)
+            self.total[ball] -= self.total[new]
+            self.squares[ball] -= self.squares[new]
+        self._refresh(new)
+        self._refresh(ball)
+
+    def _make_room(self) -> None:
+        for name in self.SHAPE:
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self.parent[self.n_balls :] = -2
+
+    def to_tree(self) -> tuple[Tree, np.ndarray]:
+        """The balls as a tree, and the leaf of each row in it."""
+        used = np.flatnonzero(self.parent > -2)
+        place = np.full(len(self.parent), -1)
+        place[used] = np.arange(len(used))
+        tree = Tree.from_parents(np.where(self.parent[used] >= 0, place[self.parent[used]], -1))
+        position = np.empty(len(used), np.int64)
+        position[tree.labels] = np.arange(len(used))
+        return tree, position[place[self.leaf]]
+
+
+def planted_rows(
+    noise: float,
+    seed: int,
+    *,
+    spreads: tuple[float, ...] = (4.0, 2.0, 1.0),
+    children: int = 3,
+    per_leaf: int = 15,
+    columns: int = 16,
+) -> tuple[np.ndarray, Tree, np.ndarray]:
+    """Rows with a known tree, for trials: each ball lies Gaussian about its parent, each row about its leaf ball.
+
+    Returns the rows, the tree and the leaf of each row; ``spreads`` has one standard deviation per level.
+    """
+    random = np.random.default_rng(seed)
+    inner = (children ** len(spreads) - 1) // (children - 1)
+    tree = Tree.from_parents([-1, *np.repeat(np.arange(inner), children)])
+    place = np.zeros((tree.n_nodes, columns))
+    start, ids = tree.levels
+    for k, spread in enumerate(spreads, start=1):
+        level = ids[start[k] : start[k + 1]]
+        place[level] = place[tree.parent[level]] + spread * random.normal(size=(len(level), columns))
+    leaf = np.repeat(tree.leaves, per_leaf)
+    return place[leaf] + noise * random.normal(size=(len(leaf), columns)), tree, leaf
+
+
+def _two_means(points: np.ndarray, rounds: int = 10) -> np.ndarray:
+    """Which points go to the second of two groups: 2-means from the two ends of the longest principal axis."""
+    centred = points - points.mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0] if len(points) > 1 else np.zeros(points.shape[1])
+    half = centred @ axis > 0
+    for _ in range(rounds):
+        if not 0 < half.sum() < len(points):
+            break
+        a, b = points[~half].mean(axis=0), points[half].mean(axis=0)
+        new = ((points - b) ** 2).sum(axis=1) < ((points - a) ** 2).sum(axis=1)
+        if (new == half).all():
+            break
+        half = new
+    return half
+
+
+def triplet_accuracy(
+    tree: Tree, leaf: np.ndarray, true_tree: Tree, true_leaf: np.ndarray, *, many: int = 20_000, seed: int = 0
+) -> float:
+    """Of random row triplets that the true tree resolves, the share whose closest pair is the same in ``tree``.
+
+    A triplet that ``tree`` leaves unresolved counts as a guess, 1/3.
+    """
+    random = np.random.default_rng(seed)
+    a, b, c = random.integers(len(leaf), size=(3, many))
+
+    def pairs(t: Tree, at: np.ndarray) -> np.ndarray:
+        at = np.asarray(at)
+        return np.stack([t.lca_depth(at[a], at[b]), t.lca_depth(at[b], at[c]), t.lca_depth(at[a], at[c])])
+
+    truth, found = pairs(true_tree, true_leaf), pairs(tree, leaf)
+    resolved = (a != b) & (b != c) & (a != c) & ((truth == truth.max(axis=0)).sum(axis=0) == 1)
+    truth, found = truth[:, resolved], found[:, resolved]
+    if not truth.shape[1]:
+        raise VpunnError(f"none of {many} random triplets is resolved by the true tree; it has no structure to find.")
+    ties = (found == found.max(axis=0)).sum(axis=0)
+    right = found[truth.argmax(axis=0), np.arange(truth.shape[1])] == found.max(axis=0)
+    return float(np.where(ties == 1, right, 1.0 / 3.0).mean())
