@@ -6,7 +6,7 @@ repeats and several parents, and carries further columns along. Nothing recurses
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from vpunn import dag
 from vpunn.errors import TreeError, examples
+from vpunn.inputs import label_array, node_columns, one_of, split_pairs
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def tree_from_edges(
     ...
     vpunn.errors.TreeError: the edges run in a cycle, written from child to parent: b → a → c → b; remove one of them.
     """
-    _one_of("duplicates", duplicates, ("drop", "error"))
-    _one_of("self_parents", self_parents, ("error", "root"))
+    one_of("duplicates", duplicates, ("drop", "error"))
+    one_of("self_parents", self_parents, ("error", "root"))
     up, down = split_pairs(parents, children)
     above, no_parent = label_array(up)
     below, no_child = label_array(down)
@@ -158,7 +159,7 @@ def tree_from_levels(
     │  └─ Rattus
     └─ Primates
     """
-    _one_of("gaps", gaps, ("error", "skip"))
+    one_of("gaps", gaps, ("error", "skip"))
     names = list(frame.columns) if columns is None else list(columns)
     absent = [name for name in names if name not in frame.columns]
     if absent or not names:
@@ -263,6 +264,11 @@ def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) ->
     return Tree.from_parents(parent, names[order], columns={"height": height[order]})
 
 
+def with_report(tree: Tree, *lines: str) -> Tree:
+    """The same tree with lines put before its report."""
+    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, tree.columns, (*lines, *tree.report))
+
+
 # ---- the parts they share ------------------------------------------------------------------------------------------
 
 
@@ -326,7 +332,7 @@ def _from_codes(
     chosen = dag.choose(parent, child, labels, start, options.policy, options.max_nodes)
     row = np.where(chosen.edge >= 0, rows[chosen.edge] if len(rows) else -1, described[chosen.node])
     names = labels[chosen.node]
-    table = _columns(columns, row, names, n_rows)
+    table = node_columns(columns, row, names, n_rows)
     return Tree.from_parents(chosen.up, names, columns=table, report=(*report, *chosen.report))
 
 
@@ -447,109 +453,7 @@ def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, c
     row = np.full(len(up), -1, np.int64)
     row[end[::-1]] = np.arange(len(end))[::-1]  # backwards, so that the first of equal paths describes the node
     names = label_array(labels)[0] if len(up) else labels
-    return Tree.from_parents(up, names, columns=_columns(columns, row, names, len(lengths)))
-
-
-def _columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
-    """Per-node arrays from values per input row, dicts by label, or a DataFrame indexed by label."""
-    import pandas as pd
-
-    if columns is None:
-        return {}
-    if isinstance(columns, pd.DataFrame):
-        if not columns.index.is_unique:
-            twice = columns.index[columns.index.duplicated()]
-            raise TreeError(f"the index of columns must name each node once, but {examples(twice)} is repeated.")
-        at = columns.index.get_indexer(pd.Index(labels, tupleize_cols=False))
-        return {str(name): _take(columns[name], at) for name in columns}
-    table = {}
-    for name, values in columns.items():
-        if isinstance(values, Mapping):
-            keys = pd.Index(np.fromiter(values, object, len(values)), tupleize_cols=False)
-            table[name] = _take(_object_array(list(values.values())), keys.get_indexer(pd.Index(labels, tupleize_cols=False)))
-        elif len(values) != n_rows:
-            raise TreeError(f"column {name!r} needs one value per input row: got {len(values):,} for {n_rows:,} rows.")
-        else:
-            table[name] = _take(values, row)
-    return table
-
-
-def _take(values: Any, at: np.ndarray) -> np.ndarray:
-    """``values[at]`` as an array, with NaN (numbers) or None (everything else) where ``at`` is −1."""
-    import pandas as pd
-
-    array: np.ndarray = values if isinstance(values, np.ndarray) else np.asarray(pd.Series(values))
-    if array.dtype == object:
-        array = np.asarray(pd.Series(array).infer_objects())
-    if array.dtype.kind not in "iufb":
-        array = array.astype(object)
-        array[pd.isna(array)] = None
-    missing = at < 0
-    if not missing.any():
-        return array[at]
-    taken = array[np.where(missing, 0, at)] if len(array) else np.full(len(at), None, object)
-    taken = taken.astype(float) if array.dtype.kind in "iu" else taken if array.dtype.kind == "f" else taken.astype(object)
-    taken[missing] = np.nan if taken.dtype.kind == "f" else None
-    return taken
-
-
-def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
-    """Parents and children apart, from whichever form the pairs were given in."""
-    if children is not None:
-        return parents, children
-    import pandas as pd
-
-    if isinstance(parents, pd.DataFrame):
-        if parents.shape[1] != 2:
-            raise TreeError(
-                f"an edge table needs two columns, parent and child, got {examples(list(parents.columns), limit=20)}; "
-                "select them, and pass others as columns={'name': values}."
-            )
-        return parents.iloc[:, 0], parents.iloc[:, 1]
-    if isinstance(parents, np.ndarray) and parents.ndim == 2 and parents.shape[1] == 2:
-        return parents[:, 0], parents[:, 1]
-    pairs = list(parents)
-    wrong = [pair for pair in pairs if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2]
-    if wrong:
-        raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-
-
-def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Labels as int64 (all whole numbers) or objects, and which of them are missing (None, NaN).
-
-    Whole floats become integers, because a missing value turns a pandas column of integers into floats.
-    """
-    import pandas as pd
-
-    array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _object_array(values)
-    if np.ndim(array) != 1:
-        raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
-    missing = np.asarray(pd.isna(array))
-    present = np.asarray(array[~missing] if missing.any() else array)
-    if present.dtype == object:
-        kind = pd.api.types.infer_dtype(present, skipna=False)
-        if kind in ("integer", "floating", "mixed-integer-float"):
-            present = np.asarray(pd.Series(present).infer_objects())
-    if present.dtype.kind == "f" and (present == np.floor(present)).all() and (np.abs(present) < 2**53).all():
-        present = present.astype(np.int64)
-    if present.dtype.kind in "iu" and (present.dtype != np.uint64 or not (present > np.iinfo(np.int64).max).any()):
-        present = present.astype(np.int64)
-        blank: Any = 0
-    else:
-        present = present.astype(object)
-        blank = None
-    if not missing.any():
-        return present, missing
-    full = np.full(len(missing), blank, present.dtype)
-    full[~missing] = present
-    return full, missing
-
-
-def _object_array(values: Iterable[Any]) -> np.ndarray:
-    """A one-dimensional object array, also of tuples (which np.array would spread over a second axis)."""
-    listed = values if isinstance(values, Collection) else list(values)
-    return np.fromiter(listed, object, len(listed))
+    return Tree.from_parents(up, names, columns=node_columns(columns, row, names, len(lengths)))
 
 
 def _split(path: str, sep: str) -> list[str]:
@@ -559,8 +463,3 @@ def _split(path: str, sep: str) -> list[str]:
             return []
         raise TreeError(f"the path {path!r} has an empty label between two separators {sep!r}; remove one of them.")
     return labels
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise TreeError(f"{name}={value!r} is not an option; choose one of {', '.join(map(repr, allowed))}.")

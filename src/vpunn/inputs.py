@@ -1,0 +1,119 @@
+"""What users hand in, as arrays: pairs, labels of any kind, and per-node columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import TreeError, examples
+
+
+def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
+    """Parents and children apart, from whichever form the pairs were given in."""
+    if children is not None:
+        return parents, children
+    import pandas as pd
+
+    if isinstance(parents, pd.DataFrame):
+        if parents.shape[1] != 2:
+            raise TreeError(
+                f"an edge table needs two columns, parent and child, got {examples(list(parents.columns), limit=20)}; "
+                "select them, and pass others as columns={'name': values}."
+            )
+        return parents.iloc[:, 0], parents.iloc[:, 1]
+    if isinstance(parents, np.ndarray) and parents.ndim == 2 and parents.shape[1] == 2:
+        return parents[:, 0], parents[:, 1]
+    pairs = list(parents)
+    wrong = [pair for pair in pairs if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2]
+    if wrong:
+        raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as int64 (all whole numbers) or objects, and which of them are missing (None, NaN).
+
+    Whole floats become integers, because a missing value turns a pandas column of integers into floats.
+    """
+    import pandas as pd
+
+    array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else object_array(values)
+    if np.ndim(array) != 1:
+        raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
+    missing = np.asarray(pd.isna(array))
+    present = np.asarray(array[~missing] if missing.any() else array)
+    if present.dtype == object:
+        kind = pd.api.types.infer_dtype(present, skipna=False)
+        if kind in ("integer", "floating", "mixed-integer-float"):
+            present = np.asarray(pd.Series(present).infer_objects())
+    if present.dtype.kind == "f" and (present == np.floor(present)).all() and (np.abs(present) < 2**53).all():
+        present = present.astype(np.int64)
+    if present.dtype.kind in "iu" and (present.dtype != np.uint64 or not (present > np.iinfo(np.int64).max).any()):
+        present = present.astype(np.int64)
+        blank: Any = 0
+    else:
+        present = present.astype(object)
+        blank = None
+    if not missing.any():
+        return present, missing
+    full = np.full(len(missing), blank, present.dtype)
+    full[~missing] = present
+    return full, missing
+
+
+def object_array(values: Iterable[Any]) -> np.ndarray:
+    """A one-dimensional object array, also of tuples (which np.array would spread over a second axis)."""
+    listed = values if isinstance(values, Collection) else list(values)
+    return np.fromiter(listed, object, len(listed))
+
+
+def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
+    """Per-node arrays from values per input row, dicts by label, or a DataFrame indexed by label."""
+    import pandas as pd
+
+    if columns is None:
+        return {}
+    if isinstance(columns, pd.DataFrame):
+        if not columns.index.is_unique:
+            twice = columns.index[columns.index.duplicated()]
+            raise TreeError(f"the index of columns must name each node once, but {examples(twice)} is repeated.")
+        at = columns.index.get_indexer(pd.Index(labels, tupleize_cols=False))
+        return {str(name): take_or_missing(columns[name], at) for name in columns}
+    table = {}
+    for name, values in columns.items():
+        if isinstance(values, Mapping):
+            keys = pd.Index(np.fromiter(values, object, len(values)), tupleize_cols=False)
+            at = keys.get_indexer(pd.Index(labels, tupleize_cols=False))
+            table[name] = take_or_missing(object_array(list(values.values())), at)
+        elif len(values) != n_rows:
+            raise TreeError(f"column {name!r} needs one value per input row: got {len(values):,} for {n_rows:,} rows.")
+        else:
+            table[name] = take_or_missing(values, row)
+    return table
+
+
+def take_or_missing(values: Any, at: np.ndarray) -> np.ndarray:
+    """``values[at]`` as an array, with NaN (numbers) or None (everything else) where ``at`` is −1."""
+    import pandas as pd
+
+    array: np.ndarray = values if isinstance(values, np.ndarray) else np.asarray(pd.Series(values))
+    if array.dtype == object:
+        array = np.asarray(pd.Series(array).infer_objects())
+    if array.dtype.kind not in "iufb":
+        array = array.astype(object)
+        array[pd.isna(array)] = None
+    missing = at < 0
+    if not missing.any():
+        return array[at]
+    taken = array[np.where(missing, 0, at)] if len(array) else np.full(len(at), None, object)
+    taken = taken.astype(float) if array.dtype.kind in "iu" else taken if array.dtype.kind == "f" else taken.astype(object)
+    taken[missing] = np.nan if taken.dtype.kind == "f" else None
+    return taken
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not an option."""
+    if value not in allowed:
+        raise TreeError(f"{name}={value!r} is not an option; choose one of {', '.join(map(repr, allowed))}.")

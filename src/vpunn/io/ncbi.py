@@ -1,0 +1,102 @@
+"""The NCBI taxonomy dump: ``nodes.dmp`` and ``names.dmp``, in a folder or in the archive they come in."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpunn.build import tree_from_edges, with_report
+from vpunn.errors import DataError
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_ncbi(path: Any, *, policy: str = "first", **edges: Any) -> Tree:
+    """The taxonomy; labels are taxonomy ids (integers).
+
+    ``path`` is a folder with the two files, one of the files, or taxdump.tar.gz / taxdmp.zip. Columns: ``rank``, ``name``
+    (scientific) and ``common_name`` (GenBank's if there is one, else the first). Without names.dmp only ``rank`` is
+    filled. ``root=40674`` (a taxonomy id) keeps what lies below a taxon.
+    """
+
+    dump = _dump(Path(path))
+    if "nodes.dmp" not in dump:
+        raise DataError(f"{str(path)!r} holds no nodes.dmp; give the folder or archive of the NCBI taxonomy dump.")
+    nodes = _table(dump["nodes.dmp"], "nodes.dmp", path, {"id": 0, "parent": 2, "rank": 4})
+    child, parent = (_ids(nodes[key], "nodes.dmp", path) for key in ("id", "parent"))
+    columns: dict[str, Any] = {"rank": nodes["rank"]}
+    if "names.dmp" in dump:
+        names = _table(dump["names.dmp"], "names.dmp", path, {"id": 0, "name": 2, "kind": 6})
+        names["id"] = _ids(names["id"], "names.dmp", path)
+        columns["name"] = _first(names, child, ["scientific name"])
+        columns["common_name"] = _first(names, child, ["genbank common name", "common name"])
+    edges.setdefault("self_parents", "root")  # the dump writes the root as its own parent
+    tree = tree_from_edges(parent, child, policy=policy, columns=columns, **edges)
+    return tree if "names.dmp" in dump else with_report(tree, "there was no names.dmp, so taxa have no names")
+
+
+def _dump(path: Path) -> dict[str, bytes]:
+    """The contents of nodes.dmp and names.dmp, wherever they are."""
+    wanted = ("nodes.dmp", "names.dmp")
+    try:
+        if path.is_dir() or path.name in wanted:
+            folder = path if path.is_dir() else path.parent
+            return {name: (folder / name).read_bytes() for name in wanted if (folder / name).exists()}
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as bundle:
+                return {Path(name).name: bundle.read(name) for name in bundle.namelist() if Path(name).name in wanted}
+        if path.is_file() and tarfile.is_tarfile(path):
+            with tarfile.open(path) as archive:
+                members = [member for member in archive if member.isfile() and Path(member.name).name in wanted]
+                return {Path(m.name).name: stream.read() for m in members if (stream := archive.extractfile(m))}
+        return {"nodes.dmp": path.read_bytes()}
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pd.DataFrame:
+    """The wanted fields of a dump. Fields end in tab bar tab, so that every second tab-separated cell is a bar."""
+    import pandas as pd
+
+    first = data[: data.find(b"\n") + 1].decode("utf-8", "replace").rstrip("\n").split("\t")
+    if len(first) <= max(fields.values()) or set(first[1::2]) != {"|"}:
+        raise DataError(f"{str(path)!r}: line 1 of {name} is not of the form '1\\t|\\t…\\t|'; this is not an NCBI dump.")
+    try:
+        return pd.read_csv(
+            io.BytesIO(data),
+            sep="\t",
+            header=None,
+            usecols=list(fields.values()),
+            names=list(fields),
+            dtype=object,
+            na_filter=False,
+            quoting=3,  # names contain stray quotes
+        )
+    except (pd.errors.ParserError, ValueError) as error:
+        raise DataError(f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0]}.") from None
+
+
+def _ids(cells: pd.Series, name: str, path: Any) -> Any:
+    import pandas as pd
+
+    ids = pd.to_numeric(cells, errors="coerce")
+    if ids.isna().any():
+        at = int(ids.isna().to_numpy().argmax())
+        raise DataError(f"{str(path)!r}, line {at + 1:,} of {name}: {cells.iloc[at]!r} is not a taxonomy id.")
+    return ids.astype("int64").to_numpy()
+
+
+def _first(names: pd.DataFrame, wanted: Any, kinds: list[str]) -> Any:
+    """For each taxon its first name of the first of these kinds that it has, else None."""
+    import numpy as np
+    import pandas as pd
+
+    chosen = pd.concat([names[names["kind"] == kind] for kind in kinds]).drop_duplicates("id").set_index("id")["name"]
+    at = chosen.index.get_indexer(pd.Index(wanted))
+    return np.concatenate([chosen.to_numpy(object), np.array([None])])[at]  # position −1 is the None

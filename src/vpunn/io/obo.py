@@ -1,0 +1,177 @@
+"""OBO, the format of the Gene Ontology and most other biological ontologies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vpunn.build import tree_from_edges, with_report
+from vpunn.dag import report_edges
+from vpunn.errors import DataError, TreeError, examples
+from vpunn.io.files import Source
+from vpunn.tree import Tree
+
+
+@dataclass
+class Term:
+    """One ``[Term]`` stanza. ``links`` are (relation, parent id) pairs, ``synonyms`` (text, scope) pairs."""
+
+    line: int
+    id: str = ""
+    name: str = ""
+    namespace: str = ""
+    definition: str = ""
+    obsolete: bool = False
+    links: list[tuple[str, str]] = field(default_factory=list)
+    alt_ids: list[str] = field(default_factory=list)
+    synonyms: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read_obo(
+    source: Source,
+    *,
+    policy: str = "first",
+    relations: Sequence[str] = ("is_a",),
+    namespace: str | Sequence[str] | None = None,
+    obsolete: bool = False,
+    encoding: str = "utf-8",
+    **edges: Any,
+) -> Tree:
+    """The terms of an ontology; labels are term ids.
+
+    ``relations`` are the links that lead to a parent (``is_a``, and names of relationships such as ``part_of``);
+    ``namespace`` keeps the terms of one or some namespaces; obsolete terms are left out unless ``obsolete``. Links to
+    terms that are left out are dropped and listed in the report. ``policy``, ``root``, ``add_root``… are those of
+    `vpunn.build.tree_from_edges`.
+
+    Columns: ``name``, ``namespace``, ``definition``, ``alt_ids`` (a tuple of merged ids) and ``synonyms`` (a tuple of
+    (text, scope) pairs, the scope being EXACT, BROAD, NARROW or RELATED).
+    """
+    everything = list(read_terms(source, encoding))
+    relations = [relations] if isinstance(relations, str) else list(relations)
+    _check_relations(source, everything, relations)
+    terms = _select(source, everything, namespace, obsolete)
+    kept = {term.id for term in terms}
+    links = [(up, term.id) for term in terms for relation, up in term.links if relation in relations]
+    rows: list[tuple[str | None, str]] = [link for link in links if link[0] in kept]
+    lost = [link for link in links if link[0] not in kept]
+    with_parent = {child for _, child in rows}
+    rows += [(None, term.id) for term in terms if term.id not in with_parent]
+    columns = {
+        "name": {term.id: term.name for term in terms},
+        "namespace": {term.id: term.namespace for term in terms},
+        "definition": {term.id: term.definition for term in terms},
+        "alt_ids": {term.id: tuple(term.alt_ids) for term in terms},
+        "synonyms": {term.id: tuple(term.synonyms) for term in terms},
+    }
+    try:
+        tree = tree_from_edges(rows, policy=policy, columns=columns, **edges)
+    except TreeError as error:
+        spaces = sorted({term.namespace for term in terms})
+        if namespace is None and len(spaces) > 1 and "no parent" in str(error):
+            raise TreeError(f"{str(error)[:-1]}, or namespace=… to read one of {examples(spaces, limit=10)}.") from None
+        raise
+    if not lost:
+        return tree
+    ends = np.array(lost, dtype=object)
+    text = f"dropped {len(lost):,} links to terms that were left out"
+    return with_report(tree, report_edges(text, ends[:, 0], ends[:, 1], "parent left out"))
+
+
+def _check_relations(source: Source, terms: list[Term], relations: list[str]) -> None:
+    present = {relation for term in terms for relation, _ in term.links}
+    unknown = [relation for relation in relations if relation not in present]
+    if unknown and terms and present:
+        there = examples(sorted(present), limit=20)
+        raise DataError(f"{source.name}: no term has the relation {examples(unknown)}; there are {there}.")
+
+
+def _select(source: Source, terms: list[Term], namespace: str | Sequence[str] | None, obsolete: bool) -> list[Term]:
+    """The terms that are wanted, after checking that there are any."""
+    if not terms:
+        raise DataError(f"{source.name}: there is no [Term] in this file; is it an OBO file?")
+    wanted = None if namespace is None else {namespace} if isinstance(namespace, str) else set(namespace)
+    chosen = [term for term in terms if (obsolete or not term.obsolete) and (wanted is None or term.namespace in wanted)]
+    if not chosen:
+        spaces = examples(sorted({term.namespace for term in terms}), limit=10)
+        raise DataError(f"{source.name}: no term is left for namespace={namespace!r}; the namespaces are {spaces}.")
+    return chosen
+
+
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w*)')
+_END = re.compile(r"\s+[!{].*$")  # trailing modifiers and the comment that spells an id out
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "W": " ", "t": "\t"}
+
+
+def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
+    """The ``[Term]`` stanzas in file order. Malformed lines are errors that name the line."""
+    term: Term | None = None
+    default_namespace, in_header, seen = "", True, dict[str, int]()
+    for number, raw in enumerate(source.text(encoding).split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("!"):
+            continue
+        if line.startswith("["):
+            if term is not None:
+                yield _finished(source, term, default_namespace, seen)
+            term = Term(number) if line.startswith("[Term]") else None
+            in_header = False
+            continue
+        tag, colon, value = line.partition(":")
+        if not colon:
+            raise source.line_error(number, f"{line[:40]!r} is not of the form 'tag: value'; is this an OBO file?")
+        if term is not None:
+            _add(source, term, tag, value.strip(), number)
+        elif in_header and tag == "default-namespace":
+            default_namespace = value.strip()
+    if term is not None:
+        yield _finished(source, term, default_namespace, seen)
+
+
+def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
+    """Note one line of a stanza; tags that are of no use here are skipped."""
+    if tag in ("def", "synonym"):
+        match = _STRING.match(value)
+        if not match:
+            raise source.line_error(number, f"the text after '{tag}:' must stand in double quotes; add the missing quote.")
+        if tag == "def":
+            term.definition = _plain(match[1])
+        else:
+            term.synonyms.append((_plain(match[1]), match[2] or "RELATED"))
+        return
+    if tag in ("id", "name", "namespace", "is_a", "relationship", "alt_id", "is_obsolete"):
+        value = _END.sub("", value) if tag != "name" else value
+        if tag == "is_a":
+            term.links.append(("is_a", value))
+        elif tag == "relationship":
+            relation, _, up = value.partition(" ")
+            if not up:
+                raise source.line_error(number, f"'relationship: {value}' needs a relation and a term id.")
+            term.links.append((relation, up.strip()))
+        elif tag == "alt_id":
+            term.alt_ids.append(value)
+        elif tag == "is_obsolete":
+            term.obsolete = value == "true"
+        else:
+            setattr(term, tag, _plain(value))
+
+
+def _finished(source: Source, term: Term, default_namespace: str, seen: dict[str, int]) -> Term:
+    if not term.id:
+        raise source.line_error(term.line, "this [Term] has no 'id:' line; add one.")
+    if term.id in seen:
+        first = f"{seen[term.id]:,}"
+        raise source.line_error(term.line, f"the term {term.id!r} was already defined in line {first}; remove one of them.")
+    seen[term.id] = term.line
+    term.namespace = term.namespace or default_namespace
+    return term
+
+
+def _plain(text: str) -> str:
+    """Undo OBO's backslash escapes."""
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), text) if "\\" in text else text
