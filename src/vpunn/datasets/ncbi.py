@@ -10,6 +10,7 @@ do not need the two libraries that read the package's files.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ def _load_table(dataset: Dataset) -> pa.Table:
     files = fetch_dataset(dataset.key)
     with progress_bar("Building the NCBI tree (once)"):
         table = _build_table(files)
-    with renamed_when_done(path) as scratch:
+    with suppress(OSError), renamed_when_done(path) as scratch:  # a read-only cache only costs time
         pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
     return table
 
