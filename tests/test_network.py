@@ -10,17 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies import trees
 from vpunn.errors import VpunnError
 from vpunn.gauges import lossless_depths, paper_depths
 from vpunn.network import BallNeuron, VPuNN, indicator, parameter_counts
 from vpunn.rings import Ring, valuations
 from vpunn.tree import Tree
-
-
-@st.composite
-def trees(draw, max_nodes: int = 25) -> Tree:
-    n = draw(st.integers(1, max_nodes))
-    return Tree.from_parents([-1, *(draw(st.integers(0, i - 1)) for i in range(1, n))])
 
 
 def complete(branching: int, depth: int) -> Tree:
@@ -39,7 +34,7 @@ def values_for(kind: str, n: int, seed: int) -> np.ndarray:
     return rng.integers(-(10**6), 10**6, n)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(), st.sampled_from(["integer", "rational", "padic"]), st.integers(0, 99))
 def test_interpolation_is_exact_with_leaves_and_with_nodes_coefficients(tree: Tree, kind: str, seed: int) -> None:
     g = values_for(kind, tree.n_leaves, seed)
@@ -59,7 +54,7 @@ def test_interpolation_is_exact_with_leaves_and_with_nodes_coefficients(tree: Tr
     assert (full.predict(np.arange(tree.n_nodes)) == (nodes % p**6 if kind == "padic" else nodes)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(trees(), st.integers(0, 99))
 def test_real_interpolation_is_right_to_rounding_for_vectors(tree: Tree, seed: int) -> None:
     g = np.random.default_rng(seed).normal(size=(tree.n_leaves, 3))
@@ -67,7 +62,7 @@ def test_real_interpolation_is_right_to_rounding_for_vectors(tree: Tree, seed: i
         np.testing.assert_allclose(VPuNN(tree).interpolate(g, gauge=gauge).predict(tree.leaves), g, atol=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees().filter(lambda t: t.n_nodes > 1), st.integers(0, 99))
 def test_gauges_convert_into_each_other_and_leave_leaf_values_alone(tree: Tree, seed: int) -> None:
     start = VPuNN(tree, values_for("rational", tree.n_nodes, seed), values="rational")
@@ -124,7 +119,7 @@ def test_rank_of_shallow_balls_refutes_the_papers_count() -> None:
     assert rank(np.flatnonzero(net.coefficients_)) == 27
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(), st.sampled_from([2, 3, 5]), st.integers(0, 99))
 def test_lipschitz_constant_is_the_largest_quotient(tree: Tree, p: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -149,7 +144,7 @@ def test_a_layer_is_not_one_lipschitz() -> None:
     assert VPuNN(tree, c, values="integer", p=3).lipschitz_constant() == 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees(), st.integers(0, 99), st.data())
 def test_ablation_changes_nothing_outside_the_ball(tree: Tree, seed: int, data: st.DataObject) -> None:
     c = np.random.default_rng(seed).normal(size=tree.n_nodes)
@@ -164,7 +159,7 @@ def test_ablation_changes_nothing_outside_the_ball(tree: Tree, seed: int, data: 
     assert net.coefficients_[ball] == c[ball]  # the original is untouched
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees(), st.integers(0, 99))
 def test_network_is_the_sum_of_its_layers_and_of_its_neurons(tree: Tree, seed: int) -> None:
     c = np.random.default_rng(seed).integers(-9, 9, tree.n_nodes)
@@ -178,7 +173,7 @@ def test_network_is_the_sum_of_its_layers_and_of_its_neurons(tree: Tree, seed: i
         assert fires == net.sparse_activation_path(v).tolist()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(trees(), st.integers(0, 99), st.floats(0.005, 0.02))
 def test_leak_lives_in_the_surrogate_only(tree: Tree, seed: int, alpha: float) -> None:
     c = np.random.default_rng(seed).normal(size=tree.n_nodes)
@@ -190,7 +185,7 @@ def test_leak_lives_in_the_surrogate_only(tree: Tree, seed: int, alpha: float) -
         VPuNN(tree, values="rational").surrogate(every)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees(), st.integers(0, 99))
 def test_pruning_unary_depths_is_lossless(tree: Tree, seed: int) -> None:
     net = VPuNN(tree, values_for("rational", tree.n_nodes, seed), values="rational")

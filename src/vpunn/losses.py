@@ -13,7 +13,7 @@ import numpy as np
 
 from vpunn.errors import check_choice
 
-Weighting = Literal["none", "inverse-sqrt", "huffman", "effective"]
+Weighting = Literal["none", "inverse-sqrt", "huffman"]
 
 
 def segment_log_softmax(scores: np.ndarray, start: np.ndarray, context: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def slot_weights(weighting: Weighting, counts: np.ndarray, start: np.ndarray) ->
     """Weight of each slot's loss terms, scaled so that the mean over observed digits is 1.
 
     ``none``; ``inverse-sqrt``: 1/√count, which the paper calls Huffman weighting (AUDIT E-50); ``huffman``: the true
-    Huffman code length of the child among its siblings, in bits; ``effective``: (1−β)/(1−β^count) with β = 1 − 1/total.
+    Huffman code length of the child among its siblings, in bits.
     Everything but ``none`` moves the optimum away from the observed frequencies, so it costs calibration.
     """
     check_choice("weighting", weighting, get_args(Weighting))
@@ -37,9 +37,6 @@ def slot_weights(weighting: Weighting, counts: np.ndarray, start: np.ndarray) ->
         return weights
     if weighting == "inverse-sqrt":
         weights[seen] = 1 / np.sqrt(counts[seen])
-    elif weighting == "effective":
-        beta = 1 - 1 / counts.sum()
-        weights[seen] = (1 - beta) / -np.expm1(counts[seen] * np.log(beta))
     else:
         from vpunn import _head_kernels
 

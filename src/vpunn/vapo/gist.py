@@ -137,8 +137,14 @@ class GistSolver:
         self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
         self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
         theta = problem.check_digits(problem.initial() if start is None else start)
-        # moved: in the last full sweep; −1 before there was one. stale: sampled sweeps without a new minimum.
-        self.state = {"theta": theta, "moved": np.array(-1), "stale": np.array(0), "lowest": np.array(np.inf), "tried": np.array(0)}
+        self.state = {
+            "theta": theta,
+            "moved": np.array(-1),  # moves of the last full sweep, −1 before there was one
+            "tried": np.array(0),  # evaluations of the last full sweep
+            "stale": np.array(0),  # sampled sweeps since the last new minimum
+            "kept": theta.copy(),  # the best point of the sampled sweeps, where the full ones start
+            "lowest": np.array(problem.loss(theta)),
+        }
 
     def settings(self) -> dict[str, Any]:
         return {"neighbourhood": self.neighbourhood, "batch": self.batch, "patience": self.patience}
@@ -159,16 +165,19 @@ class GistSolver:
         }
 
     def epoch(self, number: int) -> int:
-        sampled = self.batch is not None and int(self.state["stale"]) < self.patience
-        moves, evaluations, _ = self._sweep(np.random.default_rng([self.seed, number]) if sampled else None)
-        if sampled:
-            now = self.problem.loss(self.state["theta"])
-            better = now < float(self.state["lowest"])
-            self.state["stale"][...] = 0 if better else int(self.state["stale"]) + 1
-            self.state["lowest"][...] = min(now, float(self.state["lowest"]))
+        state = self.state
+        if self.batch is not None and state["stale"] < self.patience:
+            evaluations = self._sweep(np.random.default_rng([self.seed, number]))[1]
+            now = self.problem.loss(state["theta"])
+            if now < state["lowest"]:
+                state["stale"][...], state["lowest"][...], state["kept"][...] = 0, now, state["theta"]
+            else:
+                state["stale"] += 1
+            if state["stale"] >= self.patience:
+                state["theta"][...] = state["kept"]
         else:
-            self.state["moved"][...] = moves
-            self.state["tried"][...] = evaluations
+            state["moved"][...], evaluations, _ = self._sweep(None)
+            state["tried"][...] = evaluations
         return int(evaluations)
 
     def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int, float]:
