@@ -14,27 +14,27 @@ TIER_BITS = 32
 
 
 @intrinsic
-def _popcount(typingctx, x):  # type: ignore[no-untyped-def]
+def _popcount(typingctx, x):
     """Number of set bits: one machine instruction, which numba does not expose by itself."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
 
     return types.uint64(types.uint64), codegen
 
 
 @intrinsic
-def _leading_zeros(typingctx, x):  # type: ignore[no-untyped-def]
+def _leading_zeros(typingctx, x):
     """Number of zero bits before the first set bit of a non-zero word."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), codegen
 
 
 @njit(cache=True)
-def preorder(parent, root):  # type: ignore[no-untyped-def]
+def preorder(parent, root):
     """Walk the tree depth first without a stack: down to the first child, else right, else up.
 
     Returns ``order`` (input position of each preorder node) and the preorder arrays ``parent, depth, size, digit``.
@@ -78,7 +78,7 @@ def preorder(parent, root):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def digit_lengths(size, leaves, code_bits):  # type: ignore[no-untyped-def]
+def digit_lengths(size, leaves, code_bits):
     """Bits of each node's last digit, ⌈log₂(leaves of parent / leaves of node)⌉ but at least 1; fills ``code_bits``
     (bits from the root) and returns ``(lengths, longest code)``. Stops early past 65,535 bits."""
     n = len(size)
@@ -103,7 +103,7 @@ def digit_lengths(size, leaves, code_bits):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def pack_words(size, lengths, code_bits, n_tiers):  # type: ignore[no-untyped-def]
+def pack_words(size, lengths, code_bits, n_tiers):
     """Write the tiered words: tier t holds code bits [32t, 32t+32) above the mask of digit ends at those bits.
 
     Siblings receive canonical prefix-free strings (shorter first), which exist because Σ 2^-length ≤ 1.
@@ -152,7 +152,7 @@ def pack_words(size, lengths, code_bits, n_tiers):  # type: ignore[no-untyped-de
 
 
 @njit(inline="always")
-def _shared_digits(a, b):  # type: ignore[no-untyped-def]
+def _shared_digits(a, b):
     """Digits that end inside the common code prefix of two words.
 
     The mask (low half) is moved above the code's place; bits past the first differing code bit are cut off.
@@ -163,7 +163,7 @@ def _shared_digits(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def lca_depth_pairs(words, u, v, out):  # type: ignore[no-untyped-def]
+def lca_depth_pairs(words, u, v, out):
     """LCA depth of each pair; returns the first position with an id outside the tree, or -1."""
     n_tiers, n = words.shape
     limit = np.uint64(n)
@@ -184,7 +184,7 @@ def lca_depth_pairs(words, u, v, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def lca_depth_table(words, u, v, out):  # type: ignore[no-untyped-def]
+def lca_depth_table(words, u, v, out):
     """All LCA depths between two lists of valid nodes; words are gathered once, so the inner loop streams."""
     n_tiers = words.shape[0]
     right = np.empty((n_tiers, len(v)), np.uint64)
@@ -207,7 +207,7 @@ def lca_depth_table(words, u, v, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def heavy_heads(size):  # type: ignore[no-untyped-def]
+def heavy_heads(size):
     """Top node of the heavy path through each node (a heavy path always continues into the largest subtree)."""
     n = len(size)
     head = np.zeros(n, np.int32)
@@ -225,7 +225,7 @@ def heavy_heads(size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def lca_depth_heavy(head, parent, depth, u, v, out):  # type: ignore[no-untyped-def]
+def lca_depth_heavy(head, parent, depth, u, v, out):
     """LCA depth by climbing heavy paths, at most log₂ n of them; returns the first bad position, or -1."""
     limit = np.uint64(len(head))
     for i in range(len(u)):
@@ -242,7 +242,7 @@ def lca_depth_heavy(head, parent, depth, u, v, out):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def shape_hash(parent, seed):  # type: ignore[no-untyped-def]
+def shape_hash(parent, seed):
     """A 64-bit hash of each subtree's shape, blind to sibling order: one sweep from the last node to the root."""
     n = len(parent)
     total = np.zeros(n, np.uint64)
@@ -259,7 +259,7 @@ def shape_hash(parent, seed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def nearest_marked(parent, marked):  # type: ignore[no-untyped-def]
+def nearest_marked(parent, marked):
     """Closest proper ancestor that is marked, or -1: a parent's answer is ready before its children ask."""
     found = np.full(len(parent), -1, np.int32)
     for node in range(1, len(parent)):
@@ -269,7 +269,7 @@ def nearest_marked(parent, marked):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def add_parents(parent, values):  # type: ignore[no-untyped-def]
+def add_parents(parent, values):
     """values[node] += values[parent[node]], root first, in place: the sum along each ancestor chain."""
     for node in range(1, len(parent)):
         up = parent[node]
@@ -278,7 +278,7 @@ def add_parents(parent, values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def add_children(parent, values):  # type: ignore[no-untyped-def]
+def add_children(parent, values):
     """values[parent[node]] += values[node], last node first, in place: the sum over each subtree."""
     for node in range(len(parent) - 1, 0, -1):
         up = parent[node]

@@ -131,13 +131,14 @@ class Report:
 
 def _rich_table(block: Mapping[str, Any]) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=block["title"], title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(title=Text(block["title"]), title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in block["columns"]:
         right = all(_is_number(row[name]) for row in block["rows"])
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in block["rows"]:
-        table.add_row(*(show(row[name]) for name in block["columns"]))
+        table.add_row(*(Text(show(row[name])) for name in block["columns"]))
     return table
 
 

@@ -95,18 +95,18 @@ class Tree:
         Without ``labels`` each node is named by its position in ``parent``, so ``tree.index(positions)`` translates.
         Cycles, several roots, self-parents and ids out of range are errors that name the nodes.
         """
-        up = validate.as_parent_array(parent)
-        n = len(up)
+        given = validate.as_parent_array(parent)
+        n = len(given)
         names = validate.as_labels(labels, n)
-        root = validate.find_root(up, names)
+        root = validate.find_root(given, names)
         from vpunn import _kernels
 
-        order, *arrays = _kernels.preorder(up, root)
+        order, up, depth, size, digit = _kernels.preorder(given, root)
         if len(order) < n:
-            raise TreeError(validate.describe_cycle(up, names, order))
+            raise TreeError(validate.describe_cycle(given, names, order))
         names = order if names is None else names[order]
         table = {key: _column(key, value, n)[order] for key, value in (columns or {}).items()}
-        return cls(*arrays, names, table, report)
+        return cls(up, depth, size, digit, names, table, report)
 
     @classmethod
     def from_edges(cls, parents: Any, children: Any = None, **options: Any) -> Tree:
@@ -242,17 +242,17 @@ class Tree:
             wanted[0] = labels
             return int(self.index(wanted)[0])
         table, node, ambiguous = self._lookup
-        wanted = pd.Index(np.asarray(labels) if not isinstance(labels, pd.Index) else labels, tupleize_cols=False)
-        found = table.get_indexer(wanted)
+        asked = pd.Index(labels if isinstance(labels, pd.Index) else np.asarray(labels), tupleize_cols=False)
+        found = table.get_indexer(asked)
         if (found < 0).any():
-            unknown = list(dict.fromkeys(wanted[found < 0]))
+            unknown = list(dict.fromkeys(asked[found < 0]))
             raise TreeError(
                 f"no node is labelled {examples(unknown)}; this tree has labels such as {examples(self.labels[:3])}."
             )
         if ambiguous is None:
             return found.astype(np.int64)
         if ambiguous[found].any():
-            name = wanted[ambiguous[found]][0]
+            name = asked[ambiguous[found]][0]
             several = np.flatnonzero(self.labels == name)
             paths = " and ".join("/".join(map(str, self.path(int(i)))) for i in several[:2])
             raise TreeError(

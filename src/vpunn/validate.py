@@ -81,7 +81,8 @@ def describe_cycle(up: np.ndarray, labels: np.ndarray | None, reached: np.ndarra
 def cycle_text(up: np.ndarray, start: int, name: Any) -> str:
     """The cycle above ``start`` printed as ``a → b → a`` (child to parent), shortened in the middle if long."""
     seen: dict[int, int] = {}
-    walk, node = [], start
+    walk: list[int] = []
+    node = start
     while node not in seen:
         seen[node] = len(walk)
         walk.append(node)

@@ -63,7 +63,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
         raise typer.Exit(1)
 
 
-def _write(out: Path, tree, code) -> None:  # type: ignore[no-untyped-def]
+def _write(out: Path, tree, code) -> None:
     import pandas as pd
 
     from vpunn.io import write_tree

@@ -11,8 +11,8 @@ import typer
 from vpunn.cli.common import JsonFlag
 from vpunn.errors import VpunnError
 
-#: target → module with ``run(seeds: int) -> Report``
-TARGETS: dict[str, str] = {}
+#: target → module of `vpunn.reproduce` with ``run(seeds: int) -> Report``
+TARGETS = {"wordnet": "wordnet", "go": "go", "ncbi": "ncbi"}
 
 
 def register(app: typer.Typer) -> None:
