@@ -132,6 +132,61 @@ class DecayTree:
         return everywhere
 
 
+def read_decays(path: str | Path | None = None) -> DecayTree:
+    """Read a decay file; without a path, the seven τ⁻ channels shipped with the package."""
+    where = "tau_decays.json" if path is None else str(path)
+    try:
+        text = files("vpunn.hipaq").joinpath(f"data/{where}").read_text() if path is None else Path(path).read_text()
+        document = json.loads(text)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise DataError(f"cannot read the decay file {where}: {problem}.") from problem
+    if not isinstance(document, dict) or "particle" not in document:
+        raise DataError(f'{where} is not a decay file: the top must be an object with "particle" and "channels".')
+    rule = document.get("fractions", "absolute")
+    if rule not in ("absolute", "conditional"):
+        raise DataError(f'{where}: "fractions" is {rule!r}; it must be "absolute" or "conditional".')
+    tree = _tree_of(document, rule == "conditional", where)
+    branching, error = (tree.columns[name][tree.leaves] for name in ("branching", "error"))
+    if branching.sum() > 1 + 3 * np.sqrt((error**2).sum()) + 1e-9:
+        raise DataError(
+            f"{where}: the branching fractions sum to {branching.sum():.6g}, which is more than 1; "
+            "channels must exclude one another."
+        )
+    return DecayTree(tree, branching, error, str(document.get("source", "")))
+
+
+def _tree_of(document: dict[str, Any], conditional: bool, where: str) -> Tree:
+    """The channels as a tree with the columns ``branching`` (absolute, also of inner channels) and ``error``."""
+    parent, names, fraction, error = [-1], [document["particle"]], [1.0 if conditional else 0.0], [0.0]
+    stack = [(document, 0, str(document["particle"]))]  # entry, its node, and the path to it for messages
+    while stack:
+        entry, node, at = stack.pop()
+        below = entry["channels"] if isinstance(entry.get("channels"), list) else []
+        if not below:
+            raise DataError(f'{where}: {at} needs a non-empty list "channels".')
+        for channel in below:
+            if not isinstance(channel, dict) or not channel.get("name"):
+                raise DataError(f'{where}: a channel of {at} has no "name": {channel!r}.')
+            here = f"{at} → {channel['name']}"
+            final = "channels" not in channel
+            value = _number(channel, "branching", here, where) if final or conditional else 0.0
+            spread = _number(channel, "error", here, where) if "error" in channel else 0.0
+            if conditional:  # fractions multiply along the chain, relative errors add in quadrature
+                relative = float(np.hypot(error[node] / fraction[node], spread / value))
+                value *= fraction[node]
+                spread = value * relative
+            parent.append(node)
+            names.append(channel["name"])
+            fraction.append(value)
+            error.append(spread)
+            if not final:
+                stack.append((channel, len(parent) - 1, here))
+    if not conditional:  # an inner channel has what its final channels have; children stand after their parents
+        for node in range(len(parent) - 1, 0, -1):
+            fraction[parent[node]] += fraction[node]
+    return Tree.from_parents(parent, np.array(names, object), columns={"branching": fraction, "error": error})
+
+
 def huffman_lengths(weights: np.ndarray) -> np.ndarray:
     """Code lengths of a Huffman code for the weights; a single symbol needs 0 bits.
 
