@@ -175,6 +175,8 @@ def _report_groups(report: Report, groups: Catalogue, check: dict[str, Any]) -> 
     wide = _wide_counts()
     without = f" without {', '.join(map(str, wide['skipped']))}" if wide["skipped"] else ""
     report.table(f"{wide['groups']:,} groups of order ≤ {wide['orders'][1]}{without}", wide["digits"])
+    listed = "; ".join(" and ".join(f"({order}, {number})" for order, number in same) for same in wide["ties"])
+    report.text(f"SmallGroups that agree on all of these digits: {listed}.")
     report.figure(
         "The groups of order ≤ 125 as a tree. A column is a group; it turns from grey to colour at the digit that singles it out.",
         plot_groups(groups),
