@@ -12,7 +12,7 @@ ZERO_ONE, SQUARED, CIRCULAR, ORDINAL = 0, 1, 2, 3
 
 
 @njit(cache=True)
-def huffman_lengths(start, counts):  # type: ignore[no-untyped-def]
+def huffman_lengths(start, counts):
     """Huffman code length of each slot inside its context, by the two-queue method on sorted counts."""
     lengths = np.zeros(len(counts), np.int64)
     widest = 0
@@ -51,7 +51,7 @@ def huffman_lengths(start, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def digit_cost(first, last, counts, digit, value, loss, p, tau):  # type: ignore[no-untyped-def]
+def digit_cost(first, last, counts, digit, value, loss, p, tau):
     """Σ_s counts·ℓ(value, digit_s) over one context; see `heads.DigitHeads` for the four losses."""
     total = 0.0
     weight = 0.0
@@ -81,7 +81,7 @@ def digit_cost(first, last, counts, digit, value, loss, p, tau):  # type: ignore
 
 
 @njit(cache=True)
-def gist_sweep(contexts, start, counts, digit, theta, full, loss, p, tau):  # type: ignore[no-untyped-def]
+def gist_sweep(contexts, start, counts, digit, theta, full, loss, p, tau):
     """One coordinate sweep in place over the listed contexts; returns (moves, evaluations, total decrease).
 
     ``full`` tries every digit that can be optimal: a child's, and for the ordinal loss also those beyond its children
@@ -127,7 +127,7 @@ def gist_sweep(contexts, start, counts, digit, theta, full, loss, p, tau):  # ty
 
 
 @njit(cache=True)
-def hinge(first, last, counts, margin, scores, push):  # type: ignore[no-untyped-def]
+def hinge(first, last, counts, margin, scores, push):
     """Gradient of Σ_t counts_t·max(0, margin − s_t + max_{c≠t} s_c) over one context, written to ``push``."""
     winner, runner_up = first, -1
     for s in range(first + 1, last):
@@ -147,7 +147,7 @@ def hinge(first, last, counts, margin, scores, push):  # type: ignore[no-untyped
 @njit(cache=True)
 def adam_update(
     contexts, start, counts, digit, score, tau, margin, scale, theta, m, u, steps, lr, b1, b2, eps, work, push
-):  # type: ignore[no-untyped-def]
+):
     """Adam on the soft-max loss of the listed contexts, in place; ``counts`` are (weighted) counts per slot.
 
     Each context keeps its own step counter, so an untouched ball neither decays nor drifts (lazy Adam). ``work`` and
@@ -186,7 +186,7 @@ def adam_update(
 @njit(cache=True)
 def adam_epoch(
     events, amounts, batch, context, start, digit, score, tau, margin, theta, m, u, steps, lr, b1, b2, eps, work, push
-):  # type: ignore[no-untyped-def]
+):
     """One pass over ``events`` (slot ids of single digits, already shuffled) in mini-batches; returns updates made."""
     counts = np.zeros(len(theta))
     marked = np.zeros(len(start) - 1, np.bool_)
@@ -214,7 +214,7 @@ def adam_epoch(
 
 
 @njit(cache=True)
-def network_sweep(size, balls, target, weight, current, theta, full, p, circular):  # type: ignore[no-untyped-def]
+def network_sweep(size, balls, target, weight, current, theta, full, p, circular):
     """One GIST sweep over the coefficients of F(x) = Σ_{B∋x} θ_B mod p, in place; ball-local, O(Σ depth).
 
     Only points inside a ball feel its coefficient, so a ball is judged on the histogram of the shifts its own slice

@@ -8,7 +8,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def collect(parent, ratio, weight, total):  # type: ignore[no-untyped-def]
+def collect(parent, ratio, weight, total):
     """Up: the precision J and the information h that each subtree holds about its top node's value.
 
     A node passes J/(1 + rJ) and h/(1 + rJ) to its parent: the part that survives its own difference, whose variance is
@@ -28,7 +28,7 @@ def collect(parent, ratio, weight, total):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def distribute(parent, ratio, precision, information):  # type: ignore[no-untyped-def]
+def distribute(parent, ratio, precision, information):
     """Down: posterior mean of every node's value (per column) and its variance in units of the noise.
 
     Given its parent's value u, a node's is (r·h + u)/(1 + rJ) with variance r/(1 + rJ).
@@ -47,7 +47,7 @@ def distribute(parent, ratio, precision, information):  # type: ignore[no-untype
 
 
 @njit(cache=True)
-def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_slope, variance_slope):  # type: ignore[no-untyped-def]
+def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_slope, variance_slope):
     """Derivative, by each node's ratio, of a loss whose slopes in the results of `distribute` are given (and overwritten).
 
     Reverse mode: the two sweeps run backwards, `distribute` from the last node up, then `collect` from the root down.

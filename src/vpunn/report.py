@@ -114,9 +114,10 @@ class Report:
     def print(self, console: Console | None = None) -> None:
         """Print text and tables; figures are named by their captions."""
         from rich.console import Console
+        from rich.text import Text
 
         console = console or Console(highlight=False)
-        console.rule(self.title, align="left")
+        console.rule(Text(self.title), align="left")
         for block in self.blocks:
             if block["kind"] == "table":
                 console.print(_rich_table(block))

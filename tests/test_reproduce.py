@@ -1,0 +1,93 @@
+"""The hierarchy reports, on the real mammals."""
+
+import json
+
+import numpy as np
+import pytest
+from strategies import random_tree
+
+from vpunn.errors import VpunnError
+from vpunn.report import Report
+from vpunn.reproduce import hierarchies
+from vpunn.reproduce.holdout import digit_predictions
+
+
+@pytest.fixture(scope="module")
+def mammals(tmp_path_factory):
+    report = hierarchies.reproduce("ncbi", seeds=2)
+    folder = report.write(tmp_path_factory.mktemp("ncbi"))
+    return folder, json.loads((folder / "report.json").read_text())
+
+
+def table(document, start):
+    return next(block["rows"] for block in document["blocks"] if block["kind"] == "table" and block["title"].startswith(start))
+
+
+def test_the_code_is_exact(mammals):
+    _, document = mammals
+    ours = {row["quantity"]: row["ours"] for row in table(document, "T10–T12")}
+    assert ours["isometry defects"] == "0 of 1,000,000 pairs"
+    assert ours["failed round trips"].startswith("0 of")
+    assert ours["collisions"] == "0"
+    assert ours["Spearman ρ(distance, LCA depth)"] == -1
+    assert {row["quantity"]: row["ours"] for row in table(document, "Approximation")}["wrong leaves, van der Put gauge"].startswith("0 with")
+
+
+def test_the_ceilings_are_the_audits(mammals):
+    _, document = mammals
+    shares = [round(row["ceiling %, padding counted"], 1) for row in table(document, "E-47")]
+    assert shares[1] == 71.3  # AUDIT E-47: NCBI, true parent digit
+    leak = table(document, "Exhibit")
+    assert leak[0]["whole path %"] == 100
+    assert leak[1]["whole path %"] < 1
+
+
+def test_files_are_whole_and_the_page_needs_no_network(mammals):
+    folder, document = mammals
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert "http" not in page.replace("http-equiv", "")
+    assert not list(folder.glob(".*"))
+    assert {block["kind"] for block in document["blocks"]} == {"text", "table", "figure"}
+
+
+def test_optimisers_reach_the_closed_form_from_random_starts():
+    runs = {run.label: run for run in hierarchies.optimise(random_tree(3000, reach=300), seeds=2)}
+    assert (runs["Fisher"].gap < 1e-6).all()
+    assert (runs["Fisher"].epochs <= 30).all()
+    assert (runs["Adam, auto schedule"].gap < 1e-6).all()
+    assert (runs["GIST, all digits"].gap == 0).all()
+    assert (runs["GIST, ±1 (paper)"].gap > 0).all()
+    assert (runs["Adam, paper-appendix (20/20/20)"].gap > 1e-3).all()
+
+
+def test_held_out_digits_are_counted_one_by_one():
+    tree = random_tree(60)
+    order = np.random.default_rng(0).permutation(tree.leaves)
+    train, test = order[8:], order[:8]
+    confidence, right, weight = digit_predictions(tree, train, test, strength=1.0)
+    expected = []
+    for leaf in test:
+        for ball, child in zip(tree.ancestors(leaf)[:-1], tree.ancestors(leaf)[1:], strict=True):
+            children = tree.children(ball)
+            seen = np.array([tree.is_ancestor(np.full(len(train), c), train).sum() for c in children])
+            law = (seen + 1 / len(children)) / (seen.sum() + 1)
+            expected.append((round(law.max(), 9), float(children[law.argmax()] == child)))
+    got = [pair for pair, n in zip(zip(confidence.round(9), right, strict=True), weight, strict=True) for _ in range(n)]
+    assert sorted(got) == sorted(expected)
+
+
+def test_unknown_hierarchy():
+    with pytest.raises(VpunnError, match="no hierarchy 'fungi'"):
+        hierarchies.reproduce("fungi")
+
+
+def test_report_prints_brackets_as_they_are(capsys):
+    report = Report("Title [1]", "vpunn")
+    report.table("T [x]", [{"a": "v[parent, c]", "b": 1}])
+    report.text("see [E-43]")
+    report.print()
+    said = capsys.readouterr().out
+    assert "v[parent, c]" in said
+    assert "T [x]" in said
+    assert "[E-43]" in said
