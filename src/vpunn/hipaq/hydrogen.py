@@ -97,19 +97,20 @@ def measure(states: np.ndarray, noise: float, rng: np.random.Generator) -> dict[
 
 
 def recover_shells(
-    noise: float = 0.02, *, n_max: int = 8, spin: bool = False, repeats: int = 5, seed: int = 0
+    noise: float = 0.02, *, n_max: int = 8, spin: bool = False, repeats: int = 5, seed: int = 0, cut: float = 2.5
 ) -> list[dict[str, Any]]:
     """Measure every state ``repeats`` times, cluster without labels, and compare with the quantum numbers.
 
     Two methods. ``staged``: average linkage digit by digit inside each cluster found so far, on the observables that
-    `STAGES` gives to that digit; a cluster is split where two parts lie further apart than 2.5 times the distance that
-    measurement error alone gives, so the number of clusters is found, not given. ``Ward``: one Ward clustering of all
+    `STAGES` gives to that digit; a cluster is split where two parts lie further apart than ``cut`` times the distance
+    that measurement error alone gives, so the number of clusters is found, not given (a smaller cut splits the tails of
+    the error off as clusters of their own, a larger one merges states sooner). ``Ward``: one Ward clustering of all
     standardised observables, cut into the *true* numbers of shells, subshells and states (a help the staged method does
     not get). Rows: method, digit, purity (share of readings in the majority state of their cluster), chance (purity of
     the same clusters after shuffling the readings), ARI (adjusted Rand index), clusters found and true.
     """
-    if noise < 0 or repeats < 1:
-        raise VpunnError(f"noise must be ≥ 0 and repeats ≥ 1, got noise={noise}, repeats={repeats}.")
+    if noise < 0 or repeats < 1 or cut <= 0:
+        raise VpunnError(f"noise must be ≥ 0, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}.")
     rng = np.random.default_rng(seed)
     states = np.repeat(hydrogen_states(n_max, spin=spin), repeats, axis=0)
     readings = measure(states, noise, rng)
@@ -117,7 +118,7 @@ def recover_shells(
     counts = [int(labels.max()) + 1 for labels in truth]
     shuffled = rng.permutation(len(states))
     rows = []
-    for method, found in (("staged", _staged(readings, len(truth))), ("Ward", _ward(readings, counts))):
+    for method, found in (("staged", _staged(readings, len(truth), cut)), ("Ward", _ward(readings, counts))):
         for digit, (clusters, labels) in enumerate(zip(found, truth, strict=True), 1):
             rows.append(
                 {
@@ -135,13 +136,11 @@ def recover_shells(
     return rows
 
 
-def purity_against_noise(
-    noises: Sequence[float], *, seeds: int = 10, n_max: int = 8, spin: bool = False, repeats: int = 5
-) -> list[dict[str, Any]]:
-    """`recover_shells` for several noise levels, averaged over seeds 0 … seeds − 1, with the spread of the purity."""
+def purity_against_noise(noises: Sequence[float], *, seeds: int = 10, **options: Any) -> list[dict[str, Any]]:
+    """`recover_shells` (which takes the options) for several noise levels, averaged over seeds 0 … seeds − 1."""
     rows = []
     for noise in noises:
-        runs = [recover_shells(noise, n_max=n_max, spin=spin, repeats=repeats, seed=seed) for seed in range(seeds)]
+        runs = [recover_shells(noise, seed=seed, **options) for seed in range(seeds)]
         for same in zip(*runs, strict=True):
             row = dict(same[0])
             for key in ("purity", "chance", "ARI", "clusters"):
@@ -178,7 +177,7 @@ def _contingency(clusters: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.bincount(clusters * width + labels, minlength=(int(clusters.max()) + 1) * width).reshape(-1, width)
 
 
-def _staged(readings: dict[str, np.ndarray], digits: int) -> list[np.ndarray]:
+def _staged(readings: dict[str, np.ndarray], digits: int, cut: float) -> list[np.ndarray]:
     """Nested partitions, one per digit: every cluster is split by the observables of the next stage."""
     found = []
     clusters = np.zeros(len(readings["energy"]), np.int64)
@@ -187,19 +186,19 @@ def _staged(readings: dict[str, np.ndarray], digits: int) -> list[np.ndarray]:
         split = np.zeros(len(points), np.int64)
         order = np.argsort(clusters, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(clusters[order])) + 1):
-            split[part] = _resolved(points[part])
+            split[part] = _resolved(points[part], cut)
         clusters = np.unique(clusters * len(points) + split, return_inverse=True)[1]
         found.append(clusters)
     return found
 
 
-def _resolved(points: np.ndarray) -> np.ndarray:
-    """Average-linkage clusters of readings with unit error, cut at 2.5 × √(2·dimensions), error's own distance."""
+def _resolved(points: np.ndarray, cut: float) -> np.ndarray:
+    """Average-linkage clusters of readings with unit error, cut at a multiple of √(2·dimensions), error's own distance."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     if len(points) < 2:
         return np.zeros(len(points), np.int64)
-    height = 2.5 * np.sqrt(2 * points.shape[1])
+    height = cut * np.sqrt(2 * points.shape[1])
     return fcluster(linkage(points, "average"), height, "distance") - 1
 
 
