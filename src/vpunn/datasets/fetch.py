@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, Upstream, describe_dataset
+from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, describe_dataset
 from vpunn.errors import DataError
+from vpunn.io.files import written_beside
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 #: The environment variable that names a folder of data files.
 DATA_DIR = "VPUNN_DATA_DIR"
 
-_MINUTES = 60
-
-
-class _SourceFailed(Exception):
+class SourceFailed(Exception):
     """One source could not deliver; the next one is tried and the reason is kept for the final sentence."""
 
 
@@ -79,21 +77,21 @@ def fetch_dataset(key: str) -> dict[str, Path]:
 
 
 def fetch_files(dataset: Dataset, files: tuple[DataFile, ...]) -> dict[str, Path]:
-    """Like `fetch_dataset`, for some of the files only."""
+    """Like `fetch_dataset`, for some of the files; whatever else an archive holds of the data set is kept as well."""
     paths = {file.name: find_file(file) for file in files}
     failures = []
     for source in dataset.sources:
-        missing = [file for file in files if paths[file.name] is None and file.name in source.members]
-        if not missing:
+        if not any(paths[file.name] is None and file.name in source.members for file in files):
             continue
+        wanted = [file for file in dataset.files if file.name in source.members and paths.get(file.name) is None]
         try:
-            paths.update(_install_from(source, missing, dataset))
-        except _SourceFailed as failure:
+            paths.update(_install_from(source, wanted, dataset))
+        except SourceFailed as failure:
             failures.append(f"{source} ({failure})")
-    lost = [name for name, path in paths.items() if path is None]
+    lost = [file.name for file in files if paths[file.name] is None]
     if lost:
         raise DataError(_explain_failure(dataset, lost, failures))
-    return {name: path for name, path in paths.items() if path is not None}
+    return {file.name: path for file in files if (path := paths[file.name]) is not None}
 
 
 def _explain_failure(dataset: Dataset, lost: list[str], failures: list[str]) -> str:
@@ -150,16 +148,11 @@ def _install_from(source: Source, files: list[DataFile], dataset: Dataset) -> di
 
 
 def _download(source: Source, folder: Path, title: str) -> Path:
-    try:
-        if isinstance(source, PipArchive):
-            return _download_with_pip(source, folder, title)
-        if isinstance(source, NpmArchive):
-            return _download_with_npm(source, folder, title)
-        return _download_from_upstream(source, folder, title)
-    except subprocess.TimeoutExpired as error:
-        raise _SourceFailed(f"no answer within {error.timeout / _MINUTES:.0f} minutes") from error
-    except OSError as error:  # requests' errors are of this family, too
-        raise _SourceFailed(_why_no_download(error)) from error
+    if isinstance(source, PipArchive):
+        return _download_with_pip(source, folder, title)
+    if isinstance(source, NpmArchive):
+        return _download_with_npm(source, folder, title)
+    return download(source.url, folder / "download", title)
 
 
 def _download_with_pip(source: PipArchive, folder: Path, title: str) -> Path:
@@ -173,7 +166,7 @@ def _download_with_pip(source: PipArchive, folder: Path, title: str) -> Path:
     elif found := shutil.which("pip"):
         pip = [found]
     else:
-        raise _SourceFailed("pip is not installed")
+        raise SourceFailed("pip is not installed")
     pinned = folder / "requirement.txt"
     pinned.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
     kind = ["--no-binary", source.package] if source.is_sdist else ["--only-binary", ":all:"]
@@ -186,7 +179,7 @@ def _download_with_npm(source: NpmArchive, folder: Path, title: str) -> Path:
     """``npm pack`` downloads a registry package's archive without installing it or running its scripts."""
     npm = shutil.which("npm")
     if npm is None:
-        raise _SourceFailed("npm is not installed")
+        raise SourceFailed("npm is not installed")
     got = folder / "got"
     got.mkdir()
     options = ["--loglevel=error", "--ignore-scripts", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
@@ -195,11 +188,27 @@ def _download_with_npm(source: NpmArchive, folder: Path, title: str) -> Path:
 
 
 def _run(command: list[str], folder: Path, title: str, source: PipArchive | NpmArchive) -> None:
-    with progress_bar(f"{title}: {source}, {source.size / 1e6:.0f} MB"):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30 * _MINUTES, check=False)
+    try:
+        with progress_bar(f"{title}: {source}, {source.size / 1e6:.0f} MB"):
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1800, check=False)
+    except subprocess.TimeoutExpired:
+        raise SourceFailed("no answer within half an hour") from None
     if done.returncode:
         told = re.search(r"^(?:ERROR:|npm (?:error|ERR!)) *(?!code )(.+)", done.stderr, re.MULTILINE)
-        raise _SourceFailed(_one_line(told[1] if told else done.stderr or f"exit code {done.returncode}"))
+        raise SourceFailed(_one_line(told[1] if told else done.stderr or f"exit code {done.returncode}"))
+
+
+
+def download(url: str, target: Path, title: str) -> Path:
+    """One file from its authors' server, with a progress bar; raises `SourceFailed` with a short reason."""
+    import pooch
+
+    try:
+        with progress_bar(f"{title}: {urlsplit(url).hostname}") as bar:
+            pooch.HTTPDownloader(progressbar=bar, timeout=30)(url, str(target), None)
+    except OSError as error:  # requests' errors are of this family
+        raise SourceFailed(_why_no_download(error)) from error
+    return target
 
 
 def _why_no_download(error: OSError) -> str:
@@ -210,19 +219,10 @@ def _why_no_download(error: OSError) -> str:
     return "no connection" if isinstance(error, ConnectionError) else _one_line(str(error))
 
 
-def _download_from_upstream(source: Upstream, folder: Path, title: str) -> Path:
-    import pooch
-
-    target = folder / "download"
-    with progress_bar(f"{title}: {urlsplit(source.url).hostname}") as bar:
-        pooch.HTTPDownloader(progressbar=bar, timeout=30)(source.url, str(target), None)
-    return target
-
-
 def _only_file(folder: Path) -> Path:
     files = list(folder.iterdir()) if folder.is_dir() else []
     if len(files) != 1:
-        raise _SourceFailed(f"expected one archive, got {len(files)} files")
+        raise SourceFailed(f"expected one archive, got {len(files)} files")
     return files[0]
 
 
@@ -240,7 +240,7 @@ def _member(archive: Path, name: str | None) -> bytes:
                 raise KeyError(name)
             return stream.read()
     except (KeyError, tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise _SourceFailed(f"its archive has no readable {name}: {_one_line(str(error))}") from error
+        raise SourceFailed(f"its archive has no readable {name}: {_one_line(str(error))}") from error
 
 
 def _install(file: DataFile, content: bytes) -> Path:
@@ -248,31 +248,22 @@ def _install(file: DataFile, content: bytes) -> Path:
     if file.unix_lines:
         content = content.replace(b"\r\n", b"\n")
     if problem := _mismatch(file, content):
-        raise _SourceFailed(f"its {file.name} {problem}")
+        raise SourceFailed(f"its {file.name} {problem}")
     path = cache_dir() / file.name
-    try:
-        with renamed_when_done(path) as scratch:
-            scratch.write_bytes(content)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}; make the folder writable, or set {DATA_DIR}.") from error
+    with into_cache(path) as scratch:
+        scratch.write_bytes(content)
     return path
 
 
 @contextmanager
-def renamed_when_done(path: Path) -> Iterator[Path]:
-    """A scratch path beside ``path`` that takes its name when the block ends well, and vanishes otherwise.
-
-    So nobody ever sees a half-written file, and two processes that fetch the same one do not disturb each other.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(handle)
-    scratch = Path(name)
+def into_cache(path: Path) -> Iterator[Path]:
+    """Like `written_beside`, after making the folder: so two processes that fetch the same file do not disturb each other."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the cache folder {path.parent}: {error.strerror}; set {DATA_DIR} instead.") from error
+    with written_beside(path) as scratch:
         yield scratch
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 # ---- progress --------------------------------------------------------------------------------------------------------
