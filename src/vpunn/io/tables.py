@@ -226,7 +226,7 @@ def _looks_like_data(table: pa.Table) -> bool:
 
 # ---- cells to labels and values --------------------------------------------------------------------------------------
 
-_WHOLE = "^(0|-?[1-9][0-9]{0,17})$"  # as Python prints whole numbers: no 007, no 1e3
+_WHOLE = "^(0|-?[1-9][0-9]{0,18})$"  # as Python prints whole numbers: no 007, no 1e3
 
 
 def _is_text(cells: pa.ChunkedArray) -> bool:
@@ -241,12 +241,26 @@ def _all_match(cells: pa.ChunkedArray, pattern: str) -> bool:
     return len(cells) > 0 and bool(pc.all(pc.match_substring_regex(cells, pattern), min_count=0).as_py())
 
 
+def _whole(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Text as 64-bit integers, or None if some cell is not one (nulls stay null)."""
+    import pyarrow as pa
+
+    present = cells.drop_null()
+    if len(present) and not _all_match(present, _WHOLE):
+        return None
+    try:
+        return cells.cast(pa.int64())
+    except pa.ArrowInvalid:  # nineteen digits, but too large
+        return None
+
+
 def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:
     """Labels of one column: integers if all cells are (with ``numbers`` also as text), else objects, None if null."""
     import pyarrow as pa
 
-    if numbers and _is_text(cells) and cells.null_count == 0 and _all_match(cells, _WHOLE):
-        cells = cells.cast(pa.int64())
+    if numbers and _is_text(cells) and cells.null_count == 0:
+        whole = _whole(cells)
+        cells = cells if whole is None else whole
     if pa.types.is_integer(cells.type) and cells.null_count == 0:
         return cells.to_numpy()
     return object_array(cells.to_pylist())
@@ -268,8 +282,10 @@ def _ends(up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: Sequence[Any], 
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise DataError(f"no_parent={no_parent!r} must hold values of the type of the parent column, {up.type}.") from None
     up = pc.if_else(pc.is_in(up, missing), pa.scalar(None, up.type), up)
-    if numbers and _is_text(up) and _is_text(down) and _all_match(down, _WHOLE) and _all_match(up.drop_null(), _WHOLE):
-        up, down = up.cast(pa.int64()), down.cast(pa.int64())
+    if numbers and _is_text(up) and _is_text(down):
+        above, below = _whole(up), _whole(down)
+        if above is not None and below is not None:
+            up, down = above, below
     return object_array(up.to_pylist()), _labels(down, numbers=False)
 
 
@@ -298,9 +314,10 @@ def _guess(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     present = filled.drop_null()
     if _all_match(present, "^([Tt]rue|[Ff]alse)$"):
         return pc.starts_with(pc.utf8_lower(filled), "t")
-    if _all_match(present, _WHOLE):
-        return filled.cast(pa.int64())
-    if len(present) and not pc.any(pc.match_substring_regex(present, r"^[-+]?0[0-9]|[^-+.0-9eEnaifNAIF]")).as_py():
+    whole = _whole(filled) if len(present) else cells
+    if whole is not None:
+        return whole
+    if not pc.any(pc.match_substring_regex(present, r"^[-+]?0[0-9]|[^-+.0-9eEnaifNAIF]")).as_py():
         try:
             return filled.cast(pa.float64())
         except pa.ArrowInvalid:
