@@ -41,6 +41,7 @@ test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 
 bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
 	$(BENCH)/bin/python -m benchmarks.structure
+	$(BENCH)/bin/python -m benchmarks.traits
 
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports

@@ -16,13 +16,21 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, metrics, vapo
+    from vpunn import calibration, datasets, hipaq, metrics, vapo
+    from vpunn.encoders import PadicEncoder, PadicTargetEncoder
+    from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 
 __version__ = "0.1.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
+    "PadicEncoder": "vpunn.encoders",
+    "PadicTargetEncoder": "vpunn.encoders",
+    "VPuNNClassifier": "vpunn.regress",
+    "VPuNNRegressor": "vpunn.regress",
+    "calibration": "vpunn.calibration",
     "datasets": "vpunn.datasets",
+    "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
     "vapo": "vpunn.vapo",
 }
@@ -33,13 +41,19 @@ __all__ = [
     "DataError",
     "MixedRadixCode",
     "PadicCode",
+    "PadicEncoder",
+    "PadicTargetEncoder",
     "Tree",
     "TreeError",
     "VPuNN",
+    "VPuNNClassifier",
+    "VPuNNRegressor",
     "VanDerPutLayer",
     "VpunnError",
+    "calibration",
     "check_tree",
     "datasets",
+    "hipaq",
     "metrics",
     "padic",
     "read_tree",

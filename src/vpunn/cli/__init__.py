@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from vpunn.cli import data, demo, reproduce, structure
+from vpunn.cli import data, demo, hipaq, reproduce, structure
 from vpunn.cli.common import state
 from vpunn.errors import VpunnError
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, data, demo, reproduce):
+for family in (structure, data, demo, hipaq, reproduce):
     family.register(app)
 
 

@@ -62,7 +62,7 @@ class Schedule:
 
 SCHEDULES = {
     # Full batch. β₂ = 0.95 forgets the large first gradients, without which 0.999 needs thousands of steps.
-    "auto": Schedule("auto", (Phase("fit", 300, 0.5),), betas=(0.9, 0.95), cosine=True),
+    "auto": Schedule("auto", (Phase("fit", 360, 0.5),), betas=(0.9, 0.95), cosine=True),
     "paper-main": Schedule(
         "paper-main",
         (Phase("deep warm-up", 8, 0.03, "deep"), Phase("root warm-up", 4, 0.03, "root"), Phase("fine-tune", 100, 0.015)),
