@@ -10,30 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpunn.tabular.encoder import LatentTreeEncoder
+    from vpunn.tabular.evaluate import Mahalanobis, median_bandwidth, mmd, two_sample_auc
     from vpunn.tabular.ids import SemanticIds, prefix_recall, semantic_ids
     from vpunn.tabular.linkage import ward_cost, ward_linkage
     from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
+    from vpunn.tabular.tabhipan import TabHiPaN, Twins
 
 _WHERE = {
     "LatentTreeEncoder": "encoder",
+    "Mahalanobis": "evaluate",
     "Refinement": "refine",
     "SemanticIds": "ids",
+    "TabHiPaN": "tabhipan",
+    "Twins": "tabhipan",
+    "median_bandwidth": "evaluate",
+    "mmd": "evaluate",
     "prefix_recall": "ids",
     "refine_tree": "refine",
     "semantic_ids": "ids",
     "triplet_accuracy": "refine",
+    "two_sample_auc": "evaluate",
     "ward_cost": "linkage",
     "ward_linkage": "linkage",
 }
 
 __all__ = [
     "LatentTreeEncoder",
+    "Mahalanobis",
     "Refinement",
     "SemanticIds",
+    "TabHiPaN",
+    "Twins",
+    "median_bandwidth",
+    "mmd",
     "prefix_recall",
     "refine_tree",
     "semantic_ids",
     "triplet_accuracy",
+    "two_sample_auc",
     "ward_cost",
     "ward_linkage",
 ]

@@ -1,0 +1,316 @@
+"""`TabHiPaN`: the paper's section 7.2 as one object: encode, predict with and without the code, generate, edit."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from vpunn.errors import DataError, VpunnError
+from vpunn.tabular.boost import Booster, guess_kind
+from vpunn.tabular.encoder import LatentTreeEncoder
+from vpunn.tabular.evaluate import Mahalanobis
+from vpunn.tabular.vae import CodeVAE
+
+#: First bytes of a saved model.
+MAGIC = b"vpunn-tabhipan-1\n"
+#: Candidates generated per twin asked for; those that land in the target ball are taken first.
+CANDIDATES = 5
+
+
+class TabHiPaN(BaseEstimator):
+    """Latent tree, predictors with and without its code, and a generator conditioned on it.
+
+    ``fit(X, y)`` learns the tree from ``X`` alone (``y`` never enters the code), a `Booster` on the columns, a second
+    one on the columns plus the balls of each row, and a `CodeVAE`. Without ``y`` there are no predictors; with
+    ``epochs=0`` there is no generator (and PyTorch is not needed).
+
+    Parameters
+    ----------
+    encoder : LatentTreeEncoder, optional
+        How the tree is learned; the paper's p = 3, K = 6 by default.
+    kind : {"regression", "classification"}, optional
+        Guessed from ``y`` if not given.
+    rounds : int
+        Boosting rounds.
+    epochs, latent, hidden : int
+        Training and size of the generator.
+    random_state : int
+        One seed for everything.
+
+    >>> random = np.random.default_rng(0)
+    >>> rows = np.repeat([[0.0, 0.0], [5.0, 5.0]], 40, axis=0) + random.normal(size=(80, 2))
+    >>> model = TabHiPaN(LatentTreeEncoder(p=3, K=2), epochs=0, rounds=20).fit(rows, rows.sum(axis=1))
+    >>> model.predict(rows[:1]).shape, model.predict(rows[:1], code=False).shape
+    ((1,), (1,))
+    """
+
+    def __init__(
+        self,
+        encoder: LatentTreeEncoder | None = None,
+        *,
+        kind: str | None = None,
+        rounds: int = 300,
+        epochs: int = 100,
+        latent: int = 8,
+        hidden: int = 128,
+        random_state: int = 0,
+        verbose: bool | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.kind = kind
+        self.rounds = rounds
+        self.epochs = epochs
+        self.latent = latent
+        self.hidden = hidden
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> TabHiPaN:
+        """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
+        base = LatentTreeEncoder(random_state=self.random_state, verbose=self.verbose) if self.encoder is None else self.encoder
+        self.encoder_ = clone(base).fit(X)
+        self.tree_ = self.encoder_.tree_
+        table = self.encoder_.table_
+        numbers, codes = table.split(X)
+        self.metric_ = Mahalanobis(table.scale(numbers, codes))
+        if y is not None:
+            self._fit_boosters(numbers, codes, y)
+        if self.epochs:
+            self.vae_ = CodeVAE(
+                table, self.tree_, epochs=self.epochs, latent=self.latent, hidden=self.hidden, seed=self.random_state
+            ).fit(numbers, codes, self.encoder_.leaf_, verbose=self.verbose)
+        return self
+
+    # ---- prediction --------------------------------------------------------------------------------------------------
+
+    def _fit_boosters(self, numbers: np.ndarray, codes: np.ndarray, y: Any) -> None:
+        target = np.asarray(y)
+        if len(target) != len(numbers):
+            raise VpunnError(f"X has {len(numbers):,} rows and y has {len(target):,}; they must be equally many.")
+        self.kind_ = self.kind or guess_kind(target)
+        plain, coded, categorical = features(self.encoder_, numbers, codes, self.encoder_.leaf_)
+        names = list(range(len(self.encoder_.table_.numeric), plain.shape[1]))
+        self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.random_state).fit(plain, target)
+        self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.random_state).fit(coded, target)
+
+    def predict(self, X: Any, *, code: bool = True) -> np.ndarray:
+        """Predict the target, with (default) or without the code as a feature."""
+        found = self._scores(X, code)
+        return found if self.kind_ == "regression" else self.plain_.classes_[found.argmax(axis=1)]
+
+    def predict_proba(self, X: Any, *, code: bool = True) -> np.ndarray:
+        """Class probabilities, for a classification."""
+        found = self._scores(X, code)
+        if self.kind_ != "classification":
+            raise VpunnError("predict_proba needs a classification; this model predicts numbers, use predict.")
+        return found
+
+    def _scores(self, X: Any, code: bool) -> np.ndarray:
+        check_is_fitted(self, "encoder_")
+        if not hasattr(self, "plain_"):
+            raise VpunnError("this TabHiPaN was fitted without a target; call fit(X, y) to predict.")
+        leaf = self.encoder_.apply(X)
+        numbers, codes = self.encoder_.table_.split(X)
+        plain, coded, _ = features(self.encoder_, numbers, codes, leaf)
+        return self.coded_.predict(coded) if code else self.plain_.predict(plain)
+
+    # ---- generation --------------------------------------------------------------------------------------------------
+
+    def sample(self, n: int, ball: Any = 0, *, seed: int | None = None) -> Any:
+        """``n`` new rows from a ball (default: the whole tree), as a table like the training one.
+
+        Leaves are drawn top-down, each child with its share of the training rows, so every code exists.
+        """
+        self._check_generator()
+        seed = self.random_state if seed is None else seed
+        leaf = self._draw_leaves(self.encoder_.find(ball), n, np.random.default_rng(seed))
+        return self.encoder_.table_.join(*self.vae_.sample(leaf, seed))
+
+    def _check_generator(self) -> None:
+        check_is_fitted(self, "encoder_")
+        if not hasattr(self, "vae_"):
+            raise VpunnError("this TabHiPaN has no generator; fit it with epochs above 0.")
+
+    def _draw_leaves(self, ball: int, n: int, random: np.random.Generator) -> np.ndarray:
+        part = self.tree_.slice(ball)
+        rows = np.where(self.tree_.is_leaf, self.tree_.columns["rows"], 0)[part].astype(float)
+        return part.start + random.choice(len(rows), size=n, p=rows / rows.sum())
+
+    def edit(self, row: Any, depth: int = 3, *, digit: int | None = None, twins: int = 20, seed: int = 0) -> Twins:
+        """Move a row to a sibling subtree at ``depth`` (1 is the root digit) and generate its twins there.
+
+        Digits above ``depth`` stay. The digit at ``depth`` becomes ``digit``, or that of the nearest sibling. Deeper
+        digits name balls of another subtree, so keeping them would mean nothing (AUDIT E-80): they are drawn by valid
+        descent. What the code does not say about the row is kept: its latent position and its residuals (see
+        `CodeVAE.twin`).
+        Five candidates are made per twin, and those that encode into the new ball come first. Each twin reports its
+        Mahalanobis distance to the row, the columns that moved, and whether it landed in the ball it was made for.
+        """
+        self._check_generator()
+        encoder, tree, table = self.encoder_, self.tree_, self.encoder_.table_
+        one = _one_row(row, table)
+        leaf = encoder.apply(one)
+        target = self._sibling(int(leaf[0]), depth, digit, table.matrix(one))
+        random = np.random.default_rng(seed)
+        goal = self._draw_leaves(target, CANDIDATES * twins, random)
+        numbers, codes = table.split(one)
+        made = self.vae_.twin(numbers, codes, leaf, goal, random)
+        landed = np.asarray(tree.is_ancestor(target, encoder.apply(table.join(*made))))
+        taken = np.argsort(~landed, kind="stable")[:twins]
+        goal, made = goal[taken], (made[0][taken], made[1][taken])
+        return Twins(
+            original=one,
+            ball=str(tree.labels[tree.ancestor_at(int(leaf[0]), depth)]),
+            target=str(tree.labels[target]),
+            rows=table.join(*made),
+            code=encoder.code_.digits(leaf)[0],
+            codes=encoder.code_.digits(goal),
+            distance=self.metric_(table.scale(*made), table.scale(numbers, codes)),
+            landed=landed[taken],
+            hit_rate=float(landed.mean()),
+            shift=_shift(table, made, (numbers, codes)),
+            names=[str(table.names[j]) for j in (*table.numeric, *table.symbolic)],
+        )
+
+    def _sibling(self, leaf: int, depth: int, digit: int | None, row: np.ndarray) -> int:
+        """The ball to move to: the wanted or the nearest sibling of the leaf's ancestor at ``depth``."""
+        tree = self.tree_
+        if not 1 <= depth <= tree.depth[leaf]:
+            raise VpunnError(f"this row's code has {int(tree.depth[leaf])} digits; there is no digit {depth} to edit.")
+        ball = int(tree.ancestor_at(leaf, depth))
+        others = [int(c) for c in tree.children(int(tree.parent[ball])) if c != ball]
+        if not others:
+            works = [k for k in range(1, int(tree.depth[leaf]) + 1) if tree.n_children[tree.ancestor_at(leaf, k - 1)] > 1]
+            raise VpunnError(f"ball {tree.labels[ball]} is an only child; this row can be edited at depth {works or 'none'}.")
+        if digit is not None:
+            chosen = [c for c in others if tree.digit[c] == digit]
+            if not chosen:
+                choice = [int(tree.digit[c]) for c in others]
+                raise VpunnError(f"no sibling of ball {tree.labels[ball]} has digit {digit}; choose from {choice}.")
+            return chosen[0]
+        statistics = self.encoder_.statistics_
+        typical = statistics.typical(np.array(others))
+        gap = ((self.encoder_.table_.matrix(typical) - row) ** 2).sum(axis=1)
+        return others[int(gap.argmin())]
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to one file (written beside and renamed). It is a Python pickle: load only files you trust."""
+        path = Path(path)
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(MAGIC)
+                pickle.dump(self, file)
+            os.replace(beside, path)
+        except BaseException:
+            os.unlink(beside)
+            raise
+        return path
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> TabHiPaN:
+        """Read a model written by `save`. Loading runs code from the file: load only files you trust."""
+        with open(path, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise DataError(f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit.")
+            return pickle.load(file)
+
+
+@dataclass(frozen=True)
+class Twins:
+    """What `TabHiPaN.edit` returns: rows like the original but from a sibling ball.
+
+    ``codes`` are the digits each twin was made for, ``distance`` its Mahalanobis distance to the original, ``landed``
+    whether encoding it leads to ``target`` and ``hit_rate`` the share of all candidates that did; ``shift`` (twin ×
+    column) is the change in standard deviations of the training rows (for a category 1 where it changed; NaN where
+    either value is missing).
+    """
+
+    original: Any
+    ball: str
+    target: str
+    rows: Any
+    code: np.ndarray
+    codes: np.ndarray
+    distance: np.ndarray
+    landed: np.ndarray
+    hit_rate: float
+    shift: np.ndarray
+    names: list[str]
+
+    def changed(self, i: int, threshold: float = 0.5) -> list[str]:
+        """Columns of twin ``i`` that moved by more than ``threshold`` standard deviations, largest first."""
+        size = np.nan_to_num(np.abs(self.shift[i]))
+        return [self.names[j] for j in np.argsort(-size, kind="stable") if size[j] > threshold]
+
+    def best(self) -> int:
+        """The nearest twin that landed in the target ball (the nearest of all if none did)."""
+        pool = np.flatnonzero(self.landed) if self.landed.any() else np.arange(len(self.distance))
+        return int(pool[self.distance[pool].argmin()])
+
+    def __str__(self) -> str:
+        low, middle, high = np.quantile(self.distance, [0.05, 0.5, 0.95])
+        i = self.best()
+        return (
+            f"ball {self.ball} → {self.target}: {len(self.distance)} twins, {int(self.landed.sum())} in the ball "
+            f"({self.hit_rate:.0%} of all candidates), "
+            f"Mahalanobis distance {middle:.2f} (5–95 %: {low:.2f}–{high:.2f}); "
+            f"nearest one at {self.distance[i]:.2f} moves {', '.join(self.changed(i)) or 'no column by half an s.d.'}"
+        )
+
+
+def features(
+    encoder: LatentTreeEncoder, numbers: np.ndarray, codes: np.ndarray, leaf: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Booster inputs without and with the balls of each row, and which columns of the latter are categories.
+
+    Balls enter as prefixes: the place of the row's ball among the balls of its depth. A lone digit has no meaning below
+    the root, because digit 2 of one ball and digit 2 of another are unrelated.
+    """
+    tree = encoder.tree_
+    plain = np.column_stack([numbers, np.where(codes >= 0, codes, np.nan)])
+    start, ids = tree.levels
+    place = np.empty(tree.n_nodes)
+    place[ids] = np.arange(tree.n_nodes) - start[tree.depth[ids]]
+    columns = [plain]
+    for k in range(1, tree.max_depth + 1):
+        deep = tree.depth[leaf] >= k
+        ball = tree.ancestor_at(leaf, np.minimum(k, tree.depth[leaf]))
+        columns.append(np.where(deep, place[ball], np.nan)[:, None])
+    coded = np.hstack(columns)
+    return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
+
+
+def _one_row(row: Any, table: Any) -> Any:
+    """A table of one row from a row given as table, Series, mapping or sequence."""
+    import pandas as pd
+
+    one: Any
+    if isinstance(row, pd.DataFrame):
+        one = row
+    elif table.is_frame:
+        values = dict(row) if hasattr(row, "keys") else dict(zip(table.names, row, strict=True))
+        one = pd.DataFrame([values], columns=table.names).infer_objects()
+    else:
+        one = np.asarray(row).reshape(1, -1) if np.ndim(row) == 1 else np.asarray(row)
+    if len(one) != 1:
+        raise VpunnError(f"edit takes one row; got {len(one)}.")
+    return one
+
+
+def _shift(table: Any, made: tuple[np.ndarray, np.ndarray], original: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Change of every column: numbers in s.d., categories 1 if different."""
+    spread = np.where(table.spread > 0, table.spread, 1.0)
+    numbers = (made[0] - original[0]) / spread
+    categories = (made[1] != original[1]).astype(float)
+    return np.hstack([numbers, categories])
