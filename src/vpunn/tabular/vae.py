@@ -95,12 +95,13 @@ class CodeVAE:
             torch.manual_seed(self.seed)
             self.net = self._build()
             optimiser = torch.optim.Adam(self.net.parameters(), lr=self.rate)
-            steps = self.epochs * -(-len(x) // self.batch)
+            batch = min(self.batch, max(16, len(x) // 16))  # small tables: smaller steps rather than too few of them
+            steps = self.epochs * -(-len(x) // batch)
             schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=self.rate, total_steps=max(steps, 2))
             with progress_bar(f"training the generator for {self.epochs} epochs", self.epochs, 1.5e-3 * steps, verbose) as advance:
                 for _ in range(self.epochs):
                     total = 0.0
-                    for part in torch.randperm(len(x)).split(self.batch):
+                    for part in torch.randperm(len(x)).split(batch):
                         loss = self._loss(torch, x[part], seen[part], gap[part], c[part], balls[part])
                         optimiser.zero_grad()
                         loss.backward()
