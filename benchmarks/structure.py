@@ -206,7 +206,13 @@ def measure(name: str) -> list[dict[str, Any]]:
     row("LCA depth, random leaf pairs", "vpunn", best_seconds(lambda: tree.lca_depth(u, v), 15), PAIRS, "M/s")
     if packed.layout == "words":
         first, out = packed.words[0], np.empty(PAIRS, np.uint64)
-        row("LCA depth, random leaf pairs", "gather limit", best_seconds(lambda: gather_limit(first, u, v, out), 15), PAIRS, "M/s")
+        row(
+            "LCA depth, random leaf pairs",
+            "gather limit",
+            best_seconds(lambda: gather_limit(first, u, v, out), 15),
+            PAIRS,
+            "M/s",
+        )
     near = np.minimum(u + rng.integers(0, 4, PAIRS), tree.n_nodes - 1)
     row("LCA depth, neighbouring nodes", "vpunn", best_seconds(lambda: tree.lca_depth(u, near), 5), PAIRS, "M/s")
 
@@ -227,12 +233,26 @@ def measure(name: str) -> list[dict[str, Any]]:
             answer = make(tree)
             prepared = time.perf_counter() - start
         except ImportError as error:
-            rows.append({"tree": name, "task": "LCA depth, random leaf pairs", "who": f"{peer}: {error}", "value": None, "unit": ""})
+            rows.append(
+                {
+                    "tree": name,
+                    "task": "LCA depth, random leaf pairs",
+                    "who": f"{peer}: {error}",
+                    "value": None,
+                    "unit": "",
+                }
+            )
             continue
         a, b = u[:pairs], v[:pairs]
         assert (answer(a, b) == truth[:pairs]).all(), f"{peer} disagrees"
         row("build", peer, prepared)
-        row("LCA depth, random leaf pairs", peer, best_seconds(lambda answer=answer, a=a, b=b: answer(a, b), 5 if pairs == PAIRS else 1), pairs, "M/s")  # type: ignore[misc]
+        row(
+            "LCA depth, random leaf pairs",
+            peer,
+            best_seconds(lambda answer=answer, a=a, b=b: answer(a, b), 5 if pairs == PAIRS else 1),
+            pairs,
+            "M/s",
+        )  # type: ignore[misc]
         if peer == "tskit":
             rows.append(_memory_row(name, "tskit (this process)", peak_rss_mb()))
     return rows
@@ -264,7 +284,9 @@ def main() -> None:
 
     rows: list[dict[str, Any]] = []
     for name in options.trees:
-        done = subprocess.run([sys.executable, "-m", "benchmarks.structure", "--one", name], stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.structure", "--one", name], stdout=subprocess.PIPE, check=True
+        )
         rows += json.loads(done.stdout)
     rows = with_ratios(rows)
     emit(rows, as_json=False)

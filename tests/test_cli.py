@@ -32,7 +32,12 @@ def run_json(*words, stdin=None):
 
 def fail(*words, stdin=""):
     """Standard error of a command that must fail, from a process of its own."""
-    done = subprocess.run([sys.executable, "-c", "from vpunn.cli import main; main()", *words], input=stdin, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "from vpunn.cli import main; main()", *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -41,13 +46,25 @@ def fail(*words, stdin=""):
 
 def test_tree_info(zoo):
     facts = run_json("tree", "info", zoo)
-    assert (facts["nodes"], facts["leaves"], facts["depth K"], facts["largest branching"], facts["prime p"]) == (5, 3, 2, 2, 3)
+    assert (facts["nodes"], facts["leaves"], facts["depth K"], facts["largest branching"], facts["prime p"]) == (
+        5,
+        3,
+        2,
+        2,
+        3,
+    )
     assert "largest branching" in run("tree", "info", zoo)
 
 
 def test_encode_and_decode_are_inverse(zoo):
     rows = run_json("encode", zoo)
-    assert {row["label"]: row["code"] for row in rows} == {"animal": "0", "bird": "1", "owl": "4", "robin": "7", "fish": "2"}
+    assert {row["label"]: row["code"] for row in rows} == {
+        "animal": "0",
+        "bird": "1",
+        "owl": "4",
+        "robin": "7",
+        "fish": "2",
+    }
     for mode in ("int", "digits", "bars", "series"):
         written = [row["code"] for row in run_json("encode", zoo, "owl", "fish", "--mode", mode)]
         assert [row["label"] for row in run_json("decode", zoo, *written)] == ["owl", "fish"]
@@ -98,6 +115,8 @@ def test_errors_are_one_sentence(zoo):
 
 def test_debug_shows_the_traceback():
     done = subprocess.run(
-        [sys.executable, "-c", "from vpunn.cli import main; main()", "--debug", "tree", "info", "nowhere.csv"], capture_output=True, text=True
+        [sys.executable, "-c", "from vpunn.cli import main; main()", "--debug", "tree", "info", "nowhere.csv"],
+        capture_output=True,
+        text=True,
     )
     assert "Traceback" in done.stderr

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from strategies import random_tree
 
+from strategies import random_tree
 from vpunn.errors import VpunnError
 from vpunn.report import Report
 from vpunn.reproduce import hierarchies
@@ -20,7 +20,9 @@ def mammals(tmp_path_factory):
 
 
 def table(document, start):
-    return next(block["rows"] for block in document["blocks"] if block["kind"] == "table" and block["title"].startswith(start))
+    return next(
+        block["rows"] for block in document["blocks"] if block["kind"] == "table" and block["title"].startswith(start)
+    )
 
 
 def test_the_code_is_exact(mammals):
@@ -30,7 +32,9 @@ def test_the_code_is_exact(mammals):
     assert ours["failed round trips"].startswith("0 of")
     assert ours["collisions"] == "0"
     assert ours["Spearman ρ(distance, LCA depth)"] == -1
-    assert {row["quantity"]: row["ours"] for row in table(document, "Approximation")}["wrong leaves, van der Put gauge"].startswith("0 with")
+    assert {row["quantity"]: row["ours"] for row in table(document, "Approximation")}[
+        "wrong leaves, van der Put gauge"
+    ].startswith("0 with")
 
 
 def test_the_ceilings_are_the_audits(mammals):

@@ -46,7 +46,9 @@ def check_losslessness(code: PadicCode, pairs: int = 1_000_000, seed: int = 0) -
     tree = code.tree
     rng = np.random.default_rng(seed)
     u, v = (rng.integers(0, tree.n_nodes, pairs) for _ in range(2))
-    valuation = np.concatenate([_first_difference(code, u[i : i + _CHUNK], v[i : i + _CHUNK]) for i in range(0, pairs, _CHUNK)])
+    valuation = np.concatenate(
+        [_first_difference(code, u[i : i + _CHUNK], v[i : i + _CHUNK]) for i in range(0, pairs, _CHUNK)]
+    )
     depth = tree.lca_depth(u, v)
     distinct = u != v
     defects = int((valuation != depth)[distinct].sum() + (valuation[~distinct] != code.K).sum())

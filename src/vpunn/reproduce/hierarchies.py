@@ -46,7 +46,9 @@ def reproduce(name: str, seeds: int = 10) -> Report:
     """Measure everything on one hierarchy."""
     tree, source = load_tree(name)
     report = Report(f"{TITLES[name]}: the paper's tables, read honestly", f"vpunn reproduce {name} --seeds {seeds}")
-    report.text(source + " One thread. Accuracies are judged without padding unless said; seeds are 0 to " + f"{seeds - 1}.")
+    report.text(
+        source + " One thread. Accuracies are judged without padding unless said; seeds are 0 to " + f"{seeds - 1}."
+    )
     _dataset(report, name, tree)
     _losslessness(report, name, tree)
     _interpolation(report, tree)
@@ -66,11 +68,20 @@ def reproduce(name: str, seeds: int = 10) -> Report:
     report.table(
         "Resources of this whole report",
         [
-            {"quantity": "peak resident memory", "paper": paper.MEMORY, "ours": f"{made['peak_rss_mb']:,} MB",
-             "note": "the paper's figure is the size of 3 M float32 parameters, not of a process (E-21)"},
-            {"quantity": "wall time", "paper": "", "ours": f"{made['seconds']:.0f} s", "note": "all sections and seeds"},
+            {
+                "quantity": "peak resident memory",
+                "paper": paper.MEMORY,
+                "ours": f"{made['peak_rss_mb']:,} MB",
+                "note": "the paper's figure is the size of 3 M float32 parameters, not of a process (E-21)",
+            },
+            {
+                "quantity": "wall time",
+                "paper": "",
+                "ours": f"{made['seconds']:.0f} s",
+                "note": "all sections and seeds",
+            },
         ],
-    )  # fmt: skip
+    )
     return report
 
 
@@ -90,15 +101,34 @@ def _dataset(report: Report, name: str, tree: Tree) -> None:
         "T9, T19: the hierarchy",
         [
             ("leaves", said["leaves"], tree.n_leaves, "the paper's count fits no release tested (E-14)"),
-            ("depth K in edges", said["K"], tree.max_depth, "the paper counts edges for one tree and levels for another (E-06)"),
+            (
+                "depth K in edges",
+                said["K"],
+                tree.max_depth,
+                "the paper counts edges for one tree and levels for another (E-06)",
+            ),
             ("largest branching", said["branching"], tree.max_branching, ""),
             ("prime p", said["p"], code.p, "smallest prime ≥ branching + 1"),
-            ("parameters: n_nodes", said["parameters"], counts["n_nodes"], "one coefficient per ball is all that is needed (E-18)"),
-            ("parameters: n_markov_heads", said["parameters"], counts["n_markov_heads"], "the paper's heads, K·p·(p+1)"),
-            ("parameters: n_full_balls", said["parameters"], f"{counts['n_full_balls']:.3g}",
-             "the formula the paper names; it counts balls that do not exist (E-15)"),
+            (
+                "parameters: n_nodes",
+                said["parameters"],
+                counts["n_nodes"],
+                "one coefficient per ball is all that is needed (E-18)",
+            ),
+            (
+                "parameters: n_markov_heads",
+                said["parameters"],
+                counts["n_markov_heads"],
+                "the paper's heads, K·p·(p+1)",
+            ),
+            (
+                "parameters: n_full_balls",
+                said["parameters"],
+                f"{counts['n_full_balls']:.3g}",
+                "the formula the paper names; it counts balls that do not exist (E-15)",
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _losslessness(report: Report, name: str, tree: Tree) -> None:
@@ -110,15 +140,33 @@ def _losslessness(report: Report, name: str, tree: Tree) -> None:
         report,
         "T10–T12 (ρ): the code itself",
         [
-            ("isometry defects", "0 violations", f"{found.defects} of {found.pairs:,} pairs",
-             "an ultrametric is never violated, by any code (E-66); what can fail is the isometry"),
-            ("failed round trips", "", f"{found.round_trip_failures} of {found.nodes:,} nodes", "decode(encode(x)) = x"),
+            (
+                "isometry defects",
+                "0 violations",
+                f"{found.defects} of {found.pairs:,} pairs",
+                "an ultrametric is never violated, by any code (E-66); what can fail is the isometry",
+            ),
+            (
+                "failed round trips",
+                "",
+                f"{found.round_trip_failures} of {found.nodes:,} nodes",
+                "decode(encode(x)) = x",
+            ),
             ("collisions", "", f"{found.collisions}", ""),
-            ("Spearman ρ(distance, LCA depth)", rho, found.spearman, "an exact code has ρ = −1; less counts encoding errors (E-65)"),
-            ("collisions of the paper's Algorithm 2", "none mentioned", f"{len(literal.colliding):,} of {tree.n_leaves:,} leaves",
-             "leaf digit at p⁰ with zero padding is neither injective nor isometric (E-01, E-02)"),
+            (
+                "Spearman ρ(distance, LCA depth)",
+                rho,
+                found.spearman,
+                "an exact code has ρ = −1; less counts encoding errors (E-65)",
+            ),
+            (
+                "collisions of the paper's Algorithm 2",
+                "none mentioned",
+                f"{len(literal.colliding):,} of {tree.n_leaves:,} leaves",
+                "leaf digit at p⁰ with zero padding is neither injective nor isometric (E-01, E-02)",
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _interpolation(report: Report, tree: Tree) -> None:
@@ -132,19 +180,32 @@ def _interpolation(report: Report, tree: Tree) -> None:
         report,
         "Approximation theorem (FHAT): fit any function on the leaves",
         [
-            ("wrong leaves, van der Put gauge", "0, with Σ_{j<K} p^j balls", f"{wrong} with {net.n_nonzero:,} coefficients",
-             "the paper's count is too small and its averaged construction fails (E-30, E-31)"),
-            ("largest error, mean gauge, floats", "", float(np.abs(other.predict(tree.leaves) - values).max()), f"{other.n_nonzero:,} coefficients"),
+            (
+                "wrong leaves, van der Put gauge",
+                "0, with Σ_{j<K} p^j balls",
+                f"{wrong} with {net.n_nonzero:,} coefficients",
+                "the paper's count is too small and its averaged construction fails (E-30, E-31)",
+            ),
+            (
+                "largest error, mean gauge, floats",
+                "",
+                float(np.abs(other.predict(tree.leaves) - values).max()),
+                f"{other.n_nonzero:,} coefficients",
+            ),
             ("seconds", paper.RESULTS["wordnet"]["gist"]["time"] + " (WordNet, GIST)", seconds, "fit and check"),
         ],
-    )  # fmt: skip
+    )
 
 
 def _ceilings(report: Report, name: str, tree: Tree) -> None:
     padded, real = ceilings(tree, padding=True), ceilings(tree)
     said = f"{paper.AVERAGE_DIGIT_ACCURACY} %" if name == "wordnet" else ""
     rows = []
-    for field, text in (("nothing", "no input"), ("parent_digit", "true parent digit"), ("prefix", "whole true prefix")):
+    for field, text in (
+        ("nothing", "no input"),
+        ("parent_digit", "true parent digit"),
+        ("prefix", "whole true prefix"),
+    ):
         rows.append(
             {
                 "what the head is told": text,
@@ -225,7 +286,9 @@ def commonest_digits(problem: DigitHeads) -> np.ndarray:
 
 def _spread(values: np.ndarray, digits: str = ".3g") -> str:
     """mean ± s.d. over seeds; one seed has no spread."""
-    return format(float(values.mean()), digits) + (f" ± {format(float(values.std(ddof=1)), digits)}" if len(values) > 1 else "")
+    return format(float(values.mean()), digits) + (
+        f" ± {format(float(values.std(ddof=1)), digits)}" if len(values) > 1 else ""
+    )
 
 
 def _optimisers(report: Report, name: str, runs: list[Run]) -> None:
@@ -247,7 +310,11 @@ def _optimisers(report: Report, name: str, runs: list[Run]) -> None:
     rows = []
     for method, label in (("gist", "GIST, all digits"), ("adam", "Adam, auto schedule")):
         run, said = next(run for run in runs if run.label == label), paper.RESULTS[name][method]
-        for key, what in (("root", "first digit right"), ("leaf", "whole path right"), ("digit", "digits right given the true prefix")):
+        for key, what in (
+            ("root", "first digit right"),
+            ("leaf", "whole path right"),
+            ("digit", "digits right given the true prefix"),
+        ):
             if key in run.accuracy:
                 rows.append(
                     {
@@ -284,8 +351,12 @@ def _leak(report: Report, name: str, tree: Tree) -> None:
                     "whole path %": 100 * shown[rule]["path"],
                 }
             )
-    report.table(f"Exhibit, not a prediction: how ≈ 100 % appears (paper: {paper.RESULTS[name]['adam']['leaf']} %)", rows)
-    report.text("The paper's deep head reads its parameters at the true digit and answers with it; training is not involved.")
+    report.table(
+        f"Exhibit, not a prediction: how ≈ 100 % appears (paper: {paper.RESULTS[name]['adam']['leaf']} %)", rows
+    )
+    report.text(
+        "The paper's deep head reads its parameters at the true digit and answers with it; training is not involved."
+    )
 
 
 def _separability(report: Report, tree: Tree) -> None:
@@ -294,12 +365,32 @@ def _separability(report: Report, tree: Tree) -> None:
         report,
         "E-46: is the tree digit-separable, as the paper's factorised heads need?",
         [
-            ("nodes in contexts of equal branching", "holds empirically", f"{100 * found['same_branching']:.1f} %", "should be 100 %"),
-            ("nodes in contexts of equal child law", "holds empirically", f"{100 * found['same_law']:.1f} %", "should be 100 %"),
-            ("paths the factorised chain can produce", "", f"{found['chain_paths']:.3g}", f"the tree has {found['leaves']:,} leaves"),
-            ("parameters ever touched", paper.DATASETS["wordnet"]["parameters"] + " (WordNet)", found["slots"], "(depth, parent digit, child digit)"),
+            (
+                "nodes in contexts of equal branching",
+                "holds empirically",
+                f"{100 * found['same_branching']:.1f} %",
+                "should be 100 %",
+            ),
+            (
+                "nodes in contexts of equal child law",
+                "holds empirically",
+                f"{100 * found['same_law']:.1f} %",
+                "should be 100 %",
+            ),
+            (
+                "paths the factorised chain can produce",
+                "",
+                f"{found['chain_paths']:.3g}",
+                f"the tree has {found['leaves']:,} leaves",
+            ),
+            (
+                "parameters ever touched",
+                paper.DATASETS["wordnet"]["parameters"] + " (WordNet)",
+                found["slots"],
+                "(depth, parent digit, child digit)",
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def digit_accuracy_by_depth(tree: Tree, factorisation: str) -> np.ndarray:
@@ -327,7 +418,9 @@ def _digits(report: Report, name: str, tree: Tree) -> None:
         for k in range(tree.max_depth)
     ]
     report.table("T21: accuracy digit by digit, best possible without features", rows)
-    report.figure("Digit accuracy by depth: the ceilings, and the paper's values.", figures.digit_accuracy(by_head, said))
+    report.figure(
+        "Digit accuracy by depth: the ceilings, and the paper's values.", figures.digit_accuracy(by_head, said)
+    )
 
 
 def _calibration(report: Report, name: str, tree: Tree, seeds: int) -> None:
@@ -337,22 +430,43 @@ def _calibration(report: Report, name: str, tree: Tree, seeds: int) -> None:
         report,
         "T15: calibration of digit predictions on held-out leaves (20 % hidden, 15 bins)",
         [
-            ("ECE, equal-width bins", ece, f"{_spread(100 * found.ece)} %", "frequencies shrunk towards uniform, strength chosen on training leaves"),
+            (
+                "ECE, equal-width bins",
+                ece,
+                f"{_spread(100 * found.ece)} %",
+                "frequencies shrunk towards uniform, strength chosen on training leaves",
+            ),
             ("ECE, equal-mass bins", "", f"{_spread(100 * found.ece_mass)} %", ""),
-            ("ECE without shrinkage", "", f"{_spread(100 * found.ece_raw)} %", "raw frequencies are over-confident in small balls"),
-            ("Brier score (top digit)", brier, _spread(found.brier), "the paper's value is impossible with its own error rate (E-68)"),
+            (
+                "ECE without shrinkage",
+                "",
+                f"{_spread(100 * found.ece_raw)} %",
+                "raw frequencies are over-confident in small balls",
+            ),
+            (
+                "Brier score (top digit)",
+                brier,
+                _spread(found.brier),
+                "the paper's value is impossible with its own error rate (E-68)",
+            ),
             ("digit accuracy", "", f"{_spread(100 * found.accuracy)} %", "held-out leaves, true prefix given"),
         ],
-    )  # fmt: skip
-    report.figure("Reliability on held-out leaves, seed 0 (points are bins, area is their share).", figures.reliability(found.curve))
+    )
+    report.figure(
+        "Reliability on held-out leaves, seed 0 (points are bins, area is their share).",
+        figures.reliability(found.curve),
+    )
 
 
 def _ablations(report: Report, tree: Tree, runs: list[Run]) -> None:
-    report.table("Ablation: leak α, kept in training and dropped at inference", [_leak_ablation(tree, a) for a in (0.0, 0.005, 0.01, 0.02, 0.05)])
+    report.table(
+        "Ablation: leak α, kept in training and dropped at inference",
+        [_leak_ablation(tree, a) for a in (0.0, 0.005, 0.01, 0.02, 0.05)],
+    )
     rows = []
     plain = SoftmaxHeads(tree)
     for weighting in ("none", "inverse-sqrt", "huffman"):
-        heads = SoftmaxHeads(tree, weighting=weighting)  # type: ignore[arg-type]
+        heads = SoftmaxHeads(tree, weighting=weighting)
         theta = heads.closed_form()
         rows.append(_ablation_row(f"weighting {weighting}", plain, theta))
     for margin in (0.5, 1.0):
@@ -389,4 +503,8 @@ def _leak_ablation(tree: Tree, alpha: float) -> dict[str, Any]:
     leaky = VPuNN(tree, scaled)
     fit = np.abs(leaky.surrogate(tree.leaves, alpha) - values).max()
     error = leaky.predict(tree.leaves) - values
-    return {"α": alpha, "largest error with leak": float(fit), "RMSE once the leak is dropped": float(np.sqrt((error**2).mean()))}
+    return {
+        "α": alpha,
+        "largest error with leak": float(fit),
+        "RMSE once the leak is dropped": float(np.sqrt((error**2).mean())),
+    }

@@ -43,7 +43,15 @@ def held_out_calibration(tree: Tree, seeds: int, hidden: float = 0.2) -> HeldOut
         raw_confidence, raw_right, _ = digit_predictions(tree, train, test, 0.0)
         c, r = np.repeat(confidence, weight), np.repeat(right, weight)
         raw = calibration_error(np.repeat(raw_confidence, weight), np.repeat(raw_right, weight))
-        rows.append((calibration_error(c, r), calibration_error(c, r, strategy="quantile"), raw, ((c - r) ** 2).mean(), r.mean()))
+        rows.append(
+            (
+                calibration_error(c, r),
+                calibration_error(c, r, strategy="quantile"),
+                raw,
+                ((c - r) ** 2).mean(),
+                r.mean(),
+            )
+        )
         curve = curve or reliability(c, r)
     assert curve is not None
     ece, mass, raw_ece, brier, accuracy = np.array(rows).T
@@ -60,7 +68,9 @@ def digit_predictions(
     return law[picked[context]], (picked[context] == used).astype(float), passing[used].astype(np.int64)
 
 
-def _laws(tree: Tree, train: np.ndarray, test: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _laws(
+    tree: Tree, train: np.ndarray, test: np.ndarray, strength: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probability of every slot, the most likely slot of every context, and test items through every slot."""
     seen, asked = _counts(tree, train), _counts(tree, test)
     layout = Layout(tree)
