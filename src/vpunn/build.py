@@ -49,13 +49,13 @@ def tree_from_edges(
       from label to value; or a DataFrame indexed by label. Nodes without a value get NaN or None.
     - ``max_nodes`` bounds what ``policy="unfold"`` may create.
 
-    >>> tree = tree_from_edges([("animal", "bird"), ("bird", "owl"), ("animal", "fish"), ("bird", "robin")])
+    >>> tree = tree_from_edges([("string", "violin"), ("music", "string"), ("music", "wind"), ("string", "lute")])
     >>> print(tree.show())
-    animal
-    ├─ bird
-    │  ├─ owl
-    │  └─ robin
-    └─ fish
+    music
+    ├─ string
+    │  ├─ violin
+    │  └─ lute
+    └─ wind
     >>> tree_from_edges(["a", "b", "c"], ["b", "c", "a"])
     Traceback (most recent call last):
     ...
@@ -368,7 +368,7 @@ def _with_one_root(
     if len(tops) == 1:
         return parent, child, rows, labels, int(tops[0])
     if len(tops) == 0:
-        dag.choose(parent, child, labels, 0)  # no parentless node means a cycle: let it be named
+        dag.sort_edges(parent, child, labels)  # no parentless node means a cycle: let it be named
     if add_root is None:
         marked, orphans = tops[described[tops] >= 0], tops[described[tops] < 0]
         if len(marked) == 1:

@@ -119,26 +119,19 @@ def choose(
     ``parent`` and ``child`` are edges between nodes ``0 … len(labels) − 1``, in input order and without repeats;
     ``labels`` names nodes in messages. A cycle is an error under every policy.
     """
-    from vpunn import _dag_kernels as kernels
-
     check_policy(policy)
     n = len(labels)
     n_parents = np.bincount(child, minlength=n)
     several = np.flatnonzero(n_parents > 1)
-    if policy == "error" and len(several):
-        edges = np.flatnonzero(n_parents[child] > 1)
-        edges = edges[np.argsort(child[edges], kind="stable")][:5]
-        total = int(n_parents[several].sum())
-        shown = edge_examples(labels[parent[edges]], labels[child[edges]])
-        shown += f" and {total - len(edges):,} more" if total > len(edges) else ""
-        raise TreeError(
-            f"{len(several):,} node{_has(len(several))} several parents ({shown}), and policy='error' allows one; "
-            f"policy='first', 'deepest' or 'most-specific' keeps one of them, 'unfold' all."
-        )
-    start, edges = kernels.group_edges(parent, n)
-    order, waiting = kernels.topological(start, edges, child)
-    if len(order) < n:
-        raise TreeError(_describe_cycle(parent, child, labels, waiting))
+    if not len(several):  # a tree, or a tree and cycles; `Tree.from_parents` finds those
+        place = np.empty(n, np.int64)
+        place[root], place[child] = 0, np.arange(1, n)
+        return Chosen(np.append(root, child), np.arange(-1, n - 1), np.append(-1, place[parent]), ())
+    if policy == "error":
+        raise TreeError(_describe_several(parent, child, labels, n_parents))
+    from vpunn import _dag_kernels as kernels
+
+    start, edges, order = sort_edges(parent, child, labels)
     if policy == "unfold":
         total = kernels.count_paths(order, start, edges, child, root)
         if not total <= max_nodes:
@@ -148,7 +141,7 @@ def choose(
             )
         node, edge, up = kernels.unfold(start, edges, child, root, int(total))
         line = f"policy 'unfold' copied {n:,} nodes into {len(node):,}, one per path from the root"
-        return Chosen(node, edge, up, () if len(node) == n else (line,))
+        return Chosen(node, edge, up, (line,))
     if policy == "deepest":
         kept = kernels.best_edges(parent, child, kernels.longest_depths(order, start, edges, child))
     elif policy == "most-specific":
@@ -160,6 +153,17 @@ def choose(
     return _arrange(parent, child, labels, kept, policy, len(several))
 
 
+def sort_edges(parent: np.ndarray, child: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges grouped by parent (``start``, ``edges``) and nodes in topological order; a cycle is an error."""
+    from vpunn import _dag_kernels as kernels
+
+    start, edges = kernels.group_edges(parent, len(labels))
+    order, waiting = kernels.topological(start, edges, child)
+    if len(order) < len(labels):
+        raise TreeError(_describe_cycle(parent, child, labels, waiting))
+    return start, edges, order
+
+
 def _arrange(parent: np.ndarray, child: np.ndarray, labels: np.ndarray, kept: np.ndarray, policy: str, several: int) -> Chosen:
     """Nodes by the input position of their kept edge (root first), so that siblings stand in input order."""
     node = np.argsort(kept, kind="stable")
@@ -168,8 +172,6 @@ def _arrange(parent: np.ndarray, child: np.ndarray, labels: np.ndarray, kept: np
     edge = kept[node]
     up = np.full(len(node), -1, np.int64)
     up[1:] = place[parent[edge[1:]]]
-    if len(parent) == len(node) - 1:
-        return Chosen(node, edge, up, ())
     lost = np.ones(len(parent), bool)
     lost[edge[1:]] = False
     text = (
@@ -188,6 +190,18 @@ def _describe_cycle(parent: np.ndarray, child: np.ndarray, labels: np.ndarray, w
     up[child[inner[::-1]]] = parent[inner[::-1]]
     ring = cycle_text(up, int(np.flatnonzero(stuck)[0]), lambda i: labels[i])
     return f"the edges run in a cycle, written from child to parent: {ring}; remove one of them."
+
+
+def _describe_several(parent: np.ndarray, child: np.ndarray, labels: np.ndarray, n_parents: np.ndarray) -> str:
+    """Sentence about nodes with several parents, showing the edges of the first of them together."""
+    edges = np.flatnonzero(n_parents[child] > 1)
+    edges = edges[np.argsort(child[edges], kind="stable")]
+    nodes = int((n_parents > 1).sum())
+    shown = edge_examples(labels[parent[edges]], labels[child[edges]])
+    return (
+        f"{nodes:,} node{_has(nodes)} several parents ({shown}), and policy='error' allows one; "
+        "policy='first', 'deepest' or 'most-specific' keeps one of them, 'unfold' all."
+    )
 
 
 def _has(count: int) -> str:

@@ -99,7 +99,7 @@ def take_or_missing(values: Any, at: np.ndarray) -> np.ndarray:
     import pandas as pd
 
     array: np.ndarray = values if isinstance(values, np.ndarray) else np.asarray(pd.Series(values))
-    if array.dtype == object:
+    if array.dtype == object and pd.api.types.infer_dtype(array) in ("integer", "floating", "mixed-integer-float", "boolean"):
         array = np.asarray(pd.Series(array).infer_objects())
     if array.dtype.kind not in "iufb":
         array = array.astype(object)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vpunn.build import tree_from_edges, with_report
 from vpunn.errors import DataError
+from vpunn.inputs import object_array
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 
 def read_ncbi(path: Any, *, policy: str = "first", **edges: Any) -> Tree:
@@ -29,11 +31,11 @@ def read_ncbi(path: Any, *, policy: str = "first", **edges: Any) -> Tree:
     if "nodes.dmp" not in dump:
         raise DataError(f"{str(path)!r} holds no nodes.dmp; give the folder or archive of the NCBI taxonomy dump.")
     nodes = _table(dump["nodes.dmp"], "nodes.dmp", path, {"id": 0, "parent": 2, "rank": 4})
-    child, parent = (_ids(nodes[key], "nodes.dmp", path) for key in ("id", "parent"))
-    columns: dict[str, Any] = {"rank": nodes["rank"]}
+    child, parent = nodes["id"].to_numpy(), nodes["parent"].to_numpy()
+    rank = nodes["rank"].combine_chunks().dictionary_encode()
+    columns: dict[str, Any] = {"rank": object_array(rank.dictionary.to_pylist())[rank.indices.to_numpy()]}
     if "names.dmp" in dump:
         names = _table(dump["names.dmp"], "names.dmp", path, {"id": 0, "name": 2, "kind": 6})
-        names["id"] = _ids(names["id"], "names.dmp", path)
         columns["name"] = _first(names, child, ["scientific name"])
         columns["common_name"] = _first(names, child, ["genbank common name", "common name"])
     edges.setdefault("self_parents", "root")  # the dump writes the root as its own parent
@@ -60,43 +62,39 @@ def _dump(path: Path) -> dict[str, bytes]:
         raise DataError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pd.DataFrame:
+def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pa.Table:
     """The wanted fields of a dump. Fields end in tab bar tab, so that every second tab-separated cell is a bar."""
-    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
 
-    first = data[: data.find(b"\n") + 1].decode("utf-8", "replace").rstrip("\n").split("\t")
+    first = data[: data.find(b"\n") + 1].decode("utf-8", "replace").rstrip("\r\n").split("\t")
     if len(first) <= max(fields.values()) or set(first[1::2]) != {"|"}:
         raise DataError(f"{str(path)!r}: line 1 of {name} is not of the form '1\\t|\\t…\\t|'; this is not an NCBI dump.")
+    wanted = {place: field for field, place in fields.items()}
+    columns = [wanted.get(k, str(k)) for k in range(len(first))]
     try:
-        return pd.read_csv(
-            io.BytesIO(data),
-            sep="\t",
-            header=None,
-            usecols=list(fields.values()),
-            names=list(fields),
-            dtype=object,
-            na_filter=False,
-            quoting=3,  # names contain stray quotes
+        return arrow_csv.read_csv(
+            pa.py_buffer(data),
+            read_options=arrow_csv.ReadOptions(column_names=columns, use_threads=False),
+            parse_options=arrow_csv.ParseOptions(delimiter="\t", quote_char=False),  # names contain stray quotes
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=list(fields),
+                column_types={field: pa.int64() if field in ("id", "parent") else pa.large_string() for field in fields},
+                null_values=[],
+            ),
         )
-    except (pd.errors.ParserError, ValueError) as error:
-        raise DataError(f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0]}.") from None
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0].rstrip('.')}; fetch it again.") from None
 
 
-def _ids(cells: pd.Series, name: str, path: Any) -> Any:
-    import pandas as pd
-
-    ids = pd.to_numeric(cells, errors="coerce")
-    if ids.isna().any():
-        at = int(ids.isna().to_numpy().argmax())
-        raise DataError(f"{str(path)!r}, line {at + 1:,} of {name}: {cells.iloc[at]!r} is not a taxonomy id.")
-    return ids.astype("int64").to_numpy()
-
-
-def _first(names: pd.DataFrame, wanted: Any, kinds: list[str]) -> Any:
+def _first(names: pa.Table, wanted: np.ndarray, kinds: list[str]) -> np.ndarray:
     """For each taxon its first name of the first of these kinds that it has, else None."""
-    import numpy as np
     import pandas as pd
+    import pyarrow.compute as pc
 
-    chosen = pd.concat([names[names["kind"] == kind] for kind in kinds]).drop_duplicates("id").set_index("id")["name"]
-    at = chosen.index.get_indexer(pd.Index(wanted))
-    return np.concatenate([chosen.to_numpy(object), np.array([None])])[at]  # position −1 is the None
+    parts = [names.filter(pc.equal(names["kind"], kind)) for kind in kinds]
+    ids = pd.Index(np.concatenate([part["id"].to_numpy() for part in parts]))
+    texts = [text for part in parts for text in part["name"].to_pylist()]
+    again = ids.duplicated()
+    found = ids[~again].get_indexer(pd.Index(wanted))
+    return object_array([*(text for text, twice in zip(texts, again.tolist(), strict=True) if not twice), None])[found]
