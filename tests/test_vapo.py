@@ -374,16 +374,18 @@ def test_black_box_certificates_are_true(p, n, neighbourhood, order, seed, coord
 
 
 @pytest.mark.parametrize("n", [10, 100])
-def test_an_ultrametric_objective_falls_in_one_sweep(n: int) -> None:
+@pytest.mark.parametrize("step", [1, -1])
+def test_an_ultrametric_objective_takes_about_a_sweep(n: int, step: int) -> None:
     p, target = 5, np.random.default_rng(n).integers(0, 5, n)
 
     def loss(x):  # number of digits after the first wrong one: only the next digit ever gives a signal
-        wrong = np.flatnonzero(x != target)
+        wrong = np.flatnonzero((x != target)[::step])
         return n - wrong[0] if len(wrong) else 0
 
     result = minimize(loss, p=p, n=n)
     assert result.loss == 0
-    assert result.evaluations <= 2 * n * (p - 1) + 1  # one sweep to solve, one to certify
+    # about one sweep to solve and one to certify, whichever way the digits are stored (then one more to find the start)
+    assert result.evaluations <= 4 * n * (p - 1)
 
 
 def test_perturbation_escapes_and_keeps_the_budget() -> None:

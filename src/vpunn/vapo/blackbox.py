@@ -1,16 +1,19 @@
 """GIST on any function of n digits: minimise a black box on (Z/pZ)^n with nothing but its values.
 
 Digits are searched coarse to fine: digit 0 moves a point by p-adic distance 1, digit k by p^−k, so for an objective
-that follows the tree a digit can be judged once the ones before it are right, and one sweep suffices. A coordinate is
-looked at again only after something has moved. At a local optimum the search either stops with its certificate or,
-while the budget lasts, perturbs: a window of neighbouring digits is redrawn and searched again, and kept if no worse.
-Window widths that brought gains are drawn more often.
+that follows the tree a digit can be judged once the ones before it are right, and one sweep suffices. After a success
+the search looks next to it first and learns which way the successes travel, so it adapts to digits stored fine to
+coarse; a coordinate is looked at again only after something has moved.
+
+At a local optimum the search either stops with its certificate or, while the budget lasts, perturbs: a window of
+neighbouring digits is redrawn and searched again, and kept if no worse. Window widths that brought gains are drawn
+more often.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -73,11 +76,29 @@ class _Search:
         return False
 
     def descend(self, order: np.ndarray) -> None:
-        """Cycle through the coordinates until none of them moves any more."""
-        quiet, i = 0, 0
-        while quiet < len(order):
-            quiet = 1 if self.improve(int(order[i])) else quiet + 1
-            i = (i + 1) % len(order)
+        """Move coordinates until none of them improves any more, looking next to the last success first."""
+        settled = np.zeros(len(order), bool)  # looked at since the last move
+        at, direction = -1, 1
+        while True:
+            for i in _outwards(at, direction, len(order)):
+                if settled[i]:
+                    continue
+                if self.improve(int(order[i])):
+                    settled[:] = False
+                    settled[i] = self.neighbourhood == "full"
+                    at, direction = i, (direction if i == at else 1 if i > at else -1)
+                    break
+                settled[i] = True
+            else:
+                return
+
+
+def _outwards(at: int, direction: int, count: int) -> Iterator[int]:
+    """Positions by distance from ``at``, the ones in ``direction`` before the ones behind; from −1: 0, 1, 2, …"""
+    for distance in range(count + 1):
+        for i in dict.fromkeys((at + direction * distance, at - direction * distance)):
+            if 0 <= i < count:
+                yield i
 
 
 def minimize_digits(
