@@ -86,6 +86,13 @@ def test_strings_in_every_container():
         assert build.tree_from_edges(form) == wanted
 
 
+def test_dates_stay_dates():
+    days = pd.to_datetime(["2024-01-01", "2024-01-02"])
+    tree = build.tree_from_edges([None, days[0]], days, columns={"day": days})
+    assert tree.labels.tolist() == tree.columns["day"].tolist() == list(days)
+    assert tree.index(days[1]) == 1
+
+
 def test_single_node():
     assert build.tree_from_edges([None], ["only"]).labels.tolist() == ["only"]
 
@@ -95,21 +102,22 @@ def test_single_node():
     [
         (["a", "b"], ["c"], {}, "got 2 parents and 1 children"),
         ([], [], {}, "there are no edges"),
-        (["a", "a"], ["b", None], {}, r"child is missing in row 1;"),
-        (["a", "a"], ["b", float("nan")], {}, r"child is missing in row 1;"),
-        (["a", "x", "y"], ["b", "x", "y"], {}, r"'x', 'y' are their own parent \(row 1, 2\); self_parents='root'"),
+        (["a", "a"], ["b", None], {}, r"child is missing in row 1 \(counted"),
+        (["a", "a"], ["b", float("nan")], {}, r"child is missing in row 1 \(counted"),
+        (["a", "x", "y"], ["b", "x", "y"], {}, r"'x', 'y' are their own parent \(row 1, 2, counted from 0\); self_parents='root'"),
         (["a", "x"], ["b", "y"], {}, r"2 nodes have no parent \('a', 'x'\).*add_root='name'.*root='a'"),
         ([None, None], ["b", "y"], {}, r"2 nodes have no parent \('b', 'y'\)"),
         ([None, "r", "gone"], ["r", "a", "b"], {}, r"1 parent has no row as a child \('gone'\) while the root is 'r'"),
         (["a", "b"], ["b", "a"], {}, "cycle, written from child to parent: b → a → b"),
         ([None, "a", "b"], ["r", "b", "a"], {"add_root": "x"}, "cycle"),
         ([None, "r", "a"], ["a", "a", "b"], {}, "'a' is marked as a root .* but also has a parent"),
-        (["r", "r"], ["a", "a"], {"duplicates": "error"}, r"1 edges are repeated \('r' → 'a'; row 1\).*duplicates='drop'"),
+        (["r", "r"], ["a", "a"], {"duplicates": "error"}, r"1 edges are repeated \('r' → 'a'; row 1, counted from 0\)"),
         (["r", "x"], ["a", "y"], {"add_root": "y"}, "add_root='y' is already the name"),
         (["r"], ["a"], {"root": "z"}, "root='z' is not a node"),
         (["r"], ["a"], {"root": "r", "add_root": "z"}, "pass one of them"),
         (["r"], ["a"], {"duplicates": "maybe"}, "duplicates='maybe' is not an option; choose one of 'drop', 'error'"),
         (["r"], ["a"], {"self_parents": "x"}, "self_parents='x' is not an option"),
+        ([["r"]], ["a"], {}, r"labels must be hashable, such as text, numbers or tuples, got \['r'\]"),
         (["r"], ["a"], {"columns": {"w": [1, 2]}}, "column 'w' needs one value per input row: got 2 for 1 rows"),
     ],
 )

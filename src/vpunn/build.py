@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn import dag
+from vpunn.edge_list import Choices, EdgeList
 from vpunn.errors import TreeError, examples
-from vpunn.inputs import label_array, node_columns, one_of, split_pairs
+from vpunn.inputs import label_array, node_columns, number_labels, object_array, one_of, split_pairs
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -61,34 +62,23 @@ def tree_from_edges(
     ...
     vpunn.errors.TreeError: the edges run in a cycle, written from child to parent: b → a → c → b; remove one of them.
     """
-    one_of("duplicates", duplicates, ("drop", "error"))
-    one_of("self_parents", self_parents, ("error", "root"))
+    choices = Choices(policy, root, add_root, duplicates, self_parents, max_nodes)
     up, down = split_pairs(parents, children)
     above, no_parent = label_array(up)
     below, no_child = label_array(down)
     if len(above) != len(below):
         raise TreeError(f"need one parent per child: got {len(above):,} parents and {len(below):,} children.")
     if no_child.any():
-        rows = np.flatnonzero(no_child)
-        raise TreeError(f"the child is missing in row {examples(rows)}; only parents may be missing (that marks the root).")
-    import pandas as pd
-
-    rows = np.flatnonzero(~no_parent)
+        where = examples(np.flatnonzero(no_child))
+        raise TreeError(f"the child is missing in row {where} (counted from 0); only parents may be missing, to mark the root.")
     if above.dtype != below.dtype:
         above, below = above.astype(object), below.astype(object)
-    codes, labels = pd.factorize(np.concatenate([below, above[rows]]))
+    rows = np.flatnonzero(~no_parent)
+    codes, labels = number_labels(np.concatenate([below, above[rows]]))
     child, parent = codes[: len(below)], codes[len(below) :]
-    return _from_codes(
-        parent,
-        child[rows],
-        rows,
-        labels,
-        marked=np.flatnonzero(no_parent),
-        marked_nodes=child[no_parent],
-        options=_Options(policy, root, add_root, duplicates, self_parents, max_nodes),
-        columns=columns,
-        n_rows=len(below),
-    )
+    marked = np.full(len(labels), -1, np.int64)
+    marked[child[no_parent]] = np.flatnonzero(no_parent)
+    return EdgeList(parent, child[rows], rows, labels, marked).to_tree(choices, columns, n_rows=len(below))
 
 
 def tree_from_paths(
@@ -209,13 +199,12 @@ def tree_from_networkx(
         raise TreeError("the graph is empty; a tree needs at least one node.")
     place = {node: i for i, node in enumerate(nodes)}
     ends = np.fromiter((place[node] for edge in graph.edges() for node in edge), np.int64).reshape(-1, 2)
-    labels = np.fromiter(nodes, object, len(nodes))
+    labels = object_array(nodes)
     keys = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
     columns = {str(key): {node: data[key] for node, data in graph.nodes(data=True) if key in data} for key in keys}
-    options = _Options(policy, root, add_root, "drop", "error", max_nodes)
-    tree = _from_codes(
-        ends[:, 0], ends[:, 1], np.arange(len(ends)), labels, options=options, columns=columns, n_rows=len(ends)
-    )
+    edges = EdgeList(ends[:, 0], ends[:, 1], np.arange(len(ends)), labels, marked=np.full(len(nodes), -1))
+    choices = Choices(policy, root, add_root, max_nodes=max_nodes)
+    tree = edges.to_tree(choices, columns, n_rows=len(ends))
     if label is None:
         names: np.ndarray = tree.labels
     elif label in tree.columns:
@@ -269,175 +258,16 @@ def with_report(tree: Tree, *lines: str) -> Tree:
     return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, tree.columns, (*lines, *tree.report))
 
 
-# ---- the parts they share ------------------------------------------------------------------------------------------
-
-
-class _Options:
-    """How to settle what an edge list leaves open; see `tree_from_edges`."""
-
-    def __init__(
-        self, policy: str, root: Hashable, add_root: Hashable, duplicates: str, self_parents: str, max_nodes: int
-    ) -> None:
-        dag.check_policy(policy)
-        if root is not None and add_root is not None:
-            raise TreeError(f"root={root!r} keeps one root and add_root={add_root!r} joins several; pass one of them.")
-        self.policy, self.root, self.add_root = policy, root, add_root
-        self.duplicates, self.self_parents, self.max_nodes = duplicates, self_parents, max_nodes
-
-
-def _from_codes(
-    parent: np.ndarray,
-    child: np.ndarray,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    *,
-    options: _Options,
-    columns: Any,
-    n_rows: int,
-    marked: np.ndarray | None = None,
-    marked_nodes: np.ndarray | None = None,
-) -> Tree:
-    """The tree of edges between nodes ``0 … len(labels) − 1``; ``rows`` are their input rows.
-
-    ``marked`` are input rows that say "this node is a root", ``marked_nodes`` those nodes.
-    """
-    if len(labels) == 0:
-        raise TreeError("there are no edges; a tree needs at least one node (a missing parent marks a root).")
-    own = parent == child
-    marked = np.zeros(0, np.int64) if marked is None else marked
-    marked_nodes = np.zeros(0, np.int64) if marked_nodes is None else marked_nodes
-    if own.any():
-        if options.self_parents == "error":
-            raise TreeError(
-                f"{examples(labels[child[own]])} {'is its' if own.sum() == 1 else 'are their'} own parent (row "
-                f"{examples(rows[own])}); self_parents='root' reads that as 'this is the root'."
-            )
-        marked, marked_nodes = np.concatenate([marked, rows[own]]), np.concatenate([marked_nodes, child[own]])
-        parent, child, rows = parent[~own], child[~own], rows[~own]
-    keep, report = _unrepeated(parent, child, rows, labels, options.duplicates)
-    parent, child, rows = parent[keep], child[keep], rows[keep]
-    described = np.full(len(labels) + 1, -1, np.int64)  # the row that describes a root; one more for an added root
-    described[marked_nodes[::-1]] = marked[::-1]
-    both = marked_nodes[np.isin(marked_nodes, child)]
-    if len(both):
-        names = examples(labels[np.unique(both)])
-        raise TreeError(f"{names} is marked as a root (missing parent) but also has a parent; remove one of the rows.")
-    if options.root is not None:
-        parent, child, rows, top, labels, lines = _below(parent, child, rows, labels, options.root)
-        report += lines
-        described = described[np.append(top[1], -1)]
-        start = top[0]
-    else:
-        parent, child, rows, labels, start = _with_one_root(parent, child, rows, labels, described, options.add_root)
-    chosen = dag.choose(parent, child, labels, start, options.policy, options.max_nodes)
-    row = np.where(chosen.edge >= 0, rows[chosen.edge] if len(rows) else -1, described[chosen.node])
-    names = labels[chosen.node]
-    table = node_columns(columns, row, names, n_rows)
-    return Tree.from_parents(chosen.up, names, columns=table, report=(*report, *chosen.report))
-
-
-def _unrepeated(
-    parent: np.ndarray, child: np.ndarray, rows: np.ndarray, labels: np.ndarray, duplicates: str
-) -> tuple[np.ndarray | slice, tuple[str, ...]]:
-    """Which edges are not repeats of an earlier one, and a report line about the others."""
-    if len(child) == 0 or np.bincount(child).max() == 1:  # one parent each, so nothing can repeat
-        return slice(None), ()
-    import pandas as pd
-
-    again = pd.Index(parent.astype(np.int64) * len(labels) + child).duplicated()
-    if not again.any():
-        return slice(None), ()
-    ends = labels[parent[again]], labels[child[again]]
-    if duplicates == "error":
-        raise TreeError(
-            f"{int(again.sum()):,} edges are repeated ({dag.edge_examples(*ends)}; row {examples(rows[again])}); "
-            "remove them, or pass duplicates='drop'."
-        )
-    return ~again, (dag.report_edges(f"dropped {int(again.sum()):,} repeated edges", *ends, "repeated"),)
-
-
-def _with_one_root(
-    parent: np.ndarray, child: np.ndarray, rows: np.ndarray, labels: np.ndarray, described: np.ndarray, add_root: Hashable
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """The edges and labels, with a new root on top if several nodes lack a parent and ``add_root`` names one.
-
-    ``described`` is the input row that marks a node as a root, or −1.
-    """
-    n = len(labels)
-    tops = np.flatnonzero(np.bincount(child, minlength=n) == 0)
-    if len(tops) == 1:
-        return parent, child, rows, labels, int(tops[0])
-    if len(tops) == 0:
-        dag.sort_edges(parent, child, labels)  # no parentless node means a cycle: let it be named
-    if add_root is None:
-        marked, orphans = tops[described[tops] >= 0], tops[described[tops] < 0]
-        if len(marked) == 1:
-            top = labels[marked[0]]
-            raise TreeError(
-                f"{len(orphans):,} parent{' has' if len(orphans) == 1 else 's have'} no row as a child "
-                f"({examples(labels[orphans])}) while the root is {top!r}; add their rows, or pass root={top!r} to drop "
-                "what hangs on them, or add_root='name' to put all of them below a new root."
-            )
-        raise TreeError(
-            f"{len(tops):,} nodes have no parent ({examples(labels[tops])}) but a tree has one root; pass "
-            f"add_root='name' to put a new root above them, or root={labels[tops[0]]!r} to keep only what lies below one."
-        )
-    if len(dag.find_label(labels, add_root)):
-        raise TreeError(f"add_root={add_root!r} is already the name of a node; choose a name that is not taken.")
-    mentioned = np.full(n, np.iinfo(np.int64).max)
-    np.minimum.at(mentioned, parent, rows)
-    mentioned = np.where(described[:n] >= 0, described[:n], mentioned)
-    tops = tops[np.argsort(mentioned[tops], kind="stable")]  # the new root's children in input order
-    names = np.empty(n + 1, object)
-    names[:n] = labels
-    names[n] = add_root
-    return (
-        np.concatenate([parent, np.full(len(tops), n)]),
-        np.concatenate([child, tops]),
-        np.concatenate([rows, described[tops]]),
-        label_array(names)[0],
-        n,
-    )
-
-
-def _below(
-    parent: np.ndarray, child: np.ndarray, rows: np.ndarray, labels: np.ndarray, root: Hashable
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, np.ndarray], np.ndarray, tuple[str, ...]]:
-    """What can be reached from the label ``root``: edges renumbered, (new root, old ids), labels, report."""
-    from vpunn import _dag_kernels as kernels
-
-    found = dag.find_label(labels, root)
-    if not len(found):
-        raise TreeError(f"root={root!r} is not a node; the labels are such as {examples(labels[:5], len(labels))}.")
-    if len(found) > 1:
-        raise TreeError(f"root={root!r} names {len(found)} nodes; it must name one.")
-    start, edges = kernels.group_edges(parent, len(labels))
-    inside = kernels.breadth_first(start, edges, child, int(found[0])) >= -1
-    nodes = np.flatnonzero(inside)
-    place = np.cumsum(inside) - 1
-    kept = inside[parent] & inside[child]
-    cut = inside[child] & ~inside[parent] & (child != found[0])
-    report: tuple[str, ...] = ()
-    if len(nodes) < len(labels):
-        report = (f"kept the {len(nodes):,} of {len(labels):,} nodes that are {root!r} or lie below it",)
-    if cut.any():
-        line = f"dropped {int(cut.sum()):,} edges from nodes outside {root!r}"
-        report += (dag.report_edges(line, labels[parent[cut]], labels[child[cut]], f"outside {root!r}"),)
-    return place[parent[kept]], place[child[kept]], rows[kept], (int(place[found[0]]), nodes), labels[nodes], report
-
-
 def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, columns: Any) -> Tree:
     """The tree of label sequences laid end to end, cut by ``lengths``."""
-    import pandas as pd
-
     from vpunn import _dag_kernels as kernels
 
     if len(lengths) == 0 and root is None:
         raise TreeError("there are no paths; a tree needs at least one node (root='name' gives it one).")
     start = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=start[1:])
-    codes, vocabulary = pd.factorize(words)
-    up, word, end = kernels.trie(codes.astype(np.int64), start, len(vocabulary) + 1)
+    codes, vocabulary = number_labels(words)
+    up, word, end = kernels.trie(codes, start, len(vocabulary) + 1)
     labels = np.empty(len(up), object)
     labels[1:] = vocabulary[word[1:]]
     if root is None:

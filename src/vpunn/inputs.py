@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
         present = present.astype(np.int64)
         blank: Any = 0
     else:
-        present = present.astype(object)
+        present = _as_objects(present)
         blank = None
     if not missing.any():
         return present, missing
@@ -67,6 +67,27 @@ def object_array(values: Iterable[Any]) -> np.ndarray:
     """A one-dimensional object array, also of tuples (which np.array would spread over a second axis)."""
     listed = values if isinstance(values, Collection) else list(values)
     return np.fromiter(listed, object, len(listed))
+
+
+def _as_objects(array: np.ndarray) -> np.ndarray:
+    """A new object array; dates stay dates (NumPy would turn those of nanosecond precision into integers)."""
+    import pandas as pd
+
+    return np.array(pd.Series(array).astype(object)) if array.dtype.kind in "mM" else array.astype(object)
+
+
+def number_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each label, equal ones alike, in order of appearance, and the labels by number."""
+    import pandas as pd
+
+    try:
+        codes, distinct = pd.factorize(labels)
+    except TypeError:
+        wrong = [label for label in labels.tolist() if not isinstance(label, Hashable)]
+        if not wrong:
+            raise
+        raise TreeError(f"labels must be hashable, such as text, numbers or tuples, got {examples(wrong)}.") from None
+    return codes.astype(np.int64), distinct
 
 
 def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
@@ -102,7 +123,7 @@ def take_or_missing(values: Any, at: np.ndarray) -> np.ndarray:
     if array.dtype == object and pd.api.types.infer_dtype(array) in ("integer", "floating", "mixed-integer-float", "boolean"):
         array = np.asarray(pd.Series(array).infer_objects())
     if array.dtype.kind not in "iufb":
-        array = array.astype(object)
+        array = _as_objects(array)
         array[pd.isna(array)] = None
     missing = at < 0
     if not missing.any():

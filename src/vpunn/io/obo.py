@@ -102,10 +102,11 @@ def _select(source: Source, terms: list[Term], namespace: str | Sequence[str] | 
     return chosen
 
 
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w*)')
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"\s*(\w*)')
 _END = re.compile(r"\s+[!{].*$")  # trailing modifiers and the comment that spells an id out
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "W": " ", "t": "\t"}
+_TAGS = {"id", "name", "namespace", "def", "synonym", "is_a", "relationship", "alt_id", "is_obsolete"}
 
 
 def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
@@ -113,20 +114,19 @@ def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
     term: Term | None = None
     default_namespace, in_header, seen = "", True, dict[str, int]()
     for number, raw in enumerate(source.text(encoding).split("\n"), 1):
-        line = raw.strip()
-        if not line or line.startswith("!"):
+        tag, colon, value = raw.partition(":")
+        if colon and tag in _TAGS:  # the common case first
+            if term is not None:
+                _add(source, term, tag, value.strip(), number)
             continue
+        line = raw.strip()
         if line.startswith("["):
             if term is not None:
                 yield _finished(source, term, default_namespace, seen)
             term = Term(number) if line.startswith("[Term]") else None
             in_header = False
-            continue
-        tag, colon, value = line.partition(":")
-        if not colon:
+        elif not colon and line and not line.startswith("!"):
             raise source.line_error(number, f"{line[:40]!r} is not of the form 'tag: value'; is this an OBO file?")
-        if term is not None:
-            _add(source, term, tag, value.strip(), number)
         elif in_header and tag == "default-namespace":
             default_namespace = value.strip()
     if term is not None:
@@ -134,7 +134,7 @@ def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
 
 
 def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
-    """Note one line of a stanza; tags that are of no use here are skipped."""
+    """Note one line of a stanza."""
     if tag in ("def", "synonym"):
         match = _STRING.match(value)
         if not match:
@@ -144,21 +144,26 @@ def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
         else:
             term.synonyms.append((_plain(match[1]), match[2] or "RELATED"))
         return
-    if tag in ("id", "name", "namespace", "is_a", "relationship", "alt_id", "is_obsolete"):
-        value = _END.sub("", value) if tag != "name" else value
-        if tag == "is_a":
-            term.links.append(("is_a", value))
-        elif tag == "relationship":
-            relation, _, up = value.partition(" ")
-            if not up:
-                raise source.line_error(number, f"'relationship: {value}' needs a relation and a term id.")
-            term.links.append((relation, up.strip()))
-        elif tag == "alt_id":
-            term.alt_ids.append(value)
-        elif tag == "is_obsolete":
-            term.obsolete = value == "true"
-        else:
-            setattr(term, tag, _plain(value))
+    if tag == "name":  # names may contain braces, so nothing is cut off
+        term.name = _plain(value)
+        return
+    if " " in value:
+        value = _END.sub("", value)
+    if tag == "is_a":
+        term.links.append(("is_a", value))
+    elif tag == "relationship":
+        relation, _, up = value.partition(" ")
+        if not up:
+            raise source.line_error(number, f"'relationship: {value}' needs a relation and a term id.")
+        term.links.append((relation, up.strip()))
+    elif tag == "alt_id":
+        term.alt_ids.append(value)
+    elif tag == "is_obsolete":
+        term.obsolete = value == "true"
+    elif tag == "id":
+        term.id = value
+    else:
+        term.namespace = value
 
 
 def _finished(source: Source, term: Term, default_namespace: str, seen: dict[str, int]) -> Term:
