@@ -585,6 +585,8 @@ def test_ncbi_dumps_in_folders_and_archives(tmp_path):
         assert tree.columns["rank"].tolist() == ["no rank", "class", "species", "genus", "domain"]
         assert tree.report == ()
     assert read_tree(folder, root=40674).n_nodes == 3
+    (tmp_path / "nodes.dmp.gz").write_bytes(gzip.compress(contents["nodes.dmp"]))
+    assert read_tree(tmp_path / "nodes.dmp.gz").n_nodes == 5
     (folder / "names.dmp").unlink()
     assert read_tree(folder).report == ("there was no names.dmp, so taxa have no names",)
     (folder / "nodes.dmp").write_bytes(contents["nodes.dmp"].replace(b"9606", b"x"))

@@ -13,6 +13,7 @@ import numpy as np
 from vpunn.build import tree_from_edges, with_report
 from vpunn.errors import DataError
 from vpunn.inputs import object_array
+from vpunn.io import files
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _dump(path: Path) -> dict[str, bytes]:
             with tarfile.open(path) as archive:
                 members = [member for member in archive if member.isfile() and Path(member.name).name in wanted]
                 return {Path(m.name).name: stream.read() for m in members if (stream := archive.extractfile(m))}
-        return {"nodes.dmp": path.read_bytes()}
+        return {"nodes.dmp": files.load(path).data}
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
 
