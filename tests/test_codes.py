@@ -555,3 +555,8 @@ def test_wordnet_collides_with_algorithm_2(wordnet):  # E-02
     assert 0 < len(control.colliding) < 500
     assert control.n_distinct < wordnet.n_leaves
     assert leaf_code(wordnet).n_distinct == wordnet.n_leaves
+
+
+def test_a_code_needs_a_tree():
+    with pytest.raises(CodeError, match="a code needs a Tree, got list"):
+        PadicCode([-1, 0])

@@ -363,3 +363,15 @@ def test_tolerance_and_bad_matrices():
     with pytest.raises(CodeError, match="needs n"):
         padic.check_ultrametric(lambda i, j: i)
     assert padic.check_ultrametric(lambda i, j: i, n=2, sample=5).checked == 0
+    with pytest.raises(CodeError, match="number of triples, got -1"):
+        padic.check_ultrametric(np.zeros((3, 3)), sample=-1)
+
+
+def test_van_der_put_differences_do_not_wrap_around():
+    assert padic.vdp_coefficients(np.array([-100, 100], np.int8), 2).tolist() == [-100, 200]
+    extremes = np.array([-(2**63), 2**63 - 1])
+    assert padic.vdp_coefficients(extremes, 2).tolist() == [-(2**63), 2**64 - 1]
+    assert padic.vdp_coefficients(np.array([0, 2**64 - 1], np.uint64), 2).tolist() == [0, 2**64 - 1]
+    for wrong in (3, ["a", "b"]):
+        with pytest.raises(CodeError, match="a sequence of numbers"):
+            padic.vdp_coefficients(wrong, 2)

@@ -277,3 +277,61 @@ def test_show_draws_branches():
     assert tree.show().splitlines() == ["r", "├─ a", "│  ├─ b", "│  └─ c", "└─ d", "   └─ e"]
     assert tree.show(max_nodes=3).splitlines()[-1] == "… 3 more nodes"
     assert tree.show(node=1).splitlines() == ["a", "├─ b", "└─ c"]
+
+
+def test_labels_of_any_kind_are_found_as_they_are():
+    mixed = Tree.from_parents([-1, 0, 0], labels=["a", 3, "3"])
+    assert mixed.index(["a", 3]).tolist() == [0, 1]  # not the node named '3'
+    states = Tree.from_parents([-1, 0, 0], labels=[(0, 0), (1, 2), (3, 4)])
+    assert states.index([(3, 4), (1, 2)]).tolist() == [2, 1]
+    assert states.index((3, 4)) == 2
+    assert states.index_paths([[(1, 2)]]).tolist() == [1]
+    with pytest.raises(TreeError, match=r"the label \(1, 2\) names 2 nodes"):
+        Tree.from_parents([-1, 0, 0], labels=["root", (1, 2), (1, 2)]).index([(1, 2)])
+    assert Tree.from_parents([-1, 0], labels=[2**70, 1]).index(2**70) == 0
+    with pytest.raises(TreeError, match="hashable"):
+        mixed.index([{}])
+    with pytest.raises(TreeError, match="one-dimensional"):
+        mixed.index(np.array([["a"]]))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint64, np.int8, ">i4", ">i8"])
+def test_ids_of_any_integer_type(kind):
+    chain = Tree.from_parents(np.arange(400).astype(np.int16) - 1)
+    u, v = np.array([5, 3], kind), np.array([3, 5], kind)
+    assert chain.is_ancestor(u, v).tolist() == [False, True]  # 3 − 5 must not wrap around
+    assert chain.lca(u, v).tolist() == [3, 3]
+    assert chain.lca_depth_matrix(u).tolist() == [[5, 3], [3, 3]]
+    assert chain.ancestor_at(u, np.array([1, 2], kind)).tolist() == [1, 2]
+    assert Tree.from_parents(np.array([-1, 0], ">i4")).n_nodes == 2
+
+
+def test_a_missing_value_reaches_only_its_own_subtrees():
+    tree = Tree.from_parents([-1, 0, 0, 0])
+    for strange in (np.nan, np.inf):
+        assert np.array_equal(tree.subtree_sum([0, strange, 1.0, 2.0]), [strange, strange, 1, 2], equal_nan=True)
+    assert tree.subtree_sum([0, 1e20, 1.0, 2.0]).tolist()[2:] == [1, 2]
+
+
+def test_wrong_shapes_and_types_are_one_sentence():
+    tree = Tree.from_parents([-1, 0, 0, 1, 1])
+    for question in (tree.lca_depth, tree.lca, tree.is_ancestor, tree.ancestor_at):
+        with pytest.raises(TreeError, match=r"shapes \(3,\) and \(2,\) do not pair up"):
+            question([1, 2, 3], [0, 0])
+    with pytest.raises(TreeError, match="a depth must be a whole number, got 1.7"):
+        tree.ancestor_at(3, 1.7)
+    with pytest.raises(TreeError, match="node ids must be integers"):
+        tree.lca("a", "b")
+    for question in (tree.ancestors, tree.path, tree.children, tree.slice, tree.subtree):
+        with pytest.raises(TreeError, match="takes one node id"):
+            question([1, 2])
+    for nodes in (3, [[3, 4]]):
+        with pytest.raises(TreeError, match="two lists of nodes"):
+            tree.lca_depth_matrix(nodes)
+    with pytest.raises(TreeError, match="one value per node"):
+        tree.subtree_sum(3)
+    for parent in ([-1, 1e300], [[1], [2, 3]]):
+        assert not check_tree(parent)
+    for extra in ({"labels": 5}, {"columns": {"mass": 5}}):
+        with pytest.raises(TreeError, match="per node"):
+            Tree.from_parents([-1, 0], **extra)

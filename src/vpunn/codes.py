@@ -226,6 +226,8 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
     p: int
 
     def __init__(self, tree: Tree, p: int | None = None) -> None:
+        if not isinstance(tree, Tree):
+            raise CodeError(f"a code needs a Tree, got {type(tree).__name__}; Tree.from_parents, from_edges or read_tree make one.")
         least = tree.max_branching + 1
         self.p = next_prime(least) if p is None else check_prime(p)
         if self.p < least:

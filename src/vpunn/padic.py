@@ -354,11 +354,14 @@ def vdp_evaluate(coefficients: Any, p: int) -> np.ndarray:
 
 
 def _as_function(values: Any, p: int) -> np.ndarray:
-    """One value per element of Z/p^K; unsigned numbers and booleans become signed, since differences may be negative."""
+    """One value per element of Z/p^K; integers become wide enough (int64, else Python's) to hold every difference."""
     p = check_prime(p)
     f = np.asarray(values)
-    if f.dtype.kind in "bu":
-        f = f.astype(np.int64)
+    if f.ndim == 0 or f.dtype.kind not in "biufcO":
+        raise CodeError(f"a function on Z/{p}^K is given by a sequence of numbers, got {examples(np.atleast_1d(f).ravel())}.")
+    if f.dtype.kind in "biu":
+        wide = f.size and (int(f.max()) >= 2**62 or int(f.min()) <= -(2**62))
+        f = f.astype(object if wide else np.int64)
     power = 1
     while power < len(f):
         power *= p
@@ -429,6 +432,8 @@ def check_ultrametric(
     >>> check_ultrametric([[0, 1, 9], [1, 0, 2], [9, 2, 0]])
     UltrametricReport(checked=3, violations=1, triples=array([[0, 1, 2]]))
     """
+    if sample is not None and not (_is_int(sample) and sample >= 0):
+        raise CodeError(f"sample must be a number of triples, got {sample!r}.")
     sign = -1 if valuations else 1  # with d = −ν both inequalities are the same
     if callable(table):
         if n is None or sample is None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from vpunn import validate
 from vpunn.errors import TreeError, examples
+from vpunn.inputs import object_array
 from vpunn.packed import PackedCode
 
 if TYPE_CHECKING:
@@ -191,12 +192,17 @@ class Tree:
     def subtree_sum(self, values: np.ndarray) -> np.ndarray:
         """Sum ``values`` (one per node, first axis) over every subtree in one sweep.
 
-        Integers sum exactly. Floats lose about 1e-16 of the *running* total, so for very uneven magnitudes add
-        by level instead.
+        Integers sum exactly, as differences of a running total. Floats are added from the children up, so that a large
+        value, a NaN or an infinity reaches only the subtrees it belongs to.
         """
         values = np.asarray(values)
-        if len(values) != self.n_nodes:
-            raise TreeError(f"subtree_sum needs one value per node: got {len(values):,} for {self.n_nodes:,} nodes.")
+        if values.shape[:1] != (self.n_nodes,):
+            raise TreeError(f"subtree_sum needs one value per node: got shape {values.shape} for {self.n_nodes:,} nodes.")
+        if values.dtype.kind == "f":
+            from vpunn.sweeps import sweep_up
+
+            # The kernels know two kinds of floats; anything else (half precision, foreign byte order) becomes double.
+            return sweep_up(self, values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
         kind = np.int64 if values.dtype.kind in "bui" else values.dtype
         running = np.zeros((self.n_nodes + 1, *values.shape[1:]), kind)
         np.cumsum(values, axis=0, out=running[1:])
@@ -224,7 +230,7 @@ class Tree:
         """Unique labels as a hash index; with repeats also the node of each entry and which entries are ambiguous."""
         import pandas as pd
 
-        everything = pd.Index(self.labels)
+        everything = pd.Index(self.labels, tupleize_cols=False)
         if everything.is_unique:
             return everything, None, None
         first = np.flatnonzero(~everything.duplicated())
@@ -237,13 +243,20 @@ class Tree:
         """
         import pandas as pd
 
-        if isinstance(labels, str | bytes | tuple) or np.ndim(labels) == 0:
+        is_array = hasattr(labels, "__array__")
+        if isinstance(labels, str | bytes | tuple) or not (np.ndim(labels) if is_array else isinstance(labels, Sequence)):
             wanted = np.empty(1, object)
             wanted[0] = labels
             return int(self.index(wanted)[0])
-        table, node, ambiguous = self._lookup
-        asked = pd.Index(labels if isinstance(labels, pd.Index) else np.asarray(labels), tupleize_cols=False)
-        found = table.get_indexer(asked)
+        if is_array and np.ndim(labels) > 1:
+            raise TreeError(f"labels must be one-dimensional, got shape {np.shape(labels)}.")
+        # NumPy would turn ['a', 3] into text and tuples into rows, so lists become objects before it looks at them.
+        asked = pd.Index(labels if is_array else object_array(labels), tupleize_cols=False)
+        try:
+            table, node, ambiguous = self._lookup
+            found = table.get_indexer(asked)
+        except TypeError as error:
+            raise TreeError(f"labels must be hashable to be looked up: {error} among {examples(labels)}.") from None
         if (found < 0).any():
             unknown = list(dict.fromkeys(asked[found < 0]))
             raise TreeError(
@@ -253,7 +266,7 @@ class Tree:
             return found.astype(np.int64)
         if ambiguous[found].any():
             name = asked[ambiguous[found]][0]
-            several = np.flatnonzero(self.labels == name)
+            several = np.flatnonzero([label == name for label in self.labels.tolist()])
             paths = " and ".join("/".join(map(str, self.path(int(i)))) for i in several[:2])
             raise TreeError(
                 f"the label {name!r} names {len(several)} nodes ({paths}); "
@@ -266,14 +279,14 @@ class Tree:
         """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root."""
         import pandas as pd
 
-        names, vocabulary = pd.factorize(self.labels)
+        names, vocabulary = pd.factorize(self.labels, use_na_sentinel=False)
         edges = pd.Index(self.parent.astype(np.int64) * len(vocabulary) + names)
         if not edges.is_unique:
             twin = int(np.flatnonzero(edges.duplicated())[0])
             raise TreeError(
                 f"{self.labels[self.parent[twin]]!r} has two children named {self.labels[twin]!r}; paths cannot tell them apart."
             )
-        known = pd.Index(vocabulary)
+        known = pd.Index(vocabulary, tupleize_cols=False)
         lengths = np.array([len(path) for path in paths], dtype=np.int64)
         found = np.zeros(len(paths), np.int64)
         for k in range(int(lengths.max(initial=0))):
@@ -292,7 +305,7 @@ class Tree:
         return found
 
     def check_nodes(self, nodes: Any) -> IntArray:
-        """Node ids as an integer array, after checking that they exist."""
+        """Node ids as an int32 or int64 array, after checking that they exist."""
         array = np.asarray(nodes)
         if array.dtype.kind not in "iu":
             if array.size == 0:
@@ -305,7 +318,14 @@ class Tree:
             raise TreeError(
                 f"node ids {examples(array[bad])} are outside this tree of {self.n_nodes:,} nodes (ids 0 to {self.n_nodes - 1})."
             )
-        return array
+        return _machine_ids(array)
+
+    def _one_node(self, node: Any) -> int:
+        """A single checked node id."""
+        array = self.check_nodes(node)
+        if array.ndim:
+            raise TreeError(f"this takes one node id, got {examples(array.ravel())} of shape {array.shape}; ask for one at a time.")
+        return int(array)
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
@@ -322,18 +342,22 @@ class Tree:
         a, b = _as_ids(u), _as_ids(v)
         if a.shape != b.shape:
             # copies, because the kernels want plain arrays and NumPy warns about writing to broadcast views
-            a, b = (x.copy() for x in np.broadcast_arrays(a, b))
+            a, b = (x.copy() for x in _broadcast(a, b))
         depth = self.packed.lca_depth(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
         return depth if depth.ndim else int(depth)
 
     def lca_depth_matrix(self, u: Nodes, v: Nodes | None = None) -> IntArray:
         """LCA depth of every node in ``u`` with every node in ``v`` (default: ``u`` with itself)."""
         rows = self.check_nodes(u)
-        return self.packed.lca_depth_matrix(rows, rows if v is None else self.check_nodes(v))
+        columns = rows if v is None else self.check_nodes(v)
+        if rows.ndim != 1 or columns.ndim != 1:
+            raise TreeError(f"lca_depth_matrix takes two lists of nodes, got shapes {rows.shape} and {columns.shape}.")
+        return self.packed.lca_depth_matrix(rows, columns)
 
     def lca(self, u: Nodes, v: Nodes) -> Any:
         """Lowest common ancestor of each pair."""
-        return self.ancestor_at(np.minimum(u, v), self.lca_depth(u, v))
+        depth = self.lca_depth(u, v)  # also checks the ids
+        return self.ancestor_at(np.minimum(u, v), depth)
 
     @cached_property
     def _level_keys(self) -> IntArray:
@@ -347,11 +371,14 @@ class Tree:
         In preorder it is the last node of that depth at or before the node.
         """
         ids = self.check_nodes(nodes).astype(np.int64)
-        wanted = np.asarray(depth, dtype=np.int64)
+        wanted = np.asarray(depth)
+        if wanted.dtype.kind not in "iu" and wanted.size:
+            raise TreeError(f"a depth must be a whole number, got {examples(wanted.ravel())}.")
+        wanted = wanted.astype(np.int64)
+        ids, wanted = _broadcast(ids, wanted)
         if np.any((wanted > self.depth[ids]) | (wanted < 0)):
-            ids_, wanted_ = np.broadcast_arrays(ids, wanted)
-            at = np.flatnonzero((wanted_ > self.depth[ids_]) | (wanted_ < 0))[0]
-            node, k = int(ids_.reshape(-1)[at]), int(wanted_.reshape(-1)[at])
+            at = np.flatnonzero((wanted > self.depth[ids]) | (wanted < 0))[0]
+            node, k = int(ids.reshape(-1)[at]), int(wanted.reshape(-1)[at])
             raise TreeError(
                 f"node {node} ({self.labels[node]!r}) has depth {self.depth[node]}, so it has no ancestor at depth {k}."
             )
@@ -362,14 +389,14 @@ class Tree:
 
     def is_ancestor(self, u: Nodes, v: Nodes) -> Any:
         """Whether each ``u`` is an ancestor of ``v`` or ``v`` itself: is ``v`` inside ``u``'s slice?"""
-        a, b = self.check_nodes(u), self.check_nodes(v)
+        a, b = _broadcast(self.check_nodes(u), self.check_nodes(v))
         # One comparison suffices once the offset is read as unsigned: v < u wraps to a huge number.
         inside = (b - a).astype(np.uint32) < self.size[a].view(np.uint32)
         return inside if np.ndim(inside) else bool(inside)
 
     def ancestors(self, node: int) -> IntArray:
         """The chain of balls around a node: ids from the root down to the node itself."""
-        here = int(self.check_nodes(node))
+        here = self._one_node(node)
         chain = np.empty(int(self.depth[here]) + 1, np.int64)
         for k in range(len(chain) - 1, -1, -1):
             chain[k] = here
@@ -383,12 +410,12 @@ class Tree:
     def children(self, node: int) -> IntArray:
         """Ids of a node's children, in digit order."""
         start, ids = self.child_index
-        i = int(self.check_nodes(node))
+        i = self._one_node(node)
         return ids[start[i] : start[i + 1]].astype(np.int64)
 
     def slice(self, node: int) -> slice:
         """The ids of a node's subtree as a slice; ``tree.labels[tree.slice(node)]`` is the ball's content."""
-        i = int(self.check_nodes(node))
+        i = self._one_node(node)
         return slice(i, i + int(self.size[i]))
 
     # ---- new trees -----------------------------------------------------------------------------------------------------
@@ -538,11 +565,27 @@ def _as_ids(nodes: Any) -> IntArray:
         if ids.size:
             raise TreeError(f"node ids must be integers, got {examples(ids.ravel())}; tree.index(labels) finds them.")
         ids = ids.astype(np.int64)
+    return _machine_ids(ids)
+
+
+def _machine_ids(ids: np.ndarray) -> IntArray:
+    """Integers as the kernels know them; also signed, because differences of unsigned ids wrap around."""
     return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
+
+
+def _broadcast(a: np.ndarray, b: np.ndarray) -> Sequence[np.ndarray]:
+    """Both arrays in their common shape."""
+    if a.shape == b.shape:
+        return a, b
+    try:
+        return np.broadcast_arrays(a, b)
+    except ValueError:
+        raise TreeError(f"arrays of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many.") from None
 
 
 def _column(name: str, values: Any, n: int) -> np.ndarray:
     array = np.asarray(values)
-    if len(array) != n:
-        raise TreeError(f"column {name!r} needs one value per node: got {len(array):,} for {n:,} nodes.")
+    if array.shape[:1] != (n,):
+        got = f"{len(array):,}" if array.ndim else repr(values)
+        raise TreeError(f"column {name!r} needs one value per node: got {got} for {n:,} nodes.")
     return array

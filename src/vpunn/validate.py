@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,21 @@ from vpunn.errors import TreeError, examples
 
 def as_parent_array(parent: Any) -> np.ndarray:
     """Parent pointers as int64, refusing anything that is not a one-dimensional list of whole numbers."""
-    up = np.asarray(parent)
+    try:
+        up = np.asarray(parent)
+    except ValueError:  # rows of different lengths
+        raise TreeError("parent pointers must be one number per node, got nested lists.") from None
     if up.ndim != 1:
         raise TreeError(f"parent pointers must be one-dimensional, got shape {up.shape}.")
     if len(up) == 0:
         raise TreeError("a tree needs at least one node, got no parent pointers; a single node is [-1].")
-    if up.dtype.kind == "f" and np.isfinite(up).all() and (up == np.floor(up)).all():
+    if up.dtype.kind == "f" and (abs(up) < 2**53).all() and (up == np.floor(up)).all():
         up = up.astype(np.int64)
     if up.dtype.kind not in "iu":
         raise TreeError(f"parent pointers must be integers (-1 for the root), got {examples(up)}.")
     if len(up) >= 2**31:
         raise TreeError(f"a tree may have at most 2**31 - 1 nodes, got {len(up):,}.")
-    return up
+    return up.astype(up.dtype.newbyteorder("="), copy=False)  # the kernels read this machine's byte order only
 
 
 def as_labels(labels: Sequence[Hashable] | np.ndarray | None, n: int) -> np.ndarray | None:
@@ -33,8 +36,10 @@ def as_labels(labels: Sequence[Hashable] | np.ndarray | None, n: int) -> np.ndar
     if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iuO":
         array = labels
     else:
+        if not isinstance(labels, Iterable):
+            raise TreeError(f"labels must be one name per node, got {labels!r}.")
         listed = list(labels)
-        if listed and all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in listed):
+        if listed and all(isinstance(x, int | np.integer) and not isinstance(x, bool) and -(2**63) <= x < 2**63 for x in listed):
             array = np.array(listed, dtype=np.int64)
         else:
             array = np.empty(len(listed), object)
