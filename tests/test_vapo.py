@@ -14,6 +14,7 @@ from vpunn import _head_kernels
 from vpunn.datasets import load_wordnet
 from vpunn.errors import VpunnError
 from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads, TwoLogitCEHead
+from vpunn.network import VPuNN
 from vpunn.tree import Tree
 from vpunn.vapo import (
     SCHEDULES,
@@ -21,6 +22,7 @@ from vpunn.vapo import (
     AdamState,
     DigitNetwork,
     GISTScalar,
+    LeakyRegression,
     Phase,
     Schedule,
     fisher_block,
@@ -141,6 +143,33 @@ def test_dense_mse_head_reaches_the_mean_digit() -> None:
     heads = DenseMSEHead(random_tree(300, seed=1))
     result = minimize(heads, "adam")
     assert result.loss - heads.optimum() < 1e-4
+
+
+@settings(max_examples=25)
+@given(grown, st.floats(0, 0.2), st.integers(0, 99))
+def test_leaky_regression_has_the_right_gradient_and_optimum(tree: Tree, alpha: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=tree.n_leaves)
+    problem = LeakyRegression(tree, values, alpha=alpha)
+    c, direction, step = rng.normal(size=tree.n_nodes), rng.normal(size=tree.n_nodes), 1e-5
+    slope = (problem.loss(c + step * direction) - problem.loss(c - step * direction)) / (2 * step)
+    assert problem.gradient(c) @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    net = VPuNN(tree, c)
+    assert problem.loss(c) == pytest.approx(((net.surrogate(tree.leaves, alpha) - values) ** 2).mean())
+    assert problem.honest_loss(c) == pytest.approx(((net.predict(tree.leaves) - values) ** 2).mean())
+    assert problem.honest_loss(VPuNN(tree).interpolate(values).coefficients_) < 1e-24
+
+
+def test_the_leak_biases_training_and_its_absence_does_not_stall_it() -> None:
+    tree = random_tree(300, seed=9, reach=40)  # the paper says α < 0.005 stalls
+    values = np.random.default_rng(0).normal(size=tree.n_leaves)
+    honest = []
+    for alpha in (0.0, 0.005, 0.02):
+        problem = LeakyRegression(tree, values, alpha=alpha)
+        result = minimize(problem, "adam")
+        assert result.loss < 1e-2 * result.history[0]
+        honest.append(problem.honest_loss(result.parameters))
+    assert honest[0] == min(honest)
 
 
 @pytest.mark.parametrize("name", ["paper-main", "paper-appendix"])
@@ -423,6 +452,9 @@ TREE = Tree.from_parents([-1, 0, 0])
         (lambda: minimize(DigitHeads(TREE), "adam"), "no useful gradient"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", start=[1.0]), "start needs 2 numbers"),
         (lambda: minimize(SoftmaxHeads(TREE), checkpoint="x.npz", checkpoint_every=0), "checkpoint_every=0"),
+        (lambda: minimize(DigitNetwork(TREE, [0, 1]), "adam"), "needs gradients"),
+        (lambda: LeakyRegression(TREE, [1.0]), "needs 2 finite numbers"),
+        (lambda: LeakyRegression(TREE, [1.0, 2.0], alpha=1.0), "alpha=1.0"),
         (lambda: DigitNetwork(TREE, [0, 3], p=3), "0..2, got 3"),
         (lambda: DigitNetwork(TREE, [0.5, 1]), "needs 2 integers"),
         (lambda: DigitNetwork(TREE, [0, 1], loss="squared"), "loss='squared' is unknown"),

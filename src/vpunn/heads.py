@@ -116,6 +116,11 @@ class _Heads:
             "margin": self.margin,
         }
 
+    @property
+    def positions(self) -> np.ndarray:
+        """Digit position of every context."""
+        return self.layout.position
+
     @cached_property
     def mass(self) -> np.ndarray:
         """Weighted counts per slot: the coefficients of −log q in the total loss."""
@@ -158,6 +163,9 @@ class SoftmaxHeads(_Heads):
     def __init__(self, tree: Tree, factorisation: Factorisation = "node", *, tau: float = 0.5, **options: Any) -> None:
         super().__init__(tree, factorisation, **options)
         self.tau = tau
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "tau": self.tau}
 
     @property
     def n_parameters(self) -> int:

@@ -1,7 +1,8 @@
 """VAPO, valuation-adaptive perturbation optimisation: one front, `minimize`, over three optimisers.
 
 - ``gist``: greedy steps on digits; on `DigitHeads`, `DigitNetwork`, or any black-box function on (Z/pZ)^n.
-- ``adam``: lazy per-ball Adam on `SoftmaxHeads`, `TwoLogitCEHead`, `DenseMSEHead`, and through rounding on `DigitHeads`.
+- ``adam``: lazy per-ball Adam on `SoftmaxHeads`, `TwoLogitCEHead`, `DenseMSEHead`, `LeakyRegression`, and through
+  rounding on `DigitHeads`.
 - ``fisher``: natural gradient with the exact block-diagonal Fisher information on `SoftmaxHeads`.
 """
 
@@ -18,6 +19,7 @@ from vpunn.vapo.blackbox import minimize_digits
 from vpunn.vapo.driver import drive
 from vpunn.vapo.fisher import FisherSolver, fisher_block, information, information_blocks
 from vpunn.vapo.gist import DigitNetwork, GISTScalar, GistSolver
+from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.result import VapoResult
 from vpunn.vapo.schedule import SCHEDULES, Phase, Schedule
 
@@ -27,6 +29,7 @@ __all__ = [
     "AdamState",
     "DigitNetwork",
     "GISTScalar",
+    "LeakyRegression",
     "Phase",
     "Schedule",
     "VapoResult",
@@ -40,7 +43,7 @@ _SOLVERS: dict[str, Any] = {"gist": GistSolver, "adam": AdamSolver, "fisher": Fi
 
 
 def minimize(
-    problem: SoftmaxHeads | DenseMSEHead | DigitHeads | DigitNetwork | Callable[[Any], Any],
+    problem: SoftmaxHeads | DenseMSEHead | DigitHeads | DigitNetwork | LeakyRegression | Callable[[Any], Any],
     method: str = "auto",
     *,
     seed: int = 0,

@@ -12,7 +12,8 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
-from vpunn.vapo.schedule import Schedule, find_schedule
+from vpunn.vapo.leaky import LeakyRegression
+from vpunn.vapo.schedule import Phase, Schedule, find_schedule
 
 #: Adam's ε. Gradients of deep balls are as small as 1/items, so the usual 1e-8 would slow them down.
 EPSILON = 1e-12
@@ -72,32 +73,33 @@ class AdamScalar:
 
 
 class AdamSolver:
-    """Adam on soft-max heads (compiled, full batch or mini-batches), `DenseMSEHead` or `DigitHeads` (full batch)."""
+    """Adam on soft-max heads (compiled, full batch or mini-batches); full batch on the other problems."""
 
     method = "adam"
 
     def __init__(
         self,
-        problem: SoftmaxHeads | DenseMSEHead | DigitHeads,
+        problem: SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression,
         *,
         schedule: str | Schedule = "auto",
         start: Any = None,
         seed: int = 0,
         tolerance: float = 1e-6,
     ) -> None:
+        if not isinstance(problem, SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression):
+            raise VpunnError(f"method='adam' needs gradients, which {type(problem).__name__} has not; use method='gist'.")
         self.problem, self.seed, self.tolerance = problem, seed, tolerance
         self.schedule = find_schedule(schedule)
         self.epochs = self.schedule.epochs
         values = np.asarray(problem.initial() if start is None else start, float)
         if values.shape != (problem.n_parameters,):
             raise VpunnError(f"start needs {problem.n_parameters:,} numbers, got an array of shape {values.shape}.")
-        softmax = isinstance(problem, SoftmaxHeads)
-        self.adam = AdamState(values, problem.layout.context if softmax else None)
+        self.adam = AdamState(values, problem.layout.context if isinstance(problem, SoftmaxHeads) else None)
         self.state = {"v": self.adam.v, "m": self.adam.m, "u": self.adam.u, "steps": self.adam.steps}
         self._events = _digit_events(problem) if isinstance(problem, SoftmaxHeads) and self.schedule.batch else []
         self._scratch = np.zeros((2, problem.n_parameters))
         # Digits may lie far from the start; give the latent enough reach to cross the whole range (AUDIT E-53).
-        far = not softmax and self.schedule.name == "auto"
+        far = isinstance(problem, DenseMSEHead | DigitHeads) and self.schedule.name == "auto"
         self._stretch = max(1.0, problem.tree.max_branching / 50) if far else 1.0
 
     def settings(self) -> dict[str, Any]:
@@ -122,34 +124,28 @@ class AdamSolver:
         phase, rate = self.schedule.at(number)
         if isinstance(self.problem, SoftmaxHeads):
             if self.schedule.batch:
-                return self._shuffled_epoch(number, phase, rate)
-            return self._full_batch(np.flatnonzero(phase.active(self.problem.layout.position)), rate)
+                return self._shuffled_epoch(self.problem, number, phase, rate)
+            return self._full_batch(self.problem, np.flatnonzero(phase.active(self.problem.positions)), rate)
         gradient = self.problem.gradient(self.parameters())
-        gradient[~phase.active(self.problem.layout.position)] = 0.0
+        gradient[~phase.active(self.problem.positions)] = 0.0
         self.adam.step(gradient, rate * self._stretch, self.schedule.betas)
         return int(np.count_nonzero(gradient))
 
-    def _kernel_arguments(self) -> tuple[Any, ...]:
-        problem, layout = self.problem, self.problem.layout
-        assert isinstance(problem, SoftmaxHeads)
-        return layout.start, layout.digit, problem.score_kind, problem.tau, problem.margin
-
-    def _full_batch(self, contexts: np.ndarray, rate: float) -> int:
+    def _full_batch(self, heads: SoftmaxHeads, contexts: np.ndarray, rate: float) -> int:
         from vpunn import _head_kernels
 
-        start, digit, score, tau, margin = self._kernel_arguments()
-        adam = self.adam
+        layout, adam = heads.layout, self.adam
         _head_kernels.adam_update(
-            contexts, start, self.problem.mass, digit, score, tau, margin, 1 / self.problem.total,
+            contexts, layout.start, heads.mass, layout.digit, heads.score_kind, heads.tau, heads.margin, 1 / heads.total,
             adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
         )
         return len(contexts)
 
-    def _shuffled_epoch(self, number: int, phase: Any, rate: float) -> int:
+    def _shuffled_epoch(self, heads: SoftmaxHeads, number: int, phase: Phase, rate: float) -> int:
         """The paper's digit-wise shuffling: digit positions in random order, the items of each freshly permuted."""
         from vpunn import _head_kernels
 
-        start, digit, score, tau, margin = self._kernel_arguments()
+        layout = heads.layout
         adam, rng, updates = self.adam, np.random.default_rng([self.seed, number]), 0
         for k in rng.permutation(len(self._events)):
             if not phase.active(np.array([k]))[0]:
@@ -157,8 +153,9 @@ class AdamSolver:
             slots, amounts = self._events[k]
             order = rng.permutation(len(slots))
             updates += _head_kernels.adam_epoch(
-                slots[order], amounts[order], self.schedule.batch, self.problem.layout.context, start, digit, score,
-                tau, margin, adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
+                slots[order], amounts[order], self.schedule.batch, layout.context, layout.start, layout.digit,
+                heads.score_kind, heads.tau, heads.margin,
+                adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
             )
         return int(updates)
 

@@ -1,0 +1,65 @@
+"""Training a real v-PuNN through the paper's leaky indicators, so that the leak can be ablated (AUDIT E-26, S21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.network import LEAK
+from vpunn.sweeps import sweep_down, sweep_up
+from vpunn.tree import Tree
+
+
+class LeakyRegression:
+    """Least squares on leaf values with χ̃_B = χ_B + α(1 − χ_B): the surrogate is (1−α)F(x) + αΣ_B c_B.
+
+    `loss` is what training sees, `honest_loss` the error of the network itself (α = 0). Zero is reachable for every α < 1,
+    and `VPuNN.interpolate` reaches it without training; this exists to measure what the leak does to training.
+
+    >>> from vpunn.vapo import minimize
+    >>> problem = LeakyRegression(Tree.from_parents([-1, 0, 0, 1, 1]), [1.0, 2.0, 4.0], alpha=0.02)
+    >>> result = minimize(problem, "adam")
+    >>> bool(result.loss < 1e-3 < problem.honest_loss(result.parameters))
+    True
+    """
+
+    known_optimum = 0.0
+
+    def __init__(self, tree: Tree, leaf_values: Any, *, alpha: float = LEAK) -> None:
+        values = np.asarray(leaf_values, float)
+        if values.shape != (tree.n_leaves,) or not np.isfinite(values).all():
+            raise VpunnError(f"leaf_values needs {tree.n_leaves:,} finite numbers, got an array of shape {values.shape}.")
+        if not 0 <= alpha < 1:
+            raise VpunnError(f"alpha={alpha!r} must lie in 0 ≤ α < 1; the paper uses 0.01.")
+        self.tree, self.alpha, self.target = tree, float(alpha), values
+        self.items = values  # what distinguishes two problems on one tree
+        self.n_parameters = tree.n_nodes
+        self.positions = tree.depth
+
+    def settings(self) -> dict[str, Any]:
+        """What identifies the problem besides the tree and the values."""
+        return {"head": "LeakyRegression", "alpha": self.alpha}
+
+    def initial(self) -> np.ndarray:
+        """All coefficients zero."""
+        return np.zeros(self.n_parameters)
+
+    def _errors(self, coefficients: np.ndarray, alpha: float) -> np.ndarray:
+        own = sweep_down(self.tree, coefficients)[self.tree.leaves]
+        return (1 - alpha) * own + alpha * coefficients.sum() - self.target
+
+    def loss(self, coefficients: np.ndarray) -> float:
+        """Mean squared error of the leaky surrogate."""
+        return float((self._errors(coefficients, self.alpha) ** 2).mean())
+
+    def honest_loss(self, coefficients: np.ndarray) -> float:
+        """Mean squared error of the network itself: prediction never leaks."""
+        return float((self._errors(coefficients, 0.0) ** 2).mean())
+
+    def gradient(self, coefficients: np.ndarray) -> np.ndarray:
+        """∂loss/∂c_B = (1−α)·Σ_{x∈B} r_x + α·Σ_x r_x with r the scaled errors."""
+        pull = np.zeros(self.tree.n_nodes)
+        pull[self.tree.leaves] = 2 * self._errors(coefficients, self.alpha) / self.tree.n_leaves
+        return (1 - self.alpha) * sweep_up(self.tree, pull) + self.alpha * pull.sum()
