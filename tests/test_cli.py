@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vpunn.cli import app
+from vpunn.errors import TreeError, VpunnError
 
 EDGES = "parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\n"
 
@@ -111,6 +112,38 @@ def test_errors_are_one_sentence(zoo):
     assert "too small" in fail("encode", zoo, "--prime", "2")
     assert "no ancestor at depth 9" in fail("ball", zoo, "owl", "-k", "9")
     assert "only one of the tree and the values" in fail("encode", "-", "-", "--format", "newick", stdin="(a,b)c;")
+
+
+def test_standard_input_as_other_systems_write_it(zoo):
+    rows = run_json("encode", zoo, "-", stdin=b"\xef\xbb\xbfowl\r\nrobin\r\n")
+    assert [row["label"] for row in rows] == ["owl", "robin"]
+    assert run_json("encode", zoo, "-", stdin="") == []  # nothing asked, nothing answered
+    with pytest.raises(VpunnError, match="not UTF-8 text: byte 0xff at position 0"):
+        run("encode", zoo, "-", stdin=b"\xff\xfe")
+
+
+def test_labels_are_printed_as_they_are(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("parent,child\na,:dog:\na,[red]x[/red]\n")
+    assert ":dog:" in run("encode", str(path))
+    assert "[red]x[/red]" in run("encode", str(path))
+
+
+def test_numbers_as_labels(tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text("parent,child\n1,2\n1,3\n")
+    assert run_json("encode", str(path), "3")[0]["code"] == "2"
+    for strange in ("--5", "²", "x"):
+        with pytest.raises(TreeError, match="are numbers"):
+            run("encode", str(path), "--", strange)
+
+
+def test_check_of_an_unreadable_file_is_an_answer_too(tmp_path):
+    path = tmp_path / "bad.nwk"
+    path.write_text("(a,b))c;")
+    result = CliRunner().invoke(app, ["tree", "check", str(path), "--json"])
+    assert result.exit_code == 1
+    assert "closes nothing" in json.loads(result.stdout)["reason"]
 
 
 def test_debug_shows_the_traceback():

@@ -232,6 +232,10 @@ def test_tie_classes_are_settled_by_the_test():
         ([[0, 1, 2], [1, 2, 0]], "n × n"),
         ([[0, 1], [1]], "n × n"),
         ([], "n × n"),
+        ([1, 2, 3], r"n × n with n ≥ 1, got shape \(3,\)"),
+        (5, "n × n"),
+        ([[10**30]], "element numbers"),
+        ([[1e300]], "element numbers"),
         (np.zeros((2, 2, 2), int), "n × n"),
         ([[0, 1], [1, 2]], r"entry \(1, 1\) is 2"),
         ([[0, 1], [-1, 0]], r"entry \(1, 0\) is -1"),
@@ -288,8 +292,13 @@ def test_other_bad_input():
         Group.from_permutations(SymmetricGroup(8))
     with pytest.raises(GroupError, match="order 8 has numbers 1 … 5"):
         small_group(8, 6)
-    with pytest.raises(GroupError, match="orders end at 125"):
+    with pytest.raises(GroupError, match="orders run from 1 to 125"):
         small_group(126, 1)
+    with pytest.raises(GroupError, match="order 8 has numbers 1 … 5"):
+        group_name(8, 6)
+    for no_list in (5, None, [[[0], [1, 2]]]):
+        with pytest.raises(GroupError, match="list"):
+            Group.from_permutations(no_list)
     with pytest.raises(GroupError, match="360 elements"):
         identify_group(AlternatingGroup(6))
 

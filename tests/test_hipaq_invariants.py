@@ -103,6 +103,17 @@ def test_refusals_of_the_tool():
         Invariants({"n": len}, same=lambda a, b: a == b).catalogue(["a", "a"], names=[1, 2])
     with pytest.raises(InvariantError, match="not in the catalogue"):
         CASCADE.catalogue([1]).code_of(2)
+    with pytest.raises(InvariantError, match="not in the catalogue"):
+        CASCADE.catalogue([1]).member(2)
+    with pytest.raises(InvariantError, match="maps a digit's name to a function"):
+        Invariants([len])
+    with pytest.raises(InvariantError, match="names must be hashable"):
+        Invariants({"n": len}).catalogue([[1], [2, 3]])
+    with pytest.raises(InvariantError, match="1 names for 2"):
+        Invariants({"n": len}).catalogue_from_values([(1,), (2,)], ["a"])
+    for row in ((), (1, 2)):
+        with pytest.raises(InvariantError, match="needs 1 values"):
+            Invariants({"n": len}).catalogue_from_values([row], ["a"])
     with pytest.raises(InvariantError, match="needs a test"):
         CASCADE.catalogue([1]).identify(1, verify=True)
 
@@ -240,8 +251,15 @@ def test_scores_against_scikit_learn(pairs):
 def test_bad_hydrogen_arguments():
     with pytest.raises(VpunnError, match="n_max"):
         hydrogen_states(0)
-    with pytest.raises(VpunnError, match="noise"):
-        recover_shells(-0.1)
+    for noise in (-0.1, np.nan, np.inf):
+        with pytest.raises(VpunnError, match="noise"):
+            recover_shells(noise)
+    with pytest.raises(VpunnError, match="47,275 readings .* need 9 GB"):
+        recover_shells(n_max=30)
+
+
+def test_a_single_reading_is_its_own_cluster():
+    assert {row["clusters"] for row in recover_shells(0.1, n_max=1, repeats=1)} == {1}
 
 
 # ---- decays ------------------------------------------------------------------------------------------------------------
@@ -314,6 +332,15 @@ def test_chains_multiply_conditional_fractions(tmp_path):
         ({"channels": [{"name": "a", "branching": 0.8}, {"name": "b", "branching": 0.7}]}, "sum to 1.5"),
         ({"channels": [{"name": "a", "branching": 0.8, "error": "small"}]}, '"error" of'),
         ({"fractions": "relative"}, "'relative'"),
+        ({"channels": [{"name": ["a"], "branching": 0.5}]}, 'no "name"'),
+        (  # 0.1 × (1 + 1) is below 1, yet the two cannot exclude one another
+            {"channels": [{"name": "a", "branching": 0.1, "channels": [{"name": n, "branching": 1} for n in "bc"]}]},
+            r"below D\*\+ → a sum to 2",
+        ),
+        (
+            {"channels": [{"name": "a", "branching": 1e-200, "channels": [{"name": "b", "branching": 1e-200}]}]},
+            "'b' is smaller than any number",
+        ),
     ],
 )
 def test_bad_decay_files(tmp_path, change, message):
@@ -332,3 +359,23 @@ def test_unreadable_decay_files(tmp_path):
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(DataError, match="not a decay file"):
         read_decays(tmp_path / "list.json")
+    for name, content in {"deep": "[" * 100_000, "long": '{"particle": ' + "9" * 5000 + "}"}.items():
+        (tmp_path / f"{name}.json").write_text(content)
+        with pytest.raises(DataError, match="cannot read"):
+            read_decays(tmp_path / f"{name}.json")
+
+
+def test_rare_channels_keep_their_share(tmp_path):
+    rare = [{"name": "rare", "channels": [{"name": "x", "branching": 1e-20}, {"name": "y", "branching": 3e-20}]}]
+    path = tmp_path / "rare.json"
+    path.write_text("\ufeff" + json.dumps({"particle": "p", "channels": [{"name": "common", "branching": 0.5}, *rare]}), "utf-8")
+    _, second = read_decays(path).digits()
+    assert second["entropy"] == pytest.approx(8e-20 * -(0.25 * np.log2(0.25) + 0.75 * np.log2(0.75)))
+
+
+def test_codes_that_are_no_numbers_or_too_long_to_print():
+    for code in ("x", 1.5, None, True):
+        with pytest.raises(CodeError, match="is the code of no tree"):
+            tree_from_code(code)
+    with pytest.raises(CodeError, match="a number of 20,001 bits"):
+        tree_from_code(2**20_000)

@@ -57,6 +57,10 @@ def test_bad_arguments(tmp_path):
     (tmp_path / "loop.json").write_text("[[0,1,2],[1,0,1],[2,2,0]]")
     with pytest.raises(VpunnError, match=r"triple \(1, 1, 2\)"):
         run("groups", str(tmp_path / "loop.json"))
+    for name, content in {"empty.csv": b"", "empty.npy": b"", "deep.json": b"[" * 100_000, "flat.json": b"[1, 2]"}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(VpunnError, match=r"cannot read numbers|n × n"):
+            run("groups", str(tmp_path / name))
     with pytest.raises(VpunnError, match="'8;3'"):
         run("groups", "--id", "8;3")
     with pytest.raises(VpunnError, match="'a,b'"):

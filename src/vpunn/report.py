@@ -116,7 +116,7 @@ class Report:
         from rich.console import Console
         from rich.text import Text
 
-        console = console or Console(highlight=False)
+        console = console or Console(highlight=False, emoji=False)
         console.rule(Text(self.title), align="left")
         for block in self.blocks:
             if block["kind"] == "table":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Annotated, Any
 
 import typer
@@ -37,8 +38,9 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
     table = Table(title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     columns = list(rows[0]) if rows else []
     for name in columns:
-        right = all(isinstance(row[name], int | float) for row in rows)
+        right = all(isinstance(row[name], Number) for row in rows)
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(show(row[name]) for name in columns))
-    Console(highlight=False, markup=False).print(table)
+    # Labels are data: neither [brackets] nor :colons: in them mean anything.
+    Console(highlight=False, markup=False, emoji=False).print(table)

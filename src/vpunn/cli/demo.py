@@ -43,10 +43,10 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     say("Lowest common ancestors are common prefixes", "\n".join(lines))
 
     k = int(tree.depth[wolf]) - 1
-    members = code.members(wolf, k)
+    ball = code.ball(wolf, k)
     say(
         f"The ball of radius {code.p}^-{k} around wolf.n.01",
-        f"{len(members):,} synsets below {tree.labels[code.ball(wolf, k)]}, {tree.leaf_counts[code.ball(wolf, k)]:,} of them leaves",
+        f"{tree.size[ball]:,} synsets below {tree.labels[ball]}, {tree.leaf_counts[ball]:,} of them leaves",
     )
     say("The integer of wolf.n.01, and back", f"{code.format(wolf)}\n→ {tree.labels[code.decode(code.encode(wolf))]}")
 

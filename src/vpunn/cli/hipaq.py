@@ -153,12 +153,17 @@ def _read_numbers(path: Path) -> Any:
 
     try:
         if path.suffix == ".json":
-            return json.loads(path.read_text())
+            return json.loads(path.read_bytes().decode("utf-8-sig"))
         if path.suffix == ".npy":
             return np.load(path)
-        return np.loadtxt(path, dtype=np.int64, ndmin=2, delimiter="," if path.suffix == ".csv" else None)
-    except ValueError as error:  # also JSON and decoding errors
-        raise DataError(f"cannot read numbers from {path}: {error}.") from error
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        if not any(line.strip() for line in lines):
+            raise DataError(f"cannot read numbers from {path}: the file is empty.")
+        return np.loadtxt(lines, dtype=np.int64, ndmin=2, delimiter="," if path.suffix == ".csv" else None)
+    except DataError:
+        raise
+    except (ValueError, EOFError, RecursionError) as error:  # also JSON and decoding errors
+        raise DataError(f"cannot read numbers from {path}: {str(error).rstrip('.')}.") from error
 
 
 def _read_id(text: str) -> tuple[int, int]:

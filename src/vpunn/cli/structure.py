@@ -6,6 +6,7 @@ first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``mammalia`` or ``ncbi``.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
-from vpunn.errors import TreeError, VpunnError
+from vpunn.errors import DataError, TreeError, VpunnError
 
 if TYPE_CHECKING:
     from vpunn.tree import Tree
@@ -67,13 +68,18 @@ def _lines(source: str, values: list[str] | None) -> list[str] | None:
         return values
     if source == "-":
         raise VpunnError("only one of the tree and the values can come from standard input; write the tree to a file.")
-    return [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise VpunnError(f"standard input is not UTF-8 text: byte {byte:#x} at position {error.start}.") from None
+    return [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
 
 
 def _find(tree: Tree, names: list[str]) -> Any:
     """Nodes of labels typed by a person: by label, and where labels are numbers, by number."""
     if tree.labels.dtype.kind in "iu":
-        if all(name.lstrip("-").isdigit() for name in names):
+        if all(re.fullmatch(r"-?[0-9]{1,4000}", name) for name in names):
             return tree.index([int(name) for name in names])
         if "name" not in tree.columns:
             raise TreeError(f"the labels of this tree are numbers, such as {tree.labels[-1]}; got {names[0]!r}.")
@@ -92,7 +98,7 @@ def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
     import numpy as np
 
     wanted = _lines(source, labels)
-    return np.arange(tree.n_nodes) if not wanted else _find(tree, wanted)
+    return np.arange(tree.n_nodes) if wanted is None else _find(tree, wanted)
 
 
 def info(source: Source, format: Format = None, policy: Policy = "first", json: JsonFlag = False) -> None:
@@ -118,7 +124,7 @@ def check(source: Source, format: Format = None, policy: Policy = "first", json:
     """Say whether a file holds a tree, and if not, why."""
     try:
         tree = read_source(source, format, policy)
-    except TreeError as error:
+    except (TreeError, DataError) as error:  # no tree, or a file in which none can be read
         emit({"ok": False, "reason": str(error)}, json)
         raise typer.Exit(1) from None
     emit({"ok": True, "nodes": tree.n_nodes, "changed on reading": "; ".join(tree.report) or "nothing"}, json)

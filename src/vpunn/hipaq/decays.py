@@ -136,9 +136,9 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     """Read a decay file; without a path, the seven τ⁻ channels shipped with the package."""
     where = "tau_decays.json" if path is None else str(path)
     try:
-        text = files("vpunn.hipaq").joinpath(f"data/{where}").read_text() if path is None else Path(path).read_text()
-        document = json.loads(text)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        file = files("vpunn.hipaq").joinpath(f"data/{where}") if path is None else Path(path)
+        document = json.loads(file.read_bytes().decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as problem:  # also text that is not UTF-8, and numbers of 5,000 digits
         raise DataError(f"cannot read the decay file {where}: {problem}.") from problem
     if not isinstance(document, dict) or "particle" not in document:
         raise DataError(f'{where} is not a decay file: the top must be an object with "particle" and "channels".')
@@ -152,6 +152,9 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
             f"{where}: the branching fractions sum to {branching.sum():.6g}, which is more than 1; "
             "channels must exclude one another."
         )
+    if not branching.all():
+        lost = tree.labels[tree.leaves[branching == 0][0]]
+        raise DataError(f"{where}: the fraction of {lost!r} is smaller than any number; leave it out.")
     return DecayTree(tree, branching, error, str(document.get("source", "")))
 
 
@@ -164,23 +167,28 @@ def _tree_of(document: dict[str, Any], conditional: bool, where: str) -> Tree:
         below = entry["channels"] if isinstance(entry.get("channels"), list) else []
         if not below:
             raise DataError(f'{where}: {at} needs a non-empty list "channels".')
+        share = np.zeros(2)  # sums of fractions and of squared errors among siblings
         for channel in below:
-            if not isinstance(channel, dict) or not channel.get("name"):
+            if not isinstance(channel, dict) or not isinstance(channel.get("name"), str) or not channel["name"]:
                 raise DataError(f'{where}: a channel of {at} has no "name": {channel!r}.')
             here = f"{at} → {channel['name']}"
             final = "channels" not in channel
             value = _number(channel, "branching", here, where) if final or conditional else 0.0
             spread = _number(channel, "error", here, where) if "error" in channel else 0.0
+            share += value, spread**2
             if conditional:  # fractions multiply along the chain, relative errors add in quadrature
-                relative = float(np.hypot(error[node] / fraction[node], spread / value))
-                value *= fraction[node]
-                spread = value * relative
+                value, spread = value * fraction[node], float(np.hypot(error[node] * value, spread * fraction[node]))
             parent.append(node)
             names.append(channel["name"])
             fraction.append(value)
             error.append(spread)
             if not final:
                 stack.append((channel, len(parent) - 1, here))
+        if conditional and share[0] > 1 + 3 * np.sqrt(share[1]) + 1e-9:
+            raise DataError(
+                f"{where}: the branching fractions below {at} sum to {share[0]:.6g}, which is more than 1; "
+                "channels must exclude one another."
+            )
     if not conditional:  # an inner channel has what its final channels have; children stand after their parents
         for node in range(len(parent) - 1, 0, -1):
             fraction[parent[node]] += fraction[node]
@@ -207,7 +215,7 @@ def huffman_lengths(weights: np.ndarray) -> np.ndarray:
 
 
 def _entropy(weights: np.ndarray) -> float:
-    return float(-(weights * np.log2(weights)).sum())
+    return float(abs(-(weights * np.log2(weights)).sum()))  # a single channel gives 0, not −0
 
 
 def _number(channel: dict[str, Any], key: str, at: str, where: str) -> float:

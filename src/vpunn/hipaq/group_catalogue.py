@@ -38,17 +38,21 @@ def small_group(order: int, number: int) -> Group:
     >>> small_group(8, 4).element_orders.tolist()
     [1, 2, 4, 4, 4, 4, 4, 4]
     """
+    return Group.from_regular(_entry(order, number)["generators"])
+
+
+def _entry(order: int, number: int) -> dict[str, Any]:
     try:
-        return Group.from_regular(_entries()[order, number]["generators"])
+        return _entries()[order, number]
     except KeyError:
         known = [n for o, n in _entries() if o == order]
-        text = f"order {order} has numbers 1 … {max(known)}" if known else f"orders end at {LARGEST}"
+        text = f"order {order} has numbers 1 … {max(known)}" if known else f"orders run from 1 to {LARGEST}"
         raise GroupError(f"SmallGroup({order}, {number}) is not in the catalogue: {text}.") from None
 
 
 def group_name(order: int, number: int) -> str:
     """GAP's description of the structure, such as ``C2 x D8``; for people, not an identifier (it can repeat)."""
-    return _entries()[order, number]["name"]
+    return _entry(order, number)["name"]
 
 
 @cache

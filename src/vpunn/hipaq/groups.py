@@ -233,11 +233,12 @@ def _as_table(table: Any) -> np.ndarray:
         array = np.asarray(table)
     except ValueError:
         array = np.empty(0, object)
-    if array.dtype == object or array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
-        lengths = [len(row) for row in table] if isinstance(table, Sequence) and array.ndim != 2 else array.shape
-        raise GroupError(f"a multiplication table is n × n with n ≥ 1, got lengths {examples(lengths)}; give one row per element.")
-    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.array_equal(array, np.trunc(array)))
-    if not whole:
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
+        ragged = isinstance(table, Sequence) and not array.size and all(isinstance(row, Sequence) for row in table)
+        got = f"rows of lengths {examples([len(row) for row in table])}" if ragged and len(table) else f"shape {np.shape(array)}"
+        raise GroupError(f"a multiplication table is n × n with n ≥ 1, got {got}; give one row per element.")
+    floats = array.dtype.kind == "f" and bool((abs(array) < 2**53).all())
+    if not (array.dtype.kind in "iu" or (floats and np.array_equal(array, np.trunc(array)))):
         raise GroupError(f"table entries must be element numbers from 0, got {examples(array.ravel())}; number the elements first.")
     array = array.astype(np.int64)
     bad = np.argwhere((array < 0) | (array >= len(array)))
@@ -305,8 +306,14 @@ def _check_associative(table: np.ndarray, generators: Sequence[int]) -> None:
 
 def _as_permutations(given: Any) -> list[np.ndarray]:
     """Image arrays padded to a common degree."""
-    items = list(getattr(given, "generators", given))
-    arrays = [np.asarray(getattr(item, "array_form", item)) for item in items]
+    listed = getattr(given, "generators", given)
+    if not isinstance(listed, Iterable):
+        raise GroupError(f"permutations are given as a list of lists of images, such as [[1, 2, 0], [1, 0, 2]], got {given!r}.")
+    items = list(listed)
+    try:
+        arrays = [np.asarray(getattr(item, "array_form", item)) for item in items]
+    except ValueError:
+        raise GroupError("a permutation is one flat list of images, got nested lists; list the image of each point.") from None
     for at, array in enumerate(arrays):
         if array.ndim != 1 or array.dtype.kind not in "iu" or not np.array_equal(np.sort(array), np.arange(len(array))):
             raise GroupError(

@@ -25,6 +25,9 @@ G_SPIN = 2.00231930436
 #: energy, then what depends on ℓ within a shell, then the orientation in a magnetic field, then the spin.
 STAGES = {"n": ("energy",), "l": ("r", "r2", "L2"), "m": ("Lz",), "s": ("zeeman",)}
 
+#: Clustering takes a distance for every pair of readings; more than this many would pass 2 GB.
+MAX_READINGS = 20_000
+
 #: Observables measured with a *relative* error; the others have an absolute error in units of ħ², ħ, μ_B·B.
 RELATIVE = ("energy", "r", "r2", "fine")
 
@@ -109,10 +112,15 @@ def recover_shells(
     not get). Rows: method, digit, purity (share of readings in the majority state of their cluster), chance (purity of
     the same clusters after shuffling the readings), ARI (adjusted Rand index), clusters found and true.
     """
-    if noise < 0 or repeats < 1 or cut <= 0:
-        raise VpunnError(f"noise must be ≥ 0, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}.")
+    if not (0 <= noise < np.inf and repeats >= 1 and cut > 0):
+        raise VpunnError(f"noise must be ≥ 0 and finite, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}.")
     rng = np.random.default_rng(seed)
     states = np.repeat(hydrogen_states(n_max, spin=spin), repeats, axis=0)
+    if len(states) > MAX_READINGS:
+        raise VpunnError(
+            f"{len(states):,} readings (n ≤ {n_max}, {repeats} of each state) need {8e-9 * len(states) ** 2 / 2:.0f} GB to be "
+            f"clustered; stay below {MAX_READINGS:,} with a smaller n or fewer repeats."
+        )
     readings = measure(states, noise, rng)
     truth = [np.unique(states[:, : k + 1], axis=0, return_inverse=True)[1].reshape(-1) for k in range(states.shape[1])]
     counts = [int(labels.max()) + 1 for labels in truth]
@@ -207,6 +215,8 @@ def _ward(readings: dict[str, np.ndarray], counts: Sequence[int]) -> list[np.nda
     from scipy.cluster.hierarchy import fcluster, linkage
 
     points = np.column_stack(list(readings.values()))
+    if len(points) < 2:
+        return [np.zeros(len(points), np.int64) for _ in counts]
     spread = points.std(axis=0)
     tree = linkage((points - points.mean(axis=0)) / np.where(spread == 0, 1.0, spread), "ward")
     return [fcluster(tree, count, "maxclust") - 1 for count in counts]

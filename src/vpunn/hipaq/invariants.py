@@ -7,6 +7,7 @@ their codes apart and is a look-up, not an invariant: it is labelled so everywhe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,6 +56,8 @@ class Invariants:
         prepare: Callable[[Any], Any] | None = None,
         same: Callable[[Any, Any], bool] | None = None,
     ) -> None:
+        if not isinstance(cascade, Mapping):
+            raise InvariantError(f"the cascade maps a digit's name to a function, such as {{'size': len}}, got {cascade!r}.")
         if not cascade:
             raise InvariantError("the cascade is empty; give at least one invariant function, such as {'size': len}.")
         self.cascade = dict(cascade)
@@ -74,10 +77,9 @@ class Invariants:
         objects = list(objects)
         prepared = [self.prepare(given) for given in objects]
         names = list(objects if names is None else names)
-        if len(names) != len(prepared):
-            raise InvariantError(f"got {len(names)} names for {len(prepared)} objects; give one name per object.")
         rows = [tuple(function(item) for function in self.cascade.values()) for item in prepared]
-        found = self.catalogue_from_values(rows, names, member=dict(zip(names, prepared, strict=True)).__getitem__)
+        found = self.catalogue_from_values(rows, names, member=lambda name: members[name])  # which checks the names
+        members = dict(zip(names, prepared, strict=True))
         for twins in found.tie_classes() if self.same else ():
             for at, name in enumerate(twins):
                 again = [other for other in twins[:at] if self.same and self.same(found.member(other), found.member(name))]
@@ -94,8 +96,17 @@ class Invariants:
         """A catalogue from invariants computed before, one row per object; ``member(name)`` fetches a prepared object."""
         if not rows:
             raise InvariantError("the catalogue is empty; give at least one object.")
-        if len(set(names)) < len(names):
-            twice = [name for name in dict.fromkeys(names) if list(names).count(name) > 1]
+        if len(names) != len(rows):
+            raise InvariantError(f"got {len(names)} names for {len(rows)} objects; give one name per object.")
+        wrong = [row for row in rows if len(row) != len(self.cascade)]
+        if wrong:
+            raise InvariantError(f"each object needs {len(self.cascade)} values, one per invariant, got {examples(wrong)}.")
+        try:
+            count = Counter(names)
+        except TypeError as error:
+            raise InvariantError(f"names must be hashable ({error}), got {examples(names)}; pass names=… of your own.") from None
+        if len(count) < len(names):
+            twice = [name for name, times in count.items() if times > 1]
             raise InvariantError(f"names must be unique, but {examples(twice)} occur more than once; pass names=… of your own.")
         tree = _build_tree(list(self.cascade), rows, names)
         return Catalogue(self, tree, [tuple(row) for row in rows], tuple(names), member)
@@ -145,6 +156,7 @@ class Catalogue:
         """The prepared object behind a name."""
         if self._member is None:
             raise InvariantError("this catalogue was built from values alone and holds no objects; pass member=… to fetch them.")
+        self._leaf_of(name)
         return self._member(name)
 
     @cached_property
@@ -160,9 +172,12 @@ class Catalogue:
 
     def code_of(self, name: Hashable) -> int:
         """The integer code of a named object."""
-        if name not in self._leaf:
+        return int(self.code.encode(self._leaf_of(name)))
+
+    def _leaf_of(self, name: Hashable) -> int:
+        if not isinstance(name, Hashable) or name not in self._leaf:
             raise InvariantError(f"{name!r} is not in the catalogue, which holds {examples(self.names)}.")
-        return int(self.code.encode(self._leaf[name]))
+        return self._leaf[name]
 
     def lookup(self, code: int) -> tuple[Any, ...]:
         """The names in the ball of a code: one name for a full code, all that share the prefix for a shorter one."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from vpunn.errors import CodeError
 from vpunn.hipaq.invariants import Catalogue, Invariants
+from vpunn.padic import show_integer
 from vpunn.tree import Tree
 
 #: Number of rooted trees with 1, 2, … nodes (OEIS A000081).
@@ -47,13 +48,18 @@ def tree_from_code(code: int) -> Tree:
     >>> tree_from_code(0b1101010)
     Tree(4 nodes, 3 leaves, depth 1, branching ≤ 3)
     """
-    steps = np.array([1 if bit == "1" else -1 for bit in bin(code)[3:]], np.int64) if code > 0 else np.array([-1])
+    if not isinstance(code, int | np.integer) or isinstance(code, bool) or code < 1:
+        raise CodeError(f"{code!r} is the code of no tree; codes are whole numbers from 1.")
+    code = int(code)
+    steps = np.array([1 if bit == "1" else -1 for bit in bin(code)[3:]], np.int64)
     height = np.cumsum(steps)
     if (height < 0).any() or (len(height) and height[-1] != 0):
-        raise CodeError(f"{code} is the code of no tree: its walk {bin(code)[3:]!r} does not end at the root.")
+        walk = bin(code)[3:] if code < 2**64 else "…"
+        raise CodeError(f"{show_integer(code)} is the code of no tree: its walk {walk!r} does not end at the root.")
     tree = _tree_of_levels([0, *height[steps == 1].tolist()]).canonical()
     if tree_code(tree) != code:
-        raise CodeError(f"{code} walks around a tree whose siblings are not in canonical order; its code is {tree_code(tree)}.")
+        other = show_integer(tree_code(tree))
+        raise CodeError(f"{show_integer(code)} walks around a tree whose siblings are not in canonical order; its code is {other}.")
     return tree
 
 
