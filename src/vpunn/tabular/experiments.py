@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from vpunn.errors import VpunnError
 from vpunn.tabular.boost import Booster
@@ -42,13 +43,16 @@ VARIANTS = {
 }
 
 
-def prediction_trial(table: Any, target: np.ndarray, kind: str, seed: int, rounds: int = 300) -> dict[str, float]:
-    """Held-out loss (RMSE, or log loss for classes) of every feature set on one split."""
+def prediction_trial(
+    table: Any, target: np.ndarray, kind: str, seed: int, rounds: int = 300, encoder: LatentTreeEncoder | None = None
+) -> dict[str, float]:
+    """Held-out loss (RMSE, or log loss for classes) of every feature set on one split; ``encoder`` says how trees grow."""
     target = np.asarray(target)
     train, test = split_rows(table, seed)
-    encoder = LatentTreeEncoder(random_state=seed, verbose=False).fit(_take(table, train))
-    everything = LatentTreeEncoder(random_state=seed, verbose=False).fit(table)
-    leaked = LatentTreeEncoder(random_state=seed, verbose=False, output="prefixes").fit(_with_target(table, target, kind))
+    base = LatentTreeEncoder(random_state=seed, verbose=False) if encoder is None else encoder
+    encoder = clone(base).fit(_take(table, train))
+    everything = clone(base).fit(table)
+    leaked = clone(base).fit(_with_target(table, target, kind))
     numbers, codes = encoder.table_.split(table)
     leaf = encoder.apply(table)
     plain, coded, categorical = features(encoder, numbers, codes, leaf)

@@ -1,0 +1,203 @@
+"""``vpunn discover`` and ``vpunn tabular``: find the hierarchy in a table, predict, generate and edit with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vpunn.cli.common import JsonFlag, emit
+from vpunn.errors import VpunnError
+
+Table = Annotated[Path, typer.Argument(help="Table file (.csv, .tsv, .txt or .parquet).")]
+Model = Annotated[Path, typer.Argument(help="Model written by 'vpunn tabular fit'. Use only files you trust.")]
+Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number of rows) or kmeans (balanced).")]
+Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
+Digits = Annotated[int, typer.Option("--K", help="Digits of a code.")]
+Levels = Annotated[str | None, typer.Option(help="Balls per level instead of p and K, such as 5,20,60.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(discover)
+    family = typer.Typer(no_args_is_help=True, help="Predict, generate and edit rows with a latent tree.")
+    for command in (fit, generate, edit):
+        family.command()(command)
+    app.add_typer(family, name="tabular")
+
+
+def discover(
+    table: Table,
+    drop: Annotated[list[str] | None, typer.Option(help="Leave out a column, such as the target or an id (repeatable).")] = None,
+    method: Method = "ward",
+    p: Prime = 3,
+    K: Digits = 6,
+    levels: Levels = None,
+    refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False,
+    depth: Annotated[int, typer.Option(help="Describe balls down to this depth.")] = 2,
+    codes: Annotated[Path | None, typer.Option(help="Write ball, code and digits of every row to this table.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write a picture of the top balls (.png, .svg or .pdf).")] = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Learn a tree from a table and describe its top balls."""
+    from vpunn.tabular.files import pop_column, read_table
+
+    rows = read_table(table)
+    for name in drop or ():
+        rows, _ = pop_column(rows, name)
+    encoder = _encoder(method, p, K, levels, seed, refine).fit(rows)
+    tree = encoder.tree_
+    described = [encoder.describe(node) for node in range(1, tree.n_nodes) if tree.depth[node] <= depth]
+    if codes is not None:
+        _write_codes(encoder, codes)
+    if figure is not None:
+        _write_figure(encoder, figure, max(depth, 1))
+    code = encoder.code_
+    if json:
+        facts = {"rows": len(rows), "nodes": tree.n_nodes, "leaves": tree.n_leaves, "p": code.p, "K": code.K}
+        emit({**facts, "flat columns": encoder.table_.flat, "balls": [asdict(d) for d in described]}, json)
+        return
+    typer.echo(f"{len(rows):,} rows, {rows.shape[1]} columns: {tree.n_leaves} leaf balls, p = {code.p}, K = {code.K}")
+    if encoder.table_.flat:
+        typer.echo(f"columns that never vary and were left out: {', '.join(map(str, encoder.table_.flat))}")
+    if refine:
+        typer.echo(str(encoder.refinement_))
+    for description in described:
+        indent = "  " * description.ball.count(".")
+        typer.echo("\n".join(indent + line for line in str(description).splitlines()))
+    for written in (codes, figure):
+        if written is not None:
+            typer.echo(f"written: {written}")
+
+
+def fit(
+    table: Table,
+    out: Annotated[Path, typer.Option(help="File for the model.")],
+    target: Annotated[str | None, typer.Option(help="Column to predict; it never enters the tree.")] = None,
+    kind: Annotated[str | None, typer.Option(help="regression or classification; guessed from the target by default.")] = None,
+    method: Method = "ward",
+    p: Prime = 3,
+    K: Digits = 6,
+    levels: Levels = None,
+    refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="Boosting rounds of the predictors.")] = 300,
+    epochs: Annotated[int, typer.Option(min=0, help="Training of the generator; 0 for none.")] = 100,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
+    from vpunn.tabular.experiments import prediction_trial
+    from vpunn.tabular.files import pop_column, read_table
+    from vpunn.tabular.tabhipan import TabHiPaN
+
+    rows, wanted = pop_column(read_table(table), target)
+    if wanted is not None and wanted.isna().any():
+        raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
+    encoder = _encoder(method, p, K, levels, seed, refine)
+    model = TabHiPaN(encoder, kind=kind, rounds=rounds, epochs=epochs, random_state=seed).fit(rows, wanted)
+    model.save(out)
+    code = model.encoder_.code_
+    facts: dict[str, Any] = {"rows": len(rows), "leaf balls": model.tree_.n_leaves, "p": code.p, "K": code.K}
+    if wanted is not None:
+        trial = prediction_trial(rows, wanted.to_numpy(), model.kind_, seed, model.rounds, encoder)
+        loss = "RMSE" if model.kind_ == "regression" else "log loss"
+        facts |= {f"held-out {loss}, {name}": trial[name] for name in ("columns only", "+ balls", "+ random balls")}
+    if epochs:
+        facts["generator loss, nats a row"] = model.vae_.history[-1]
+    emit({**facts, "written": str(out)}, json)
+
+
+def generate(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Table file for the new rows.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many rows.")] = 100,
+    ball: Annotated[str, typer.Option(help="Ball to generate from, such as 2.1; all for the whole tree.")] = "all",
+    seed: Seed = 0,
+) -> None:
+    """Generate rows, all over the tree or from one ball."""
+    import pandas as pd
+
+    from vpunn.tabular.files import write_table
+    from vpunn.tabular.tabhipan import TabHiPaN
+
+    made = pd.DataFrame(TabHiPaN.load(model).sample(n, ball, seed=seed))
+    typer.echo(f"written: {write_table(made, out)} ({n:,} rows from ball {ball})")
+
+
+def edit(
+    model: Model,
+    table: Table,
+    row: Annotated[int, typer.Option(help="Row of the table to edit, counted from 0.")],
+    depth: Annotated[int, typer.Option(min=1, help="Which digit to change; 1 is the root digit.")] = 3,
+    digit: Annotated[int | None, typer.Option(help="New digit; the nearest sibling by default.")] = None,
+    twins: Annotated[int, typer.Option(min=1, help="How many twins.")] = 20,
+    out: Annotated[Path | None, typer.Option(help="Write the twins to this table.")] = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Move one row to a sibling ball and show its nearest twin beside it."""
+    import pandas as pd
+
+    from vpunn.tabular.files import read_table, write_table
+    from vpunn.tabular.tabhipan import TabHiPaN
+
+    loaded = TabHiPaN.load(model)
+    rows = read_table(table)
+    missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]
+    if missing:
+        raise VpunnError(f"{table} lacks the column {missing[0]!r} that the model was fitted with.")
+    if not 0 <= row < len(rows):
+        raise VpunnError(f"row {row} is outside {table}, which has rows 0 to {len(rows) - 1}.")
+    found = loaded.edit(rows[loaded.encoder_.table_.names].iloc[[row]], depth, digit=digit, twins=twins, seed=seed)
+    best = found.best()
+    twin = pd.DataFrame(found.rows).iloc[best]
+    lines = [
+        {"column": name, "original": found.original.iloc[0][name], "twin": twin[name], "s.d.": shift}
+        for name, shift in zip(found.names, found.shift[best], strict=True)
+    ]
+    if out is not None:
+        made = pd.DataFrame(found.rows).assign(distance=found.distance, landed=found.landed)
+        write_table(made, out)
+    if json:
+        facts = {"ball": found.ball, "target": found.target, "hit rate": found.hit_rate}
+        emit({**facts, "distance": found.distance, "landed": found.landed, "nearest": lines}, json)
+        return
+    typer.echo(str(found))
+    emit(lines, json)
+
+
+def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine: bool) -> Any:
+    from vpunn.tabular.encoder import LatentTreeEncoder
+
+    counts = None
+    if levels is not None:
+        try:
+            counts = [int(part) for part in levels.split(",")]
+        except ValueError:
+            raise VpunnError(f"--levels takes numbers separated by commas, such as 5,20,60; got {levels!r}.") from None
+    return LatentTreeEncoder(method, p=p, K=K, nodes_per_level=counts, refine=refine, random_state=seed)
+
+
+def _write_codes(encoder: Any, path: Path) -> None:
+    import pandas as pd
+
+    from vpunn.tabular.files import write_table
+
+    leaf = encoder.leaf_
+    digits = encoder.code_.digits(leaf)
+    columns = {"row": range(len(leaf)), "ball": encoder.tree_.labels[leaf], "code": encoder.code_.encode(leaf).astype(str)}
+    write_table(pd.DataFrame({**columns, **{f"digit{k + 1}": digits[:, k] for k in range(digits.shape[1])}}), path)
+
+
+def _write_figure(encoder: Any, path: Path, depth: int) -> None:
+    from vpunn.tabular.plot import plot_balls
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise VpunnError(f"{path} has the ending {path.suffix!r}; figures are written as .png, .svg or .pdf.")
+    beside = path.with_name(f".{path.stem}.part{path.suffix}")
+    plot_balls(encoder, depth).savefig(beside, dpi=130)
+    beside.replace(path)
