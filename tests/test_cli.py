@@ -129,10 +129,19 @@ def test_labels_are_printed_as_they_are(tmp_path):
     assert "[red]x[/red]" in run("encode", str(path))
 
 
+def test_tables_for_programs_have_one_line_per_row(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("parent,child\nroot," + "x" * 300 + "\nroot,日本\n")
+    rows = [line.split() for line in run("encode", str(path), "--mode", "path").splitlines()[1:]]
+    assert rows == [["root", "0", "root"], ["x" * 300, "1", "root/" + "x" * 300], ["日本", "1", "root/日本"]]
+
+
 def test_numbers_as_labels(tmp_path):
     path = tmp_path / "numbers.csv"
-    path.write_text("parent,child\n1,2\n1,3\n")
-    assert run_json("encode", str(path), "3")[0]["code"] == "2"
+    path.write_text("parent,child\n1,2\n1,3000\n")
+    assert run_json("encode", str(path), "3000") == [{"label": 3000, "depth": 1, "code": "2"}]
+    for command in (["encode", "3000"], ["decode", "2"], ["distance", "3000", "3000"], ["ball", "3000"]):
+        assert "3,000" not in run(command[0], str(path), *command[1:])  # a name, not a quantity
     for strange in ("--5", "²", "x"):
         with pytest.raises(TreeError, match="are numbers"):
             run("encode", str(path), "--", strange)

@@ -94,6 +94,11 @@ def _find(tree: Tree, names: list[str]) -> Any:
         return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.columns["name"]).index(names)
 
 
+def _name(tree: Tree, node: Any, json: bool) -> Any:
+    """A label for output; in tables as text, because 9606 is a name and not the quantity 9,606."""
+    return tree.labels[node] if json else str(tree.labels[node])
+
+
 def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
     import numpy as np
 
@@ -159,7 +164,7 @@ def encode(
     code = PadicCode(tree, prime)
     nodes = _nodes(tree, source, labels)
     texts = code.format(nodes, mode)
-    rows = [{"label": tree.labels[i], "depth": tree.depth[i], "code": text} for i, text in zip(nodes, texts, strict=True)]
+    rows = [{"label": _name(tree, i, json), "depth": tree.depth[i], "code": text} for i, text in zip(nodes, texts, strict=True)]
     emit(rows, json)
 
 
@@ -179,7 +184,7 @@ def decode(
     code = PadicCode(tree, prime)
     texts = _lines(source, codes) or []
     nodes = code.parse(texts, strict=not lenient)
-    rows = [{"code": text, "label": tree.labels[i], "depth": tree.depth[i]} for text, i in zip(texts, nodes, strict=True)]
+    rows = [{"code": text, "label": _name(tree, i, json), "depth": tree.depth[i]} for text, i in zip(texts, nodes, strict=True)]
     emit(rows, json)
 
 
@@ -203,9 +208,9 @@ def distance(
     u, v = (_find(tree, [pair[side] for pair in pairs]) for side in (0, 1))
     rows = []
     for i, j, power, exact in zip(u, v, code.valuation(u, v), code.distance(u, v, exact=True), strict=True):
-        common = tree.labels[tree.lca(i, j)]
+        a, b, common = (_name(tree, node, json) for node in (i, j, tree.lca(i, j)))
         shown = f"{code.p}^-{power}" if exact else "0"
-        rows.append({"a": tree.labels[i], "b": tree.labels[j], "common ancestor": common, "valuation": power, "distance": shown})
+        rows.append({"a": a, "b": b, "common ancestor": common, "valuation": power, "distance": shown})
     emit(rows, json)
 
 
@@ -230,7 +235,7 @@ def ball(
     members = code.members(node, k)
     facts = {
         "ball": f"B_{k}({tree.labels[node]})",
-        "top": tree.labels[top],
+        "top": _name(tree, top, json),
         "radius": f"{code.p}^-{k}",
         "shared digits": code.format(top, "digits"),
         "nodes": len(members),
