@@ -61,7 +61,8 @@ def test_discover_as_json_with_levels_and_refinement(iris):
 def test_fit_generate_edit(iris, tmp_path):
     pytest.importorskip("torch")
     model, made, twins = (str(tmp_path / name) for name in ("model.bin", "made.parquet", "twins.tsv"))
-    text = run("tabular", "fit", iris, "--target", "species", "--out", model, "--epochs", "20", "--rounds", "20", "--K", "2", "--json")
+    small = ("--epochs", "20", "--rounds", "20", "--K", "2")
+    text = run("tabular", "fit", iris, "--target", "species", "--out", model, *small, "--json")
     facts = json.loads(text)
     assert {"held-out log loss, columns only", "held-out log loss, + balls", "held-out log loss, + random balls"} <= set(facts)
     run("tabular", "generate", model, "-n", "30", "--ball", "1", "--out", made)
