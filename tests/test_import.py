@@ -16,7 +16,10 @@ print(seconds, *[name for name in {HEAVY!r} if name in sys.modules])
 
 
 def test_import_is_light():
-    runs = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True).stdout.split() for _ in range(3)]
+    runs = [
+        subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(3)
+    ]
     assert all(run[1:] == [] for run in runs)
     assert min(float(run[0]) for run in runs) < 0.5
 
