@@ -86,6 +86,8 @@ def test_report(tmp_path):
     rows = next(block["rows"] for block in made.blocks if block.get("title") == "T16 beside ours")
     ours = {row["quantity"].strip(): row["ours"] for row in rows if row["ours"] is not None}
     assert ours["groups of order ≤ 125"] == 1251
+    assert ours["groups of order ≤ 360"] == 67_232  # OEIS A000001, summed
+    assert ours["of these computed"] == 67_232 - 56_092
     assert ours["groups that change when renamed"] == 0
     assert ours["wrong identifications"] == 0
     assert ours["hydrogen states, n ≤ 8"] == 204
