@@ -300,3 +300,22 @@ def test_wrong_parameters_are_one_sentence():
     ):
         with pytest.raises(VpunnError, match=words):
             LatentTreeEncoder(**settings_).fit(rows)
+
+
+@pytest.mark.parametrize("method", ["ward", "two-stage", "kmeans"])
+def test_a_table_without_any_difference_is_one_ball(method):
+    for table in (np.ones((5, 2)), pd.DataFrame({"a": [np.nan] * 5, "b": "x"})):
+        encoder = LatentTreeEncoder(method, n_prototypes=3, random_state=0).fit(table)
+        assert encoder.tree_.n_nodes == 1
+        assert encoder.transform(table).shape == (5, 0)
+        assert len(encoder.get_feature_names_out()) == 0
+
+
+def test_pandas_output_and_column_checks():
+    table = mixed()
+    encoder = LatentTreeEncoder(K=3).set_output(transform="pandas").fit(table)
+    assert list(encoder.transform(table).columns) == ["digit1", "digit2", "digit3"]
+    with pytest.raises(ValueError, match="feature names"):
+        encoder.transform(table.rename(columns={"size": "length"}))
+    with pytest.raises(VpunnError, match="0 rows"):
+        encoder.transform(table.head(0))
