@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from vpunn.cli import app
 from vpunn.errors import TreeError, VpunnError
+from vpunn.io import write_tree
+from vpunn.tree import Tree
 
 EDGES = "parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\n"
 
@@ -145,6 +147,15 @@ def test_numbers_as_labels(tmp_path):
     for strange in ("--5", "²", "x"):
         with pytest.raises(TreeError, match="are numbers"):
             run("encode", str(path), "--", strange)
+
+
+def test_labels_and_readable_names_side_by_side(tmp_path):
+    tree = Tree.from_parents([-1, 0, 0], labels=[1, 9606, 7], columns={"name": ["life", "Homo sapiens", "cat"]})
+    write_tree(tree, tmp_path / "taxa.parquet")
+    rows = run_json("encode", str(tmp_path / "taxa.parquet"), "cat", "9606", "life")
+    assert [row["label"] for row in rows] == [7, 9606, 1]
+    with pytest.raises(TreeError, match="no node is labelled '8', 'dog'"):
+        run("encode", str(tmp_path / "taxa.parquet"), "cat", "8", "dog")
 
 
 def test_check_of_an_unreadable_file_is_an_answer_too(tmp_path):

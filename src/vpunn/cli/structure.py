@@ -77,21 +77,29 @@ def _lines(source: str, values: list[str] | None) -> list[str] | None:
 
 
 def _find(tree: Tree, names: list[str]) -> Any:
-    """Nodes of labels typed by a person: by label, and where labels are numbers, by number."""
-    if tree.labels.dtype.kind in "iu":
-        if all(re.fullmatch(r"-?[0-9]{1,4000}", name) for name in names):
-            return tree.index([int(name) for name in names])
-        if "name" not in tree.columns:
-            raise TreeError(f"the labels of this tree are numbers, such as {tree.labels[-1]}; got {names[0]!r}.")
-    try:
-        return tree.index(names)
-    except TreeError:
-        if "name" not in tree.columns:
-            raise
-        from vpunn.tree import Tree
+    """Nodes of labels typed by a person: each by label (where labels are numbers, by number), else by readable name."""
+    import numpy as np
 
-        # A second chance by readable name ("Homo sapiens" instead of 9606).
-        return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.columns["name"]).index(names)
+    typed: list[Any] = list(names)
+    if tree.labels.dtype.kind in "iu":
+        typed = [int(name) if re.fullmatch(r"-?[0-9]{1,4000}", name) else name for name in names]
+        words = [name for name in typed if isinstance(name, str)]
+        if words and "name" not in tree.columns:
+            raise TreeError(f"the labels of this tree are numbers, such as {tree.labels[-1]}; got {words[0]!r}.")
+    if "name" not in tree.columns:
+        return tree.index(typed)
+    import pandas as pd
+
+    from vpunn.tree import Tree
+
+    # "Homo sapiens" serves as well as 9606, also side by side.
+    is_label = pd.Series(typed, dtype=object).isin(tree.labels).to_numpy()
+    found = np.empty(len(typed), np.int64)
+    found[is_label] = tree.index([name for name, known in zip(typed, is_label, strict=True) if known])
+    rest = [name for name, known in zip(names, is_label, strict=True) if not known]
+    if rest:
+        found[~is_label] = Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.columns["name"]).index(rest)
+    return found
 
 
 def _name(tree: Tree, node: Any, json: bool) -> Any:
