@@ -1,0 +1,5 @@
+"""The classifier that places items on a tree; see `HiPaNClassifier`."""
+
+from vpunn.hipan.classifier import HiPaNClassifier
+
+__all__ = ["HiPaNClassifier"]

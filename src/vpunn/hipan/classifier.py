@@ -1,0 +1,382 @@
+"""`HiPaNClassifier`: place items on a tree, with a calibrated probability for every ball."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from vpunn.errors import VpunnError
+from vpunn.hipan import conformal, targets
+from vpunn.hipan.balls import Balls, Items
+from vpunn.hipan.combiner import Combiner
+from vpunn.hipan.heads import Heads, add_by_heads, gather, propose, propose_for_items, train_pass
+from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, unit_rows
+from vpunn.tree import Tree
+
+#: Rows predicted at once; the answer for a row does not depend on it.
+BATCH = 1024
+
+
+class HiPaNClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier whose labels are nodes of a tree, leaves or inner nodes of any depth.
+
+    The model is a van der Put expansion with one block of numbers per ball B: the sum of its training rows and a weight
+    vector w_B, so that the head score of a node is s(node) = Σ_{B∋node} ⟨w_B, x⟩ and siblings share what their ancestors
+    know. The balls propose a few candidates per row; evidence about each (head score, centroid, likelihood shrunk along
+    the ancestors, nearest training items, counts, at the node and at its parent) goes through one small combiner that
+    is fitted on rows held out inside ``fit``. What comes out is a probability distribution over nodes.
+
+    Parameters
+    ----------
+    tree : the tree whose labels ``y`` uses. Without one it is built from ``y``: level columns or tuples give their
+        paths, plain labels a root with one child per class.
+    candidates : nodes proposed per row by the centroids, and again by the heads.
+    epochs : passes over the data at most; fitting stops earlier when held-out rows stop gaining.
+    holdout : share of the rows held out per round for the combiner (small data is held out in several rounds).
+    smoothing : rows' worth of parent distribution in the likelihood of a ball.
+    hidden : units of the combiner.
+    random_state : seed; the same seed gives the same bytes.
+
+    Cost: O(non-zeros of X · depth) memory, a few passes of O(candidates · depth) per non-zero to fit, about 0.1–0.2 ms a
+    row to predict. Sparse X is used as it is, dense X is standardised; rows are scaled to unit length. Features never
+    seen carry no weight; an empty row gets the prior. A node without training rows stays possible through the
+    rest mass, and becomes a candidate of its own through ``X_nodes``.
+
+    >>> tree = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")], root="life")
+    >>> X = np.array([[2, 0, 1, 0], [0, 2, 1, 0], [2, 0, 0, 1], [0, 2, 0, 1]] * 5, dtype=float)
+    >>> model = HiPaNClassifier(tree, random_state=0).fit(X, ["bird", "fish", "tree", "fern"] * 5)
+    >>> model.predict(X[:2]).tolist()
+    ['bird', 'fish']
+    >>> p = model.predict_node_proba(X[:1])[0]
+    >>> bool(p[tree.index("animal")] >= p[tree.index("bird")]), round(float(p[0]), 6)
+    (True, 1.0)
+    """
+
+    def __init__(
+        self,
+        tree: Tree | None = None,
+        *,
+        candidates: int = 16,
+        epochs: int = 5,
+        holdout: float = 0.1,
+        smoothing: float = 20.0,
+        hidden: int = 24,
+        random_state: Any = 0,
+    ) -> None:
+        self.tree = tree
+        self.candidates = candidates
+        self.epochs = epochs
+        self.holdout = holdout
+        self.smoothing = smoothing
+        self.hidden = hidden
+        self.random_state = random_state
+
+    # ---- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, X_nodes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
+        """Fit on rows ``X`` and their labels; ``X_nodes`` has one row of features per node of the tree (may be empty rows).
+
+        Descriptions in ``X_nodes`` count as training rows of their node and are also compared directly.
+        """
+        settings = self._settings()
+        if y is None:
+            raise VpunnError("requires y to be passed, but the target y is None.")
+        flat: np.ndarray | None = None
+        if self.tree is None:
+            X, y = self._checked_pair(X, y)
+            self.tree_, node, flat = targets.tree_of(y)
+        else:
+            X, y = self._checked_pair(X, y)
+            self.tree_ = self.tree
+            node = targets.check_in_tree(self.tree_, y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        self._learn_scale(X)
+        rows = self._rows(X)
+        keep = weight > 0
+        if not keep.any():
+            raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
+        rows, node, weight = rows[keep], node[keep], weight[keep]
+        description = np.zeros(len(node), bool)
+        if X_nodes is not None:
+            rows, node, weight, description = self._with_descriptions(X_nodes, rows, node, weight)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        items = Items(_half_precision(rows), node, weight, description)
+        self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
+        self.combiner_ = learn_to_combine(held, len(self.balls_.classes), settings, rng)
+        self._set_classes(flat)
+        self._calibrate_on(held)
+        return self
+
+    def _settings(self) -> Settings:
+        for name, low in (("candidates", 1), ("epochs", 1), ("hidden", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < low:
+                raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
+        if not 0 < self.holdout <= 0.5:
+            raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
+        if not self.smoothing > 0:
+            raise VpunnError(f"smoothing must be positive, got {self.smoothing!r}.")
+        if self.tree is not None and not isinstance(self.tree, Tree):
+            raise VpunnError(f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one.")
+        return Settings(int(self.candidates), int(self.epochs), float(self.holdout), float(self.smoothing), int(self.hidden))
+
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        if not isinstance(y, list | tuple):
+            y = np.asarray(y)
+        n = len(y)
+        if n != X.shape[0]:
+            raise VpunnError(f"X has {X.shape[0]:,} rows but y has {n:,}; give one label per row (inconsistent numbers of samples).")
+        column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
+        if column.ndim == 1 and column.dtype.kind == "f":
+            from sklearn.utils.multiclass import check_classification_targets
+
+            if not np.isfinite(column).all():
+                raise VpunnError("Input y contains NaN or infinity; every row needs a label.")
+            check_classification_targets(column)
+        if column.ndim == 2 and column.shape[1] == 1:
+            y = targets.as_column(np.asarray(y))
+        return X, y
+
+    def _learn_scale(self, X: Any) -> None:
+        """Dense features are standardised; sparse ones are taken as they are, zero meaning absent."""
+        if sparse.issparse(X):
+            self.centre_ = self.scale_ = None
+            return
+        self.centre_, scale = X.mean(0), X.std(0)
+        self.scale_ = np.where(scale > 1e-12, scale, 1.0)
+
+    def _rows(self, X: Any) -> sparse.csr_matrix:
+        """Features as unit rows in float32, sorted, without stored zeros."""
+        if self.centre_ is not None:
+            X = (X.toarray() if sparse.issparse(X) else X) - self.centre_
+            X /= self.scale_
+        X = sparse.csr_matrix(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        return unit_rows(X)
+
+    def _with_descriptions(self, X_nodes: Any, rows: sparse.csr_matrix, node: np.ndarray, weight: np.ndarray) -> tuple[Any, ...]:
+        X_nodes = X_nodes if sparse.issparse(X_nodes) else np.asarray(X_nodes, dtype=np.float64)
+        expected = (self.tree_.n_nodes, self.n_features_in_)
+        if X_nodes.shape != expected:
+            raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {X_nodes.shape}.")
+        text = self._rows(X_nodes)
+        if not np.isfinite(text.data).all():
+            raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
+        has = np.flatnonzero(np.diff(text.indptr))
+        return (
+            sparse.vstack([rows, text[has]]).tocsr(),
+            np.concatenate([node, has.astype(np.int32)]),
+            np.concatenate([weight, np.ones(len(has), np.float32)]),
+            np.concatenate([np.zeros(len(node), bool), np.ones(len(has), bool)]),
+        )
+
+    def _set_classes(self, flat: np.ndarray | None) -> None:
+        """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
+        tree, counts = self.tree_, self.balls_.counts[: self.tree_.n_nodes]
+        possible = tree.is_leaf | (counts > 0)
+        possible[self.balls_.classes] = True
+        if (counts[~tree.is_leaf] > 0).any():
+            possible[:] = True
+        share = np.where(possible, counts + 0.5, 0.0).astype(np.float64)
+        if flat is not None:  # the root only holds the classes together
+            share[0] = 0.0
+        self.prior_ = share / share.sum()
+        self.class_nodes_ = np.flatnonzero(share)
+        labels = tree.labels[self.class_nodes_]
+        self.classes_ = flat if flat is not None else labels
+        self.labels_ = tree.labels
+        if flat is not None:
+            self.labels_ = np.concatenate([flat[:1], flat])  # the root cannot be answered; its label only fills the place
+
+    def _calibrate_on(self, held: HeldOut) -> None:
+        self.miss_scores_ = conformal.miss_scores(self._posterior_of(held.candidates, held.evidence), held.node)
+
+    def calibrate(self, X: Any, y: Any) -> HiPaNClassifier:
+        """Recalibrate on rows that ``fit`` has not seen.
+
+        The conformal threshold of ``predict(stop="risk")`` is then set on rows the model knows nothing of, which is what its
+        guarantee asks for (after ``fit`` alone it rests on rows held out in turn, which is close but not exact).
+        Probabilities do not change.
+        """
+        posterior = self._posterior(X)
+        self.miss_scores_ = conformal.miss_scores(posterior, targets.check_in_tree(self._label_tree(), y))
+        return self
+
+    def _label_tree(self) -> Tree:
+        """The tree under the labels that `predict` answers with."""
+        if self.labels_ is self.tree_.labels:
+            return self.tree_
+        labels = np.concatenate([np.array([object()], object), self.classes_.astype(object)])
+        tree = self.tree_
+        return Tree(tree.parent, tree.depth, tree.size, tree.digit, labels)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
+        """Learn more rows of the same tree: they join the sums and the memory and the heads make one pass over them.
+
+        The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is.
+        """
+        if not hasattr(self, "balls_"):
+            if self.tree is None and classes is not None:
+                known = np.unique(np.asarray(classes))
+                missing = np.setdiff1d(known, np.unique(targets.as_column(y)))
+                if len(missing):
+                    raise VpunnError(
+                        "the first partial_fit without a tree must see every class; pass tree=Tree.from_paths([(c,) for c in "
+                        "classes]) to learn classes later."
+                    )
+            return self.fit(X, y, sample_weight=sample_weight)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        node = targets.check_in_tree(self._label_tree(), y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        old, rows = self.balls_, _half_precision(self._rows(X))
+        items = Items(
+            sparse.vstack([old.items.X, rows]).tocsr(),
+            np.concatenate([old.items.node, node]),
+            np.concatenate([old.items.weight, weight]),
+            np.concatenate([old.items.is_description, np.zeros(len(node), bool)]),
+        )
+        self.balls_ = Balls(self.tree_, items)
+        heads = self.heads_.carried(old, self.balls_)
+        nearest = propose_for_items(self.balls_, self.candidates)
+        mixed = add_by_heads(self.balls_, heads, items.X, nearest, self.candidates)
+        train_pass(self.balls_, heads, mixed, np.arange(len(old.items.node), len(items.node)))
+        self.heads_ = heads.rounded()
+        self._set_classes(self.classes_ if self.labels_ is not self.tree_.labels else None)
+        return self
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    def _posterior(self, X: Any) -> Posterior:
+        check_is_fitted(self, "balls_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = self._rows(X)
+        parts = []
+        for start in range(0, rows.shape[0], BATCH):
+            part = rows[start : start + BATCH]
+            found = propose(self.balls_, self.heads_, part, self.candidates)
+            parts.append(self._posterior_of(found, gather(self.balls_, self.heads_, part, found, self.smoothing)))
+        return Posterior(
+            self.tree_,
+            np.concatenate([p.candidates for p in parts]),
+            np.concatenate([p.probability for p in parts]),
+            np.concatenate([p.rest for p in parts]),
+            self.prior_,
+        )
+
+    def _posterior_of(self, candidates: np.ndarray, evidence: np.ndarray) -> Posterior:
+        """Softmax of the combiner's scores over candidates and "none"."""
+        score = self.combiner_.scores(evidence).astype(np.float64)
+        valid, _ = slots(candidates, None, len(self.class_nodes_))
+        score[~valid] = -np.inf
+        p = np.exp(score - score.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        return Posterior(self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_)
+
+    def locate(self, X: Any) -> np.ndarray:
+        """Node ids of the most probable place of each row."""
+        return self._posterior(X).top_k(1)[0][:, 0]
+
+    def predict(
+        self,
+        X: Any,
+        stop: Literal["threshold", "risk", "depth"] | None = None,
+        *,
+        threshold: float = 0.5,
+        alpha: float = 0.1,
+        depth: int = 1,
+    ) -> np.ndarray:
+        """Labels. With ``stop`` the answer may be a ball that is surer than the most probable node.
+
+        ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around the most
+        probable node that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
+        best answer cut at ``depth``.
+        """
+        posterior = self._posterior(X)
+        if stop is None:
+            return self.labels_[posterior.top_k(1)[0][:, 0]]
+        if stop == "threshold":
+            nodes = posterior.deepest(threshold)
+        elif stop == "risk":
+            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
+        elif stop == "depth":
+            if not 0 <= depth <= self.tree_.max_depth:
+                raise VpunnError(f"depth must lie between 0 and {self.tree_.max_depth}, the depth of the tree; got {depth!r}.")
+            nodes = posterior.at_depth(depth)
+        else:
+            raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
+        return self.tree_.labels[nodes]
+
+    def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
+        """Labels from the root down to the most probable node of each row."""
+        return [self.tree_.path(int(node)) for node in self.locate(X)]
+
+    def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable labels of each row and their probabilities, both (rows, k); exact."""
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
+        nodes, p = self._posterior(X).top_k(min(int(k), len(self.class_nodes_)))
+        return self.labels_[nodes], p
+
+    def predict_proba(self, X: Any, k: int | None = None) -> Any:
+        """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
+        posterior = self._posterior(X)
+        place = np.full(self.tree_.n_nodes, -1, np.int64)
+        place[self.class_nodes_] = np.arange(len(self.class_nodes_))
+        if k is not None:
+            nodes, p = posterior.top_k(min(k, len(self.class_nodes_)))
+            start = np.arange(len(nodes) + 1) * nodes.shape[1]
+            return sparse.csr_matrix((p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_)))
+        out = np.empty((len(posterior), len(self.class_nodes_)))
+        step = max(8_000_000 // self.tree_.n_nodes, 1)
+        for start in range(0, len(posterior), step):
+            part = slice(start, min(start + step, len(posterior)))
+            out[part] = posterior.masses(part)[:, self.class_nodes_]
+        return out
+
+    def predict_node_proba(self, X: Any) -> np.ndarray:
+        """Probability of every ball, (rows, nodes): a ball's is its own stop mass plus that of its children; the root has 1."""
+        posterior = self._posterior(X)
+        out = np.empty((len(posterior), self.tree_.n_nodes))
+        for part, p in posterior.chunks():
+            out[part] = p
+        return out
+
+    # ---- keeping -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file (NumPy's compressed archive, no pickle): the training rows, a half-precision weight per
+        (ball, feature), the combiner, the tree's shape and labels. Sums are rebuilt on loading."""
+        from vpunn.hipan.store import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> HiPaNClassifier:
+        """Read a model written by `save`; it predicts the same bits."""
+        from vpunn.hipan.store import load
+
+        return load(cls, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _half_precision(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Values as they will be stored, so that a loaded model equals the fitted one."""
+    X.data = X.data.astype(np.float16).astype(np.float32)
+    return X
+
+
+__all__ = ["Combiner", "Heads", "HiPaNClassifier", "judge"]

@@ -1,0 +1,47 @@
+"""How far up to go so that the answer contains the truth: split conformal prediction on the chain of balls.
+
+The answers for one row are the balls around its most probable node, from that node up to the root: a nested family.
+A row's score is the probability of the largest ball on the chain that misses the truth (0 if none does). Going
+up until the ball's probability *exceeds* the ⌈(n+1)(1−α)⌉-th smallest calibration score covers the truth with probability
+at least 1 − α whenever calibration rows and new rows are exchangeable, whatever the quality of the probabilities.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.hipan.posterior import Posterior
+
+
+def miss_scores(posterior: Posterior, truth: np.ndarray) -> np.ndarray:
+    """For every row the probability of the largest ball on its chain that misses the truth."""
+    best = posterior.top_k(1)[0][:, 0]
+    balls, p = posterior.chain(best)
+    tree = posterior.tree
+    misses = (balls >= 0) & ~((truth[:, None] >= balls) & (truth[:, None] < balls + tree.size[balls]))
+    return np.where(misses, p, 0.0).max(1)
+
+
+def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
+    """The ⌈(n+1)(1−α)⌉-th smallest score; 1 (answer the root) when there are too few rows for this α.
+
+    >>> conformal_threshold(np.array([0.0, 0.0, 0.2, 0.7]), 0.25)
+    0.7
+    >>> conformal_threshold(np.array([0.0, 0.0, 0.2, 0.7]), 0.1)
+    1.0
+    """
+    if not 0 < alpha < 1:
+        raise VpunnError(f"alpha is the accepted risk, a number between 0 and 1; got {alpha!r}.")
+    rank = int(np.ceil((len(scores) + 1) * (1 - alpha)))
+    return 1.0 if rank > len(scores) else float(np.sort(scores)[rank - 1])
+
+
+def cautious_nodes(posterior: Posterior, threshold: float) -> np.ndarray:
+    """The smallest ball around each row's best node whose probability exceeds the threshold, else the root."""
+    best = posterior.top_k(1)[0][:, 0]
+    balls, p = posterior.chain(best)
+    sure = (p > threshold) & (balls >= 0)
+    sure[:, 0] = True
+    deepest = sure.shape[1] - 1 - sure[:, ::-1].argmax(1)
+    return np.take_along_axis(balls, deepest[:, None], 1)[:, 0]

@@ -1,0 +1,151 @@
+"""Fitting: heads on most rows, evidence on the rows held out, the combiner on that evidence, then heads on all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.hipan.balls import Balls, Items
+from vpunn.hipan.combiner import Combiner, fit_combiner
+from vpunn.hipan.heads import Heads, add_by_heads, gather, propose, propose_for_items, train_pass
+from vpunn.tree import Tree
+
+#: Enough held-out rows to fit the combiner; smaller data is held out in several rounds until all rows had their turn.
+ENOUGH = 3000
+#: Passes go on while the held-out accuracy of the heads still grows by this much.
+WORTHWHILE = 0.002
+
+
+@dataclass
+class Settings:
+    """What `HiPaNClassifier` passes down."""
+
+    candidates: int
+    epochs: int
+    holdout: float
+    smoothing: float
+    hidden: int
+
+
+@dataclass
+class HeldOut:
+    """Evidence about rows that took no part in training, and where they belong: what the combiner learns from."""
+
+    candidates: np.ndarray
+    evidence: np.ndarray
+    node: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: list[HeldOut]) -> HeldOut:
+        """Several rounds as one."""
+        wide = max(p.candidates.shape[1] for p in parts)
+        rows = sum(len(p.node) for p in parts)
+        candidates = np.full((rows, wide), -1, np.int32)
+        evidence = np.zeros((rows, wide + 1, parts[0].evidence.shape[2]), np.float32)
+        start = 0
+        for p in parts:
+            stop, width = start + len(p.node), p.candidates.shape[1]
+            candidates[start:stop, :width] = p.candidates
+            evidence[start:stop, :width] = p.evidence[:, :-1]
+            evidence[start:stop, -1] = p.evidence[:, -1]
+            start = stop
+        return cls(candidates, evidence, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
+
+
+def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Generator) -> tuple[Balls, Heads, HeldOut]:
+    """Train the heads. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
+    judged = rng.permutation(np.flatnonzero(~items.is_description))
+    part = max(int(np.ceil(settings.holdout * len(judged))), 1)
+    rounds = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(judged) / part)))
+    found = []
+    for k in range(rounds):
+        out = judged[k * part : (k + 1) * part]
+        kept = np.setdiff1d(np.arange(len(items.node)), out)
+        if len(kept) == 0:  # a single row cannot be held out from itself
+            kept = out
+        balls = Balls(tree, items.take(kept))
+        heads = _train(balls, items.take(out), settings, rng)
+        found.append(judge(balls, heads.rounded(), items.take(out), settings))
+    everything = Balls(tree, items)
+    heads = heads.carried(balls, everything)
+    for order in (rng.permutation(out), rng.permutation(len(items.node))):  # those held out last, then all once more
+        train_pass(everything, heads, _confused(everything, heads, propose_for_items(everything, settings.candidates), settings), order)
+    return everything, heads.rounded(), HeldOut.joined(found)
+
+
+def _train(balls: Balls, out: Items, settings: Settings, rng: np.random.Generator) -> Heads:
+    """Passes over the items, each against the classes the heads now confuse, until accuracy on ``out`` stops growing."""
+    heads = Heads.zeros(balls)
+    nearest = propose_for_items(balls, settings.candidates)
+    best = -1.0
+    for epoch in range(settings.epochs):
+        candidates = _confused(balls, heads, nearest, settings) if epoch else nearest
+        train_pass(balls, heads, candidates, rng.permutation(len(balls.items.node)))
+        top = add_by_heads(balls, heads, out.X, np.zeros((len(out.node), 0), np.int32), 1)[:, 0]
+        right = float(((top == out.node) * out.weight).sum() / max(out.weight.sum(), 1e-12))
+        if epoch > 1 and right < best + WORTHWHILE:
+            break
+        best = max(best, right)
+    return heads
+
+
+def _confused(balls: Balls, heads: Heads, nearest: np.ndarray, settings: Settings) -> np.ndarray:
+    """For every item the nearest classes and those its heads now rank highest."""
+    keep = max(settings.candidates * 3 // 4, 1)
+    return add_by_heads(balls, heads, balls.items.X, np.ascontiguousarray(nearest[:, :keep]), keep)
+
+
+def judge(balls: Balls, heads: Heads, rows: Items, settings: Settings) -> HeldOut:
+    """Candidates and evidence for rows the model has not seen."""
+    X = as_unseen(balls.items.X, rows.X)
+    candidates = propose(balls, heads, X, settings.candidates)
+    return HeldOut(candidates, gather(balls, heads, X, candidates, settings.smoothing), rows.node, rows.weight)
+
+
+def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Held-out rows in the form they would have had as new rows.
+
+    The vocabulary was collected from all training rows, the held-out ones among them, so they bring rare features a new
+    row would not: if every feature of the data occurs in at least m rows, a held-out row keeps only features that occur in
+    at least m of the *known* rows (their share of m, where m is large), and returns to unit length.
+    """
+    occurs = np.bincount(known.indices, minlength=X.shape[1])
+    total = occurs + np.bincount(X.indices, minlength=X.shape[1])
+    least = total[total > 0].min() if total.any() else 1
+    share = known.shape[0] / (known.shape[0] + X.shape[0])
+    keep = occurs[X.indices] >= np.ceil(least * share - 1e-9)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    start = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=X.shape[0]))])
+    return unit_rows(sparse.csr_matrix((X.data[keep], X.indices[keep], start), shape=X.shape))
+
+
+def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows scaled to length one in float32; empty rows stay empty."""
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    norm = np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    norm[norm == 0] = 1.0
+    return sparse.csr_matrix(((X.data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+
+
+def learn_to_combine(held: HeldOut, n_classes: int, settings: Settings, rng: np.random.Generator) -> Combiner:
+    """Fit the combiner on held-out evidence."""
+    valid, truth = slots(held.candidates, held.node, n_classes)
+    return fit_combiner(held.evidence, valid, truth, held.weight, rng, hidden=settings.hidden)
+
+
+def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which slots hold something, and the slot of the right answer (the last, "none", if it is not a candidate).
+
+    "None" is no answer where every known class is a candidate already.
+    """
+    valid = np.ones((len(candidates), candidates.shape[1] + 1), bool)
+    valid[:, :-1] = candidates >= 0
+    valid[:, -1] = valid[:, :-1].sum(1) < n_classes
+    if node is None:
+        return valid, np.zeros(0, np.int64)
+    hit = candidates == node[:, None]
+    valid[:, -1] |= ~hit.any(1)
+    return valid, np.where(hit.any(1), hit.argmax(1), candidates.shape[1])
