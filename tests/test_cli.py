@@ -33,7 +33,7 @@ def run_json(*words, stdin=None):
     return json.loads(run(*words, "--json", stdin=stdin))
 
 
-def fail(*words, stdin=""):
+def fail(*words, stdin="", code=1):
     """Standard error of a command that must fail, from a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", "from vpunn.cli import main; main()", *words],
@@ -41,7 +41,7 @@ def fail(*words, stdin=""):
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 1
+    assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     return done.stderr
@@ -164,6 +164,31 @@ def test_check_of_an_unreadable_file_is_an_answer_too(tmp_path):
     result = CliRunner().invoke(app, ["tree", "check", str(path), "--json"])
     assert result.exit_code == 1
     assert "closes nothing" in json.loads(result.stdout)["reason"]
+
+
+def test_wrong_words_are_one_line_too(zoo):
+    assert "Missing argument 'source'" in fail("encode", code=2)
+    assert "No such command 'nfo'" in fail("tree", "nfo", zoo, code=2)
+    assert "an option is written name=value" in fail("tree", "info", zoo, "-o", "add_root")
+
+
+def test_reader_options_reach_the_reader(tmp_path):
+    forest = tmp_path / "forest.csv"
+    forest.write_text("parent,child\na,b\nc,d\n")
+    assert "add_root" in fail("tree", "info", str(forest))
+    assert run_json("tree", "info", str(forest), "-o", "add_root=life")["nodes"] == 5
+
+
+def test_readable_names_stand_beside_numbers(tmp_path):
+    taxa = tmp_path / "taxa.csv"
+    taxa.write_text("parent,child,name\n,1,life\n1,9606,Homo sapiens\n1,10090,Mus musculus\n")
+    assert "9606 Homo sapiens" in run("distance", str(taxa), "9606", "Mus musculus")
+    assert run_json("distance", str(taxa), "9606", "10090")[0]["a"] == 9606
+    assert "└─ 10090 Mus musculus" in run("ball", str(taxa), "9606", "-k", "0")
+
+
+def test_version():
+    assert run("--version").startswith("vpunn ")
 
 
 def test_debug_shows_the_traceback():

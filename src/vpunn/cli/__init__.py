@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from vpunn import __version__
 from vpunn.cli import data, demo, hipaq, reproduce, structure
 from vpunn.cli.common import state
 from vpunn.errors import VpunnError
+
+#: What typer raises for wrong words; its own module is private, so it is reached through a public subclass.
+UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,9 +30,18 @@ for family in (structure, data, demo, hipaq, reproduce):
     family.register(app)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"vpunn {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Options that come before the command."""
     state.debug = debug
@@ -37,12 +50,25 @@ def options(
 def main() -> None:
     """Entry point of the ``vpunn`` command."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (VpunnError, OSError) as error:
         if state.debug:
             raise
-        sys.stderr.write(f"vpunn: {' '.join(str(error).split())}\n")
-        sys.exit(1)
+        _say_and_exit(str(error), 1)
+    except typer.Abort:
+        _say_and_exit("stopped.", 130)
+    except UsageError as error:
+        said = error.format_message()
+        if "\n" in said:  # no command at all: the message is the help itself
+            sys.stderr.write(said + "\n")
+            sys.exit(2)
+        place = error.ctx.command_path if error.ctx else "vpunn"
+        _say_and_exit(f"{said} ({place} --help tells more)", 2)
+
+
+def _say_and_exit(sentence: str, code: int) -> None:
+    sys.stderr.write(f"vpunn: {' '.join(sentence.split())}\n")
+    sys.exit(code)

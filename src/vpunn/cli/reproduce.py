@@ -29,11 +29,13 @@ def reproduce(
     """Run a target and print, then write, its report."""
     if target != "all" and target not in TARGETS:
         raise VpunnError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)} or all.")
+    documents = []
     for name in TARGETS if target == "all" else [target]:
         report = import_module(f"vpunn.reproduce.{TARGETS[name]}").run(seeds=seeds)
         folder = report.write(out / name)
-        if json:
-            typer.echo(report.to_json())
-        else:
+        documents.append(report.to_json())
+        if not json:
             report.print()
             typer.echo(f"\nwritten: {folder / 'report.html'}, {folder / 'report.json'}")
+    if json:
+        typer.echo(documents[0] if target != "all" else f"[{','.join(documents)}]")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
-from vpunn.errors import DataError, TreeError, VpunnError
+from vpunn.errors import CodeError, DataError, TreeError, VpunnError
 
 if TYPE_CHECKING:
     from vpunn.tree import Tree
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Source = Annotated[str, typer.Argument(help="A tree file, '-' for standard input, or a data set such as wordnet.")]
 Format = Annotated[str | None, typer.Option("--format", "-f", help="Format of the tree file, if its name does not tell.")]
 Policy = Annotated[str, typer.Option(help="Which parent a node with several keeps: first, deepest, most-specific, unfold.")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="An option of the reader as name=value, e.g. add_root=life.")
+]
 Prime = Annotated[int | None, typer.Option("--prime", "-p", help="A larger prime than the smallest that fits.")]
 Labels = Annotated[list[str] | None, typer.Argument(help="Labels; none: all nodes; '-': one per line on standard input.")]
 
@@ -50,7 +53,7 @@ def _data_sets() -> dict[str, Callable[[str], Tree]]:
     }
 
 
-def read_source(source: str, format: str | None = None, policy: str = "first") -> Tree:
+def read_source(source: str, format: str | None = None, policy: str = "first", options: list[str] | None = None) -> Tree:
     """The tree of a file, of standard input or of a named data set (a file of that name comes first)."""
     from vpunn.io import read_tree
 
@@ -59,7 +62,17 @@ def read_source(source: str, format: str | None = None, policy: str = "first") -
         if source in known:
             return known[source](policy)
         raise VpunnError(f"there is no file {source!r}, and no data set of that name; data sets are {', '.join(known)}.")
-    return read_tree(source, format=format, policy=policy)
+    return read_tree(source, format=format, policy=policy, **_reader_options(options or []))
+
+
+def _reader_options(texts: list[str]) -> dict[str, Any]:
+    """``name=value`` as a keyword; ``true`` and ``false`` become truth values."""
+    words = {"true": True, "false": False}
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, _ in pairs:
+        if not sign or not name.isidentifier():
+            raise VpunnError(f"an option is written name=value, such as add_root=life; got {name + sign!r}.")
+    return {name: words.get(value, value) for name, _, value in pairs}
 
 
 def _lines(source: str, values: list[str] | None) -> list[str] | None:
@@ -103,8 +116,15 @@ def _find(tree: Tree, names: list[str]) -> Any:
 
 
 def _name(tree: Tree, node: Any, json: bool) -> Any:
-    """A label for output; in tables as text, because 9606 is a name and not the quantity 9,606."""
-    return tree.labels[node] if json else str(tree.labels[node])
+    """A label for output; in tables as text (9606 is a name, not the quantity 9,606) with the readable name beside it."""
+    if json:
+        return tree.labels[node]
+    return _readable(tree.labels[node], tree.columns["name"][node] if "name" in tree.columns else None)
+
+
+def _readable(label: Any, name: Any) -> str:
+    """``9606 Homo sapiens``, but plain ``dog.n.01``, which says its name already."""
+    return str(label) if name is None or str(label).startswith(str(name).replace(" ", "_")) else f"{label} {name}"
 
 
 def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
@@ -114,11 +134,11 @@ def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
     return np.arange(tree.n_nodes) if wanted is None else _find(tree, wanted)
 
 
-def info(source: Source, format: Format = None, policy: Policy = "first", json: JsonFlag = False) -> None:
+def info(source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False) -> None:
     """Size, depth, branching, the prime and the bits of each code."""
     from vpunn.codes import PadicCode
 
-    tree = read_source(source, format, policy)
+    tree = read_source(source, format, policy, option)
     code = PadicCode(tree)
     facts: dict[str, Any] = {
         "nodes": tree.n_nodes,
@@ -133,10 +153,10 @@ def info(source: Source, format: Format = None, policy: Policy = "first", json: 
     emit(facts, json)
 
 
-def check(source: Source, format: Format = None, policy: Policy = "first", json: JsonFlag = False) -> None:
+def check(source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False) -> None:
     """Say whether a file holds a tree, and if not, why."""
     try:
-        tree = read_source(source, format, policy)
+        tree = read_source(source, format, policy, option)
     except (TreeError, DataError) as error:  # no tree, or a file in which none can be read
         emit({"ok": False, "reason": str(error)}, json)
         raise typer.Exit(1) from None
@@ -149,11 +169,16 @@ def convert(
     format: Format = None,
     to: Annotated[str | None, typer.Option(help="Format to write, if the name does not tell.")] = None,
     policy: Policy = "first",
+    option: Options = None,
+    json: JsonFlag = False,
 ) -> None:
     """Rewrite a tree in another format."""
     from vpunn.io import write_tree
 
-    write_tree(read_source(source, format, policy), out, format=to)
+    tree = read_source(source, format, policy, option)
+    write_tree(tree, out, format=to)
+    if json and out != "-":
+        emit({"written": out, "nodes": tree.n_nodes}, True)
 
 
 def encode(
@@ -163,12 +188,13 @@ def encode(
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
+    option: Options = None,
     json: JsonFlag = False,
 ) -> None:
     """Codes of labels."""
     from vpunn.codes import PadicCode
 
-    tree = read_source(source, format, policy)
+    tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     nodes = _nodes(tree, source, labels)
     texts = code.format(nodes, mode)
@@ -183,15 +209,19 @@ def decode(
     lenient: Annotated[bool, typer.Option(help="Give the nearest ancestor of a code that leaves the tree.")] = False,
     format: Format = None,
     policy: Policy = "first",
+    option: Options = None,
     json: JsonFlag = False,
 ) -> None:
     """Labels of codes."""
     from vpunn.codes import PadicCode
 
-    tree = read_source(source, format, policy)
+    tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     texts = _lines(source, codes) or []
-    nodes = code.parse(texts, strict=not lenient)
+    try:
+        nodes = code.parse(texts, strict=not lenient)
+    except CodeError as error:  # the library's advice in the words of the command line
+        raise CodeError(str(error).replace("decode(…, strict=False) gives", "--lenient gives")) from None
     rows = [{"code": text, "label": _name(tree, i, json), "depth": tree.depth[i]} for text, i in zip(texts, nodes, strict=True)]
     emit(rows, json)
 
@@ -202,6 +232,7 @@ def distance(
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
+    option: Options = None,
     json: JsonFlag = False,
 ) -> None:
     """Lowest common ancestor, valuation and p-adic distance of pairs."""
@@ -211,7 +242,7 @@ def distance(
     wrong = [pair for pair in pairs if len(pair) != 2]
     if wrong:
         raise VpunnError(f"a distance needs two labels, got {wrong[0]!r}.")
-    tree = read_source(source, format, policy)
+    tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     u, v = (_find(tree, [pair[side] for pair in pairs]) for side in (0, 1))
     rows = []
@@ -230,12 +261,15 @@ def ball(
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
+    option: Options = None,
     json: JsonFlag = False,
 ) -> None:
     """The ball of radius p^-k around a node: the subtree below its ancestor at depth k."""
+    import numpy as np
+
     from vpunn.codes import PadicCode
 
-    tree = read_source(source, format, policy)
+    tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     node = int(_find(tree, [label])[0])
     k = int(tree.depth[node]) if k is None else k
@@ -253,4 +287,8 @@ def ball(
         emit(facts | {"members": tree.labels[members]}, True)
         return
     emit(facts, False)
-    typer.echo("\n" + tree.show(top, show))
+    small = tree.subtree(top)
+    if "name" in small.columns:
+        names = [_readable(label, name) for label, name in zip(small.labels, small.columns["name"], strict=True)]
+        small = type(small)(small.parent, small.depth, small.size, small.digit, np.array(names, object))
+    typer.echo("\n" + small.show(max_nodes=show))
