@@ -133,11 +133,30 @@ def test_bad_edges_are_one_sentence(parents, children, options, message):
         ([("a", "b", "c")], "pairs, got"),
         ([1, 2], "pairs, got 1, 2"),
         (pd.DataFrame({"a": [1], "b": [2], "c": [3]}), "needs two columns, parent and child, got 'a', 'b', 'c'"),
+        (np.zeros((3, 3)), r"needs the shape \(n, 2\), one .* per row, got \(3, 3\)"),
+        (5, "pairs or two sequences, got 5"),
+        (None, "pairs or two sequences, got None"),
+        ("ab", "pairs or two sequences, got 'ab'"),
     ],
 )
 def test_bad_pairs(pairs, message):
     with pytest.raises(TreeError, match=message):
         build.tree_from_edges(pairs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parents": 5}, "a sequence with one label for each row or node, got 5"),
+        ({"parents": "ab"}, "a sequence with one label for each row or node, got 'ab'"),
+        ({"columns": 5}, "a dict from names to values, or a DataFrame, got 5"),
+        ({"columns": {"size": 5}}, "column 'size' needs one value per input row, got 5"),
+        ({"max_nodes": "many"}, "max_nodes='many' must be a number"),
+    ],
+)
+def test_bad_edge_options(options, message):
+    with pytest.raises(TreeError, match=message):
+        build.tree_from_edges(**{"parents": ["a", "a"], "children": ["b", "c"]} | options)
 
 
 def test_named_options_repair():
@@ -241,6 +260,10 @@ def test_separated_strings():
         ([("a", "b")], {"sep": "/"}, "every path must be a string, got"),
         (["a//b"], {"sep": "/"}, "'a//b' has an empty label between"),
         (["a"], {"sep": ""}, "sep='' cannot separate"),
+        (["a"], {"sep": 5}, "sep=5 cannot separate"),
+        (5, {}, "paths must be a list of paths, each a sequence of labels, got 5"),
+        ("a/b", {"sep": "/"}, "paths must be a list of paths, each a sequence of labels, got 'a/b'"),
+        ([("a", "b"), 5], {}, "a path must be a sequence of labels from the root down, got 5"),
         ([["a"], ["b"]], {}, r"start with 2 different labels \('a', 'b'\).*root='name'"),
         ([["a"], []], {}, r"include an empty one \(number 1\)"),
         ([], {}, "there are no paths"),
@@ -276,6 +299,11 @@ def test_levels_stop_skip_and_complain():
         build.tree_from_levels(frame, ["tribe"])
     with pytest.raises(TreeError, match="at least one level column"):
         build.tree_from_levels(frame, [])
+    for columns in (5, "order"):
+        with pytest.raises(TreeError, match=f"columns must be a list of level columns, got {columns!r}"):
+            build.tree_from_levels(frame, columns)
+    with pytest.raises(TreeError, match=r"needs a pandas DataFrame, got \[\['R', 'F'\]\]; from_paths takes plain rows"):
+        build.tree_from_levels([["R", "F"]])
     with pytest.raises(TreeError, match="gaps='no' is not an option"):
         build.tree_from_levels(frame, levels, gaps="no")
 
@@ -304,7 +332,8 @@ def test_networkx_attributes_become_columns():
     single = nx.DiGraph()
     single.add_node("only")
     assert build.tree_from_networkx(single).labels.tolist() == ["only"]
-    for bad, message in ((nx.Graph([(1, 2)]), "undirected graph"), (nx.DiGraph(), "graph is empty")):
+    undirected, nothing = nx.Graph([(1, 2)]), nx.DiGraph()
+    for bad, message in ((undirected, "undirected graph"), (nothing, "graph is empty"), (None, "networkx.DiGraph.*got None")):
         with pytest.raises(TreeError, match=message):
             build.tree_from_networkx(bad)
     with pytest.raises(TreeError, match="no node attribute is called 'title'"):
@@ -329,5 +358,41 @@ def test_linkage_merges_become_nodes():
     assert np.array_equal(named.parent, tree.parent)
     with pytest.raises(TreeError, match="got 2 labels for 12 observations"):
         build.tree_from_linkage(table, labels=["a", "b"])
-    with pytest.raises(TreeError, match="not a SciPy linkage matrix"):
-        build.tree_from_linkage([[0, 1, 2]])
+    with pytest.raises(TreeError, match="one label for each row or node, got 12"):
+        build.tree_from_linkage(table, labels=12)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([[0, 1, 2]], r"rows \(cluster, cluster, height, observations\) of numbers, got shape \(1, 3\)"),
+        ("x", "of numbers, got 'x'"),
+        (None, "of numbers, got None"),
+        ([], r"of numbers, got \[\]"),
+        ([[0, 1, 1, 2], [2]], r"of numbers, got \[\[0, 1, 1, 2\], \[2\]\]"),
+        ([[0, 1, 1j, 2]], "of numbers, got"),
+        ([[0, 0, 1, 2]], r"row 0 merges a cluster that is merged twice: \[0, 0, 1, 2\]"),
+        ([[0, 1, 1, 2], [1, 3, 2, 3]], r"row 0 merges a cluster that is merged twice: \[0, 1, 1, 2\] \(2 such rows\)"),
+        ([[0.5, 1, 1, 2]], r"row 0 merges clusters that do not exist yet .*: \[0.5, 1, 1, 2\]"),
+        ([[0, 5, 1, 2]], r"clusters that do not exist yet .*: \[0, 5, 1, 2\]"),
+        ([[-1, 1, 1, 2]], "clusters that do not exist yet"),
+        ([[np.nan, 1, 1, 2]], "clusters that do not exist yet"),
+        ([[0, 1, 1, 2], [2, 4, 1, 2]], "row 1 merges clusters that do not exist yet"),
+        ([[0, 1, np.nan, 2]], "row 0 merges at a height that is not a finite number ≥ 0"),
+        ([[0, 1, np.inf, 2]], "not a finite number ≥ 0"),
+        ([[0, 1, -1, 2]], "not a finite number ≥ 0"),
+        ([[0, 1, 1, 3]], "says 3 for cluster 2, which holds 2"),
+        ([[0, 1, 1, 2], [2, 3, 2, np.nan]], "says nan for cluster 4, which holds 3"),
+    ],
+)
+def test_what_is_no_linkage_matrix(table, message):
+    with pytest.raises(TreeError, match=message):
+        build.tree_from_linkage(table)
+
+
+def test_linkage_with_inversions_is_kept():
+    """Centroid linkage of an equilateral triangle: the last merge stands lower than the first."""
+    table = linkage([[0, 0], [1, 0], [0.5, 0.87]], "centroid")
+    assert table[1, 2] < table[0, 2]
+    tree = build.tree_from_linkage(table)
+    assert tree.columns["height"].tolist() == [table[1, 2], 0, table[0, 2], 0, 0]

@@ -6,6 +6,7 @@ repeats and several parents, and carries further columns along. Nothing recurses
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from vpunn import dag
 from vpunn.edge_list import Choices, EdgeList
 from vpunn.errors import TreeError, examples
-from vpunn.inputs import label_array, node_columns, number_labels, object_array, one_of, split_pairs
+from vpunn.inputs import collection, label_array, node_columns, number_labels, object_array, one_of, split_pairs
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -106,10 +107,10 @@ def tree_from_paths(
     └─ bin
        └─ README
     """
-    given = list(paths)
+    given = list(collection(paths, "paths must be a list of paths, each a sequence of labels"))
     if sep is not None:
-        if not sep:
-            raise TreeError("sep='' cannot separate labels; leave sep out to pass paths as sequences of labels.")
+        if not isinstance(sep, str) or not sep:
+            raise TreeError(f"sep={sep!r} cannot separate labels; leave sep out to pass paths as sequences of labels.")
         wrong = [path for path in given if not isinstance(path, str)]
         if wrong:
             raise TreeError(f"with sep={sep!r} every path must be a string, got {examples(wrong)}.")
@@ -119,7 +120,11 @@ def tree_from_paths(
             f"got strings as paths ({examples([p for p in given if isinstance(p, str | bytes)])}); "
             "pass sep='/' (or your separator) to cut them into labels, or pass sequences of labels."
         )
-    lengths = np.fromiter((len(path) for path in given), np.int64, len(given))
+    try:
+        lengths = np.fromiter((len(path) for path in given), np.int64, len(given))
+    except TypeError:
+        wrong = [path for path in given if not hasattr(path, "__len__")]
+        raise TreeError(f"a path must be a sequence of labels from the root down, got {examples(wrong)}.") from None
     words, missing = label_array(np.fromiter(chain.from_iterable(given), object, int(lengths.sum())))
     if missing.any():
         at = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(missing)[0], side="right"))
@@ -149,8 +154,12 @@ def tree_from_levels(
     │  └─ Rattus
     └─ Primates
     """
+    import pandas as pd
+
     one_of("gaps", gaps, ("error", "skip"))
-    names = list(frame.columns) if columns is None else list(columns)
+    if not isinstance(frame, pd.DataFrame):
+        raise TreeError(f"from_levels needs a pandas DataFrame, got {reprlib.repr(frame)}; from_paths takes plain rows of labels.")
+    names = list(collection(frame.columns if columns is None else columns, "columns must be a list of level columns"))
     absent = [name for name in names if name not in frame.columns]
     if absent or not names:
         raise TreeError(
@@ -192,6 +201,8 @@ def tree_from_networkx(
     Labels are the graph's nodes, or the node attribute named by ``label`` (``label="label"`` reads back what
     `Tree.to_networkx` wrote). ``policy``, ``root`` and ``add_root`` are those of `tree_from_edges`.
     """
+    if not hasattr(graph, "is_directed"):
+        raise TreeError(f"from_networkx needs a networkx.DiGraph with edges parent → child, got {reprlib.repr(graph)}.")
     if not graph.is_directed():
         raise TreeError("an undirected graph has no parents; pass a networkx.DiGraph with edges parent → child.")
     nodes = list(graph.nodes)
@@ -219,7 +230,8 @@ def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) ->
     """The dendrogram of a SciPy linkage matrix, with the merge heights in the column ``height`` (0 at the leaves).
 
     Leaves carry ``labels`` (default: their observation numbers), merges their SciPy cluster number: row ``i`` of a
-    linkage of n observations is cluster n + i. Children stand in the order of the matrix.
+    linkage of n observations is cluster n + i. Children stand in the order of the matrix. A merge may stand lower than
+    one below it, as centroid and median linkage produce; heights are kept as they are.
 
     >>> tree = tree_from_linkage([[0, 1, 0.5, 2], [2, 3, 1.0, 3]], labels=["owl", "robin", "cod"])
     >>> print(tree.show())
@@ -231,26 +243,65 @@ def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) ->
     >>> tree.columns["height"]
     array([1. , 0. , 0.5, 0. , 0. ])
     """
-    from scipy.cluster.hierarchy import is_valid_linkage
-
-    table = np.asarray(linkage, dtype=np.float64)
-    try:
-        is_valid_linkage(table, throw=True)
-    except (TypeError, ValueError) as error:
-        raise TreeError(f"this is not a SciPy linkage matrix: {error}") from None
+    table = _linkage_table(linkage)
     n = len(table) + 1
-    if labels is not None and len(labels) != n:
-        raise TreeError(f"need one label per observation: got {len(labels):,} labels for {n:,} observations.")
     names: np.ndarray = np.arange(2 * n - 1)
     if labels is not None:
-        names = np.concatenate([label_array(labels)[0].astype(object), names[n:].astype(object)])
+        given = label_array(labels)[0]
+        if len(given) != n:
+            raise TreeError(f"need one label per observation: got {len(given):,} labels for {n:,} observations.")
+        names = np.concatenate([given.astype(object), names[n:].astype(object)])
     # Sibling order follows node order, so list the nodes as the matrix lists them: the last row's two clusters first.
     order = np.concatenate([[2 * n - 2], table[::-1, :2].astype(np.int64).ravel()])
     place = np.empty(2 * n - 1, np.int64)
     place[order] = np.arange(2 * n - 1)
     parent = np.concatenate([[-1], place[np.repeat(np.arange(2 * n - 2, n - 1, -1), 2)]])
     height = np.concatenate([np.zeros(n), table[:, 2]])
-    return Tree.from_parents(parent, names[order], columns={"height": height[order]})
+    observations = np.concatenate([np.ones(n), table[:, 3]])
+    tree = Tree.from_parents(parent, names[order], columns={"height": height[order], "observations": observations[order]})
+    wrong = np.flatnonzero(tree.columns["observations"] != tree.leaf_counts)
+    if len(wrong):
+        count, found = tree.columns["observations"][wrong[0]], tree.leaf_counts[wrong[0]]
+        raise TreeError(
+            f"this is not a SciPy linkage matrix: the fourth column must count the observations of each merge, but says "
+            f"{count:g} for cluster {tree.labels[wrong[0]]}, which holds {found}."
+        )
+    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, {"height": tree.columns["height"]})
+
+
+def _linkage_table(linkage: Any) -> np.ndarray:
+    """The matrix as floats, after checking that every row merges two clusters that stand above it, each only once.
+
+    SciPy's own check looks at less, and at nothing at all in a matrix of one row.
+    """
+    try:
+        table = np.asarray(linkage, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != 4 or not len(table):
+        got = f"shape {table.shape}" if table.ndim == 2 else reprlib.repr(linkage)
+        raise TreeError(f"a SciPy linkage matrix has rows (cluster, cluster, height, observations) of numbers, got {got}.")
+    pairs, height = table[:, :2], table[:, 2]
+    with np.errstate(invalid="ignore"):
+        formed = (pairs >= 0) & (pairs < len(table) + 1 + np.arange(len(table))[:, None]) & (pairs == np.floor(pairs))
+    for bad, what in (
+        (~formed.all(axis=1), "clusters that do not exist yet (row i of n − 1 may merge 0 to n + i − 1)"),
+        (~(np.isfinite(height) & (height >= 0)), "at a height that is not a finite number ≥ 0"),
+    ):
+        _refuse_merges(table, np.flatnonzero(bad), what)
+    used = pairs.astype(np.int64)
+    again = (np.bincount(used.ravel())[used] > 1).any(axis=1)
+    _refuse_merges(table, np.flatnonzero(again), "a cluster that is merged twice")
+    return table
+
+
+def _refuse_merges(table: np.ndarray, rows: np.ndarray, what: str) -> None:
+    if len(rows):
+        shown = ", ".join(f"{x:g}" for x in table[rows[0]])
+        raise TreeError(
+            f"this is not a SciPy linkage matrix: row {rows[0]} merges {what}: [{shown}]"
+            f"{f' ({len(rows):,} such rows)' if len(rows) > 1 else ''}."
+        )
 
 
 def with_report(tree: Tree, *lines: str) -> Tree:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ class Choices:
         dag.check_policy(self.policy)
         one_of("duplicates", self.duplicates, ("drop", "error"))
         one_of("self_parents", self.self_parents, ("error", "root"))
+        if not isinstance(self.max_nodes, Real):
+            raise TreeError(f"max_nodes={self.max_nodes!r} must be a number of nodes.")
         if self.root is not None and self.add_root is not None:
             raise TreeError(f"root={self.root!r} keeps one root and add_root={self.add_root!r} joins several; pass one of them.")
 

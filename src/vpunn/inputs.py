@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -25,7 +26,9 @@ def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
         return parents.iloc[:, 0], parents.iloc[:, 1]
     if isinstance(parents, np.ndarray) and parents.ndim == 2 and parents.shape[1] == 2:
         return parents[:, 0], parents[:, 1]
-    pairs = list(parents)
+    if isinstance(parents, np.ndarray):
+        raise TreeError(f"an array of edges needs the shape (n, 2), one (parent, child) pair per row, got {parents.shape}.")
+    pairs = list(collection(parents, "edges must be (parent, child) pairs or two sequences"))
     wrong = [pair for pair in pairs if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2]
     if wrong:
         raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
@@ -39,7 +42,7 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     import pandas as pd
 
-    array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else object_array(values)
+    array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
     if np.ndim(array) != 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
     missing = np.asarray(pd.isna(array))
@@ -61,6 +64,21 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
     full = np.full(len(missing), blank, present.dtype)
     full[~missing] = present
     return full, missing
+
+
+def _label_objects(values: Any) -> np.ndarray:
+    return object_array(collection(values, "labels must be a sequence with one label for each row or node"))
+
+
+def collection(values: Any, what: str) -> Collection[Any]:
+    """Values that can be counted and walked through; one text or number in place of them is refused with ``what``."""
+    try:
+        iter(values)
+    except TypeError:
+        raise TreeError(f"{what}, got {reprlib.repr(values)}.") from None
+    if isinstance(values, str | bytes):
+        raise TreeError(f"{what}, got {reprlib.repr(values)}.")
+    return values if isinstance(values, Collection) else list(values)
 
 
 def object_array(values: Iterable[Any]) -> np.ndarray:
@@ -102,13 +120,15 @@ def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int)
             raise TreeError(f"the index of columns must name each node once, but {examples(twice)} is repeated.")
         at = columns.index.get_indexer(pd.Index(labels, tupleize_cols=False))
         return {str(name): take_or_missing(columns[name], at) for name in columns}
+    if not isinstance(columns, Mapping):
+        raise TreeError(f"columns must be a dict from names to values, or a DataFrame, got {reprlib.repr(columns)}.")
     table = {}
     for name, values in columns.items():
         if isinstance(values, Mapping):
             keys = pd.Index(np.fromiter(values, object, len(values)), tupleize_cols=False)
             at = keys.get_indexer(pd.Index(labels, tupleize_cols=False))
             table[name] = take_or_missing(object_array(list(values.values())), at)
-        elif len(values) != n_rows:
+        elif len(collection(values, f"column {name!r} needs one value per input row")) != n_rows:
             raise TreeError(f"column {name!r} needs one value per input row: got {len(values):,} for {n_rows:,} rows.")
         else:
             table[name] = take_or_missing(values, row)
