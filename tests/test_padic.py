@@ -152,6 +152,27 @@ def test_mixed_radix_round_trip(radices, data):
         (lambda: Ball(1, 2, 4), "prime.*4"),
         (lambda: Ball(1, 1.5, 5), "1.5"),
         (lambda: Ball(1, 1, 5) <= Ball(1, 1, 3), "different primes, 5 and 3"),
+        (lambda: Ball(1, 1, 5) <= 3, "compared with another ball, got 3"),
+        (lambda: Ball(1, 1, 5) < 3, "compared with another ball, got 3"),
+        (lambda: Ball(1, 1, 5) >= 3, "compared with another ball, got 3"),
+        (lambda: Ball(1, 1, 5) > 3, "compared with another ball, got 3"),
+        (lambda: Ball(1, 1, 5).isdisjoint(3), "compared with another ball, got 3"),
+        (lambda: Ball([1, 2], 1, 5), r"one whole number is needed, got \[1, 2\]"),
+        (lambda: padic.next_prime("a"), "one whole number is needed, got 'a'"),
+        (lambda: padic.next_prime(2.5), "one whole number is needed, got 2.5"),
+        (lambda: padic.is_prime([7]), r"one whole number is needed, got \[7\]"),
+        (lambda: padic.n_full_balls(1, 3), "base p must be a whole number from 2.*got 1"),
+        (lambda: padic.n_full_balls(3, -2), "0 or more, got -2"),
+        (lambda: padic.n_markov_heads("a", 3), "base p must be a whole number from 2.*got 'a'"),
+        (lambda: padic.distance(Fraction(1, 2), "a", 5), "one integer or Fraction, got 'a'"),
+        (lambda: padic.distance(0.5, Fraction(1, 2), 5), "one integer or Fraction, got 0.5"),
+        (lambda: padic.distance([1, 2], [1, 2, 3], 5), r"shapes \(2,\) and \(3,\) do not pair up"),
+        (lambda: padic.vdp_coefficients([1, 2, "a"], 3), "sequence of numbers, got"),
+        (lambda: padic.vdp_coefficients([[1], [1, 2], 3], 3), "sequence of numbers, got rows of different lengths"),
+        (lambda: padic.vdp_coefficients(np.array([1, None, 2]), 3), "sequence of numbers, got None"),
+        (lambda: padic.vdp_coefficients(7, 3), "sequence of numbers, got 7"),
+        (lambda: padic.check_ultrametric([["a"]]), "square matrix of numbers, got 'a'"),
+        (lambda: padic.check_ultrametric(max, n="a", sample=3), "needs n"),
         (lambda: padic.vdp_coefficients(range(10), 3), "10 is not"),
         (lambda: padic.vdp_coefficients([], 3), "0 is not"),
         (lambda: padic.vdp_basis(-1, 0, 3), "n = -1"),
@@ -229,13 +250,15 @@ def test_balls_exhaustively_against_sets(p, K):
         assert (a <= b) == (inside_a <= inside_b)
         assert (a < b) == (inside_a < inside_b)
         assert a.isdisjoint(b) == inside_a.isdisjoint(inside_b)
-        assert (a >= b) == (b <= a)
+        assert (a >= b) == (inside_a >= inside_b)
+        assert (a > b) == (inside_a > inside_b)
     for ball, inside in balls.items():
         assert len(inside) * ball.radius**-1 == p**K
         if ball.k < K:
             parts = [balls[child] for child in ball.children()]
             assert sum(map(len, parts)) == len(inside)
             assert set().union(*parts) == inside
+    assert "a" not in Ball(0, 0, p)
 
 
 # ---- van der Put (E-29) ------------------------------------------------------------------------------------------------

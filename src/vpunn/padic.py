@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from numbers import Number
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -24,11 +25,16 @@ MAX_PRIME = 2**31
 # ---- primes and counts -----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
 def is_prime(n: int) -> bool:
     """Whether n is a prime; trial division, exact for n < 2³¹."""
+    n = _check_integer(n)
     if n > MAX_PRIME:
-        raise CodeError(f"primes up to 2**31 are supported, got {n}.")
+        raise CodeError(f"primes up to 2**31 are supported, got {show_integer(n)}.")
+    return _is_prime(n)
+
+
+@lru_cache(maxsize=1024)
+def _is_prime(n: int) -> bool:
     if n < 4:
         return n >= 2
     return n % 2 == 1 and all(n % q for q in range(3, math.isqrt(n) + 1, 2))
@@ -40,7 +46,7 @@ def next_prime(n: int) -> int:
     >>> [next_prime(b + 1) for b in (1, 2, 280, 329, 408)]
     [2, 3, 281, 331, 409]
     """
-    n = max(2, int(n))
+    n = max(2, _check_integer(n))
     while not is_prime(n):
         n += 1
     return n
@@ -61,7 +67,8 @@ def n_full_balls(p: int, K: int) -> int:
     >>> n_full_balls(5, 3), n_full_balls(5, 4)
     (156, 781)
     """
-    return (p ** (K + 1) - 1) // (p - 1)
+    base = check_base(p)
+    return (base ** (_check_level(K) + 1) - 1) // (base - 1)
 
 
 def n_markov_heads(p: int, K: int) -> int:
@@ -70,7 +77,8 @@ def n_markov_heads(p: int, K: int) -> int:
     >>> n_markov_heads(409, 18), n_markov_heads(331, 14), n_markov_heads(281, 15)
     (3018420, 1538488, 1188630)
     """
-    return K * p * (p + 1)
+    base = check_base(p)
+    return _check_level(K) * base * (base + 1)
 
 
 # ---- digits ----------------------------------------------------------------------------------------------------------
@@ -257,8 +265,15 @@ def distance(x: Any, y: Any, p: int) -> Any:
     ['1/4', '1/2', '1/2']
     """
     if isinstance(x, Fraction) or isinstance(y, Fraction):
-        return norm(Fraction(x) - Fraction(y), p)
-    difference = as_integers(x)[0] - as_integers(y)[0]
+        wrong = [one for one in (x, y) if not isinstance(one, Fraction) and not _is_int(one)]
+        if wrong:
+            raise CodeError(f"a Fraction has a distance to one integer or Fraction, got {examples(wrong)}.")
+        return norm(x - y, p)
+    a, b = as_integers(x)[0], as_integers(y)[0]
+    try:
+        difference = a - b
+    except ValueError:
+        raise CodeError(f"numbers of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many.") from None
     return norm(difference, p)
 
 
@@ -291,6 +306,7 @@ class Ball:
     def __post_init__(self) -> None:
         check_prime(self.p)
         _check_level(self.k)
+        _check_integer(self.center)
         # Every point of a ball is its centre; keep the smallest, so that equal balls compare and hash equal.
         object.__setattr__(self, "center", prefix(self.center, self.k, self.p))
 
@@ -299,8 +315,8 @@ class Ball:
         """p^{-k}."""
         return Fraction(1, self.p**self.k)
 
-    def __contains__(self, x: int) -> bool:
-        return (x - self.center) % self.p**self.k == 0
+    def __contains__(self, x: object) -> bool:
+        return _is_int(x) and (x - self.center) % self.p**self.k == 0
 
     def __le__(self, other: Ball) -> bool:
         """Is this ball inside the other (or the same)?"""
@@ -310,6 +326,13 @@ class Ball:
     def __lt__(self, other: Ball) -> bool:
         return self <= other and self != other
 
+    def __ge__(self, other: Ball) -> bool:
+        self._check_same_prime(other)
+        return other <= self
+
+    def __gt__(self, other: Ball) -> bool:
+        return self >= other and self != other
+
     def isdisjoint(self, other: Ball) -> bool:
         """Whether the balls share no point, which is the case unless one is inside the other."""
         return not (self <= other or other <= self)
@@ -318,7 +341,9 @@ class Ball:
         """The p balls of the next smaller radius that make up this one, by next digit."""
         return [Ball(self.center + digit * self.p**self.k, self.k + 1, self.p) for digit in range(self.p)]
 
-    def _check_same_prime(self, other: Ball) -> None:
+    def _check_same_prime(self, other: Any) -> None:
+        if not isinstance(other, Ball):
+            raise CodeError(f"a ball can be compared with another ball, got {other!r}; 'x in ball' asks about a number.")
         if self.p != other.p:
             raise CodeError(f"balls of different primes, {self.p} and {other.p}, cannot be compared.")
 
@@ -356,9 +381,9 @@ def vdp_evaluate(coefficients: Any, p: int) -> np.ndarray:
 def _as_function(values: Any, p: int) -> np.ndarray:
     """One value per element of Z/p^K; integers become wide enough (int64, else Python's) to hold every difference."""
     p = check_prime(p)
-    f = np.asarray(values)
-    if f.ndim == 0 or f.dtype.kind not in "biufcO":
-        raise CodeError(f"a function on Z/{p}^K is given by a sequence of numbers, got {examples(np.atleast_1d(f).ravel())}.")
+    f = _as_numbers(values, f"a function on Z/{p}^K is given by a sequence of numbers")
+    if f.ndim == 0:
+        raise CodeError(f"a function on Z/{p}^K is given by a sequence of numbers, got {values!r}.")
     if f.dtype.kind in "biu":
         wide = f.size and (int(f.max()) >= 2**62 or int(f.min()) <= -(2**62))
         f = f.astype(object if wide else np.int64)
@@ -436,7 +461,7 @@ def check_ultrametric(
         raise CodeError(f"sample must be a number of triples, got {sample!r}.")
     sign = -1 if valuations else 1  # with d = −ν both inequalities are the same
     if callable(table):
-        if n is None or sample is None:
+        if not _is_int(n) or sample is None:
             raise CodeError("check_ultrametric on a function needs n (how many points) and sample (how many triples).")
         return _check_sampled(lambda i, j: sign * np.asarray(table(i, j)), n, sample, seed, tolerance, limit)
     d = sign * _symmetric(table, tolerance)
@@ -457,7 +482,7 @@ def check_ultrametric(
 
 def _symmetric(table: Any, tolerance: float) -> np.ndarray:
     """The table as a signed square matrix, after checking that it is symmetric off the diagonal and has no NaN."""
-    d = np.asarray(table)
+    d = _as_numbers(table, "check_ultrametric needs a square matrix of numbers")
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise CodeError(f"check_ultrametric needs a square matrix, got shape {d.shape}.")
     if d.dtype.kind in "bu":
@@ -501,6 +526,21 @@ def check_base(p: Any) -> int:
     return int(p)
 
 
+def _as_numbers(values: Any, what: str) -> np.ndarray:
+    """An array of numbers of any kind, exact ones included; ``what`` begins the sentence that refuses others."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise CodeError(f"{what}, got rows of different lengths.") from None
+    if array.dtype.kind not in "biufcO":
+        raise CodeError(f"{what}, got {examples(array.reshape(-1))}.")
+    if array.dtype == object:
+        wrong = [one for one in array.reshape(-1).tolist() if not isinstance(one, Number)]
+        if wrong:
+            raise CodeError(f"{what}, got {examples(wrong)}.")
+    return array
+
+
 def as_integers(x: Any) -> tuple[np.ndarray, bool]:
     """Exact integers as an object array, and whether there was only one; floats and booleans are refused."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "iu":
@@ -515,8 +555,15 @@ def as_integers(x: Any) -> tuple[np.ndarray, bool]:
     return array, array.ndim == 0
 
 
-def _is_int(x: Any) -> bool:
+def _is_int(x: Any) -> TypeGuard[int]:
     return isinstance(x, int | np.integer) and not isinstance(x, bool | np.bool_)
+
+
+def _check_integer(n: Any) -> int:
+    """One exact integer as a Python int."""
+    if not _is_int(n):
+        raise CodeError(f"one whole number is needed, got {n!r}.")
+    return int(n)
 
 
 def _check_level(k: Any) -> int:
