@@ -63,15 +63,26 @@ def test_any_names_survive(format, folder):
     check()
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "tsv", "parquet"])
+@pytest.mark.parametrize("format", ["newick", "json", "csv", "tsv", "parquet"])
 def test_whole_numbers_survive_as_labels(format, folder):
+    options = {"numbers": True} if format == "newick" else {}
+
     @given(named_trees(st.integers(-(2**62), 2**62)))
     def check(tree):
-        again = through(tree, format, folder)
+        again = through(tree, format, folder, **options)
         assert again == tree
         assert again.labels.dtype == np.int64
 
     check()
+
+
+@pytest.mark.parametrize("labels", [[("a", "b"), ("c", "d")], ["a", frozenset("b")], ["a", b"b"]])
+@pytest.mark.parametrize("format", ["newick", "json", "csv", "tsv", "parquet"])
+def test_labels_that_files_cannot_hold(format, labels, tmp_path):
+    tree = Tree.from_parents([-1, 0], labels)
+    with pytest.raises(TreeError, match="labels must be text or numbers to be written to a file, got .*; make a tree with"):
+        write_tree(tree, tmp_path / "x", format=format)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "tsv", "parquet"])
@@ -247,8 +258,8 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"cannot write '.*t\.nwk': No space left on device"):
         write_tree(tree, path)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("t.nwk", "old")]
-    with pytest.raises(TreeError, match="JSON cannot hold"):
-        write_tree(Tree.from_parents([-1], labels=[(1, {2})]), tmp_path / "t.json")
+    with pytest.raises(TreeError, match=r"the seen \{2\} is a set, which JSON cannot hold"):
+        write_tree(Tree.from_parents([-1], columns={"seen": np.array([{2}], object)}), tmp_path / "t.json")
     with pytest.raises(TreeError, match="Parquet cannot hold the column 'label'"):
         write_tree(Tree.from_parents([-1, 0], labels=["a", 1]), tmp_path / "t.parquet")
     with pytest.raises(TreeError, match="unmatched bracket"):
@@ -261,7 +272,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     [
         (lambda d: read_tree(d / "no.csv"), "there is no file or folder '.*no.csv'"),
         (lambda d: read_tree(d / "no.csv", format="xml"), "there is no format 'xml'; choose one of csv, tsv"),
-        (lambda d: text("(a)b;", colour="red"), "format 'newick' has no option 'colour'; its options are: none"),
+        (lambda d: text("(a)b;", colour="red"), "format 'newick' has no option 'colour'; its options are: encoding, numbers"),
         (lambda d: text("a,b\n", format="csv", relations=["x"]), "no option 'relations'; its options are: add_root, child,"),
         (lambda d: text("x", format="ncbi"), "format 'ncbi' needs a path"),
         (lambda d: write_tree(Tree.from_parents([-1]), d / "x.doc"), "cannot tell the format of '.*x.doc'"),
@@ -272,11 +283,30 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         (lambda d: read_tree(io.BytesIO(b"parent,child\na,\xff\n")), "line 2, column 3: byte 0xff is not utf-8 text; pass enc"),
         (lambda d: read_tree(io.BytesIO(b"(a,\xff)b;")), "line 1, column 4: byte 0xff is not utf-8 text"),
         (lambda d: text("a,b\n", format="csv", encoding="klingon"), "there is no encoding 'klingon'"),
+        (lambda d: text("a,b\n", format="csv", encoding=5), "there is no encoding 5"),
+        (lambda d: read_tree(5), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: read_tree(None), "named by text or a pathlib.Path .*, got None"),
+        (lambda d: read_tree(b"tree.csv"), "named by text or a pathlib.Path .*, got b'tree.csv'"),
+        (lambda d: write_tree(None, d / "x.csv"), "takes a tree and then a path, got None as the tree"),
+        (lambda d: write_tree(Tree.from_parents([-1]), 5, format="csv"), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: write_tree(Tree.from_parents([-1]), io.BytesIO(), format="csv"), "named by text or a pathlib.Path"),
     ],
 )
 def test_files_that_cannot_be_used(call, message, tmp_path):
     with pytest.raises(VpunnError, match=message):
         call(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "content", ["parent,child\nr,ä\n", "(ä)r;", '{"name": "r", "children": [{"name": "ä"}]}', "r/ä\n", "[Term]\nid: r\n"]
+)
+def test_utf_16_is_recognised(content, encoding):
+    format = {"p": "csv", "(": "newick", "{": "json", "r": "paths", "[": "obo"}[content[0]]
+    data = content.encode(encoding)
+    with pytest.raises(DataError, match="^<stream> is UTF-16 text, not UTF-8; pass encoding='utf-16', or save it as UTF-8.$"):
+        read_tree(io.BytesIO(data), format=format)
+    assert read_tree(io.BytesIO(data), format=format, encoding=encoding) == text(content, format=format)
 
 
 # ---- Newick ----------------------------------------------------------------------------------------------------------
@@ -294,6 +324,9 @@ def test_newick_of_other_hands():
     assert text("(,(,));").parent.tolist() == [-1, 0, 0, 2, 2]
     assert text("(O'Brien,b);").labels.tolist() == ["", "O'Brien", "b"]
     assert "length" not in text("(a,b)c;").columns
+    assert text("(7,8)9;").labels.tolist() == ["9", "7", "8"]
+    assert text("(7,8)x;", numbers=True).labels.tolist() == ["x", "7", "8"]
+    assert text("(7,8);", numbers=True).labels.tolist() == ["", "7", "8"]
 
 
 @pytest.mark.parametrize(
@@ -417,7 +450,12 @@ def test_policies_and_reports_come_through():
         ("parent,child\nr,a\nr,b,c\n", {}, r"<stream>: Row #3: Expected 2 columns, got 3: r,b,c; quote cells that contain ','"),
         ("parent,child\nr,a\nr\n", {}, "Row #3: Expected 2 columns, got 1: r"),
         ("", {}, "<stream> is empty; an edge table has lines such as"),
-        ("parent,child\n", {}, "the table has no rows"),
+        ("parent,child\n", {}, "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False"),
+        ("parent,child", {}, "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False"),
+        ("a,b", {"header": True}, "the table has no rows below its first line, 'a', 'b'"),
+        ("a,b\n", {"delimiter": ",,"}, "delimiter=',,' must be a single character"),
+        ("a,b\nb,c\n", {"levels": 5}, "levels must be a list of columns, got 5"),
+        ("a,b\nb,c\n", {"no_parent": 5}, "no_parent must be a list of values, got 5"),
         ("parent,child\nr,\n", {}, r"the column 'child' is empty in row 0 \(counted from 0\)"),
         ("x,y,z\n1,2,3\n", {}, "cannot tell which columns hold parents and children among 'x', 'y', 'z'; pass parent="),
         ("x,y\n1,2\n", {"parent": "up"}, "there is no column 'up'; the columns are 'x', 'y'"),
@@ -430,6 +468,14 @@ def test_policies_and_reports_come_through():
 def test_bad_tables(content, options, message):
     with pytest.raises(VpunnError, match=message):
         text(content, format="csv", **options)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_single_line_is_a_table(end):
+    assert text("x" + end, format="csv").labels.tolist() == ["x"]
+    assert text('"x"' + end, format="csv").labels.tolist() == ["x"]
+    assert text("a,b" + end, format="csv", header=False).labels.tolist() == ["a", "b"]
+    assert text("\n\nparent,child\na,b" + end, format="csv").labels.tolist() == ["a", "b"]
 
 
 def test_bad_parquet():

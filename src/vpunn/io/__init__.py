@@ -60,6 +60,8 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
     if format is not None and format not in FORMATS:
         raise DataError(f"there is no format {format!r}; choose one of {', '.join(FORMATS)}.")
     stream = hasattr(path, "read") or str(path) == "-"
+    if not stream:
+        files.check_path(path)
     if not stream and not Path(path).exists():
         raise DataError(f"there is no file or folder {str(path)!r}.")
     if format is None and not stream:

@@ -7,6 +7,7 @@ import codecs
 import gzip
 import lzma
 import os
+import reprlib
 import secrets
 import sys
 import zlib
@@ -20,6 +21,7 @@ from vpunn.errors import DataError
 
 _PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 _MAGIC = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
+_BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,11 @@ class Source:
 
     def text(self, encoding: str = "utf-8") -> str:
         """The bytes as text, or an error that says where they are not."""
+        if encoding == "utf-8" and (self.data.startswith(_BOM_UTF16) or b"\0" in self.data[:2]):
+            raise DataError(f"{self.name} is UTF-16 text, not UTF-8; pass encoding='utf-16', or save it as UTF-8.")
         try:
             return self.data.decode(encoding)
-        except LookupError:
+        except (LookupError, TypeError):
             raise DataError(f"there is no encoding {encoding!r}; encoding='latin-1' reads any file.") from None
         except UnicodeDecodeError as error:
             what = f"byte 0x{self.data[error.start]:02x} is not {encoding} text"
@@ -48,6 +52,12 @@ class Source:
     def line_error(self, line: int, reason: str) -> DataError:
         """An error about a whole line (counted from 1)."""
         return DataError(f"{self.name}, line {line:,}: {reason}")
+
+
+def check_path(path: Any) -> None:
+    """Refuse what is no path."""
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"a file is named by text or a pathlib.Path ('-' for a standard stream), got {reprlib.repr(path)}.")
 
 
 def load(path: Any) -> Source:

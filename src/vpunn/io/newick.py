@@ -9,15 +9,19 @@ from vpunn.io.files import Source
 from vpunn.tree import Tree
 
 
-def read_newick(source: Source) -> Tree:
+def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8") -> Tree:
     """One Newick tree, scanned in a single compiled pass. O(bytes), any depth.
 
     Names may be quoted with ``'`` or ``"`` (doubled inside); unquoted names are taken as written, underscores included,
-    without surrounding blanks. Nodes without a name are labelled ``""``. Branch lengths go to the column ``length`` (NaN
-    where absent) and comments, without their brackets, to the column ``comment``; each only if the file has any.
+    without surrounding blanks. Nodes without a name are labelled ``""``. Labels are text; with ``numbers=True`` they
+    become integers if all of them are whole numbers written plainly, which gives integer labels back. Branch lengths
+    go to the column ``length`` (NaN where absent) and comments, without their brackets, to the column ``comment``;
+    each only if the file has any.
     """
     from vpunn.io import _kernels as kernels
 
+    if encoding != "utf-8" or not source.data.isascii() or b"\0" in source.data[:2]:
+        source = Source(source.name, source.text(encoding).encode())
     data = source.data
     if not data.strip():
         raise source.error(0, "the file is empty; the smallest Newick tree is 'name;'.")
@@ -28,6 +32,10 @@ def read_newick(source: Source) -> Tree:
     for i in np.flatnonzero(quoted).tolist():
         mark = chr(data[name[i, 0] - 1])
         labels[i] = labels[i].replace(mark * 2, mark)
+    if numbers:
+        from vpunn.io.tables import whole_labels
+
+        labels = whole_labels(labels)
     columns = {}
     if length.any():
         columns["length"] = _numbers(source, length)
@@ -62,11 +70,7 @@ def _slices(source: Source, ranges: np.ndarray) -> np.ndarray:
     if data.isascii():
         text = data.decode("ascii")
         return object_array([text[a:b] for a, b in pairs])
-    try:
-        return object_array([data[a:b].decode() for a, b in pairs])
-    except UnicodeDecodeError:
-        source.text()  # raises the error that says where
-        raise
+    return object_array([data[a:b].decode() for a, b in pairs])
 
 
 def _numbers(source: Source, ranges: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from vpunn.build import tree_from_edges, tree_from_levels, tree_from_paths, with_report
 from vpunn.errors import DataError, examples
-from vpunn.inputs import label_array, object_array
+from vpunn.inputs import collection, label_array, object_array
 from vpunn.io.files import Source
 from vpunn.io.writers import FRAME_COLUMNS
 from vpunn.tree import Tree
@@ -47,6 +47,8 @@ def read_text_table(
     empty cells are missing values.
     """
     delimiter = delimiter or find_delimiter(source)
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
     table = _parse(source, delimiter, encoding, header is not False)
     note: tuple[str, ...] = ()
     named = _named(table, (*PARENT_NAMES, *CHILD_NAMES, *PATH_NAMES)) is not None
@@ -54,6 +56,11 @@ def read_text_table(
     if header is None and not named and not asked and _looks_like_data(table):
         table = _parse(source, delimiter, encoding, header=False)
         note = ("the first line was read as data, because it does not look like a header",)
+    if table.num_rows == 0:
+        raise DataError(
+            f"{source.name}: the table has no rows below its first line, {examples(table.column_names)}; "
+            "add them, or pass header=False if that line is data."
+        )
     return with_report(tree_from_table(table, source.name, numbers=numbers, **options), *note)
 
 
@@ -105,6 +112,9 @@ def tree_from_table(
     A table that `write_tree` wrote is recognised and read back exactly.
     """
     columns = list(table.column_names)
+    if levels is not None:
+        levels = list(collection(levels, "levels must be a list of columns"))
+    no_parent = list(collection(no_parent, "no_parent must be a list of values"))
     asked = [column for column in (parent, child, label, paths, *(levels or ())) if column is not None]
     absent = [column for column in asked if column not in columns]
     if absent:
@@ -192,6 +202,8 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
         twice = [column for column in dict.fromkeys(names) if names.count(column) > 1]
         raise DataError(f"{source.name}: two columns are called {examples(twice)}; rename one, or pass header=False.")
     data = source.data if encoding == "utf-8" else text.encode()
+    if not data.endswith((b"\n", b"\r")):
+        data += b"\n"  # without it, Arrow cannot skip a header that is the last line
     try:
         return arrow_csv.read_csv(
             pa.py_buffer(data),
@@ -252,6 +264,13 @@ def _whole(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return cells.cast(pa.int64())
     except pa.ArrowInvalid:  # nineteen digits, but too large
         return None
+
+
+def whole_labels(labels: np.ndarray) -> np.ndarray:
+    """Text labels as integers if all of them are whole numbers written plainly, else as they are."""
+    import pyarrow as pa
+
+    return _labels(pa.chunked_array([pa.array(labels, pa.large_string())]), numbers=True)
 
 
 def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:

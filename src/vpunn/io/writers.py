@@ -10,6 +10,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import reprlib
+from numbers import Real
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,8 +50,11 @@ def write_tree(tree: Tree, path: Any, format: str | None = None) -> None:
     The format follows from the ending (also before .gz, .bz2, .xz) unless given; ``"-"`` is standard output. The file
     appears whole or not at all. Tables and JSON keep all columns, Newick keeps ``length`` and ``comment``. Text formats
     cannot tell the label 7 from the label "7": tables read back as numbers if all labels are whole numbers, Newick
-    reads text.
+    reads text unless asked for ``numbers=True``. Labels that are neither text nor numbers are refused.
     """
+    if not isinstance(tree, Tree):
+        raise DataError(f"write_tree takes a tree and then a path, got {reprlib.repr(tree)} as the tree.")
+    files.check_path(path)
     format = format or ENDINGS.get(files.suffix(path))
     if format is None:
         raise DataError(
@@ -107,6 +113,7 @@ def to_newick(tree: Tree) -> str:
     >>> to_newick(Tree.from_parents([-1, 0, 0], labels=["bird", "barn owl", "robin's kin"]))
     "('barn owl','robin''s kin')bird;"
     """
+    _check_labels(tree)
     names = ["" if label is None else _newick_name(str(label)) for label in tree.labels.tolist()]
     if "comment" in tree.columns:
         notes = tree.columns["comment"].tolist()
@@ -129,6 +136,7 @@ def to_json(tree: Tree) -> str:
     '{"name": "bird", "children": [{"name": "owl"}, {"name": "wren"}]}'
     """
     _refuse(tree, ("name", "children"), "nested JSON")
+    _check_labels(tree)
     enter = object_array([f'{{"name": {_json_value(label, "label")}' for label in tree.labels.tolist()])
     for key, column in tree.columns.items():
         start = f", {_json_value(str(key), 'column')}: "
@@ -190,6 +198,18 @@ def _walk(tree: Tree, enter: np.ndarray, leave: np.ndarray) -> str:
     return "".join(events.tolist())
 
 
+def _check_labels(tree: Tree) -> None:
+    """Files hold text and numbers (or nothing); a tuple would come back as something else, or not at all."""
+    labels = tree.labels.tolist()
+    odd = tuple(kind for kind in set(map(type, labels)) if not issubclass(kind, str | Real | NoneType))
+    if odd:
+        wrong = [label for label in labels if isinstance(label, odd)]
+        raise TreeError(
+            f"labels must be text or numbers to be written to a file, got {examples(wrong)}; "
+            "make a tree with such labels: Tree.from_parents(tree.parent, [str(x) for x in tree.labels])."
+        )
+
+
 _PLAIN_NAME = re.compile(r"[^\x00-\x20()\[\]:;,'\"]+")
 
 
@@ -233,6 +253,7 @@ def _parquet(tree: Tree) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
 
+    _check_labels(tree)
     columns: dict[str, pa.Array] = {}
     for name, values in _frame_columns(tree).items():
         try:
@@ -250,6 +271,7 @@ def _text_table(tree: Tree, delimiter: str) -> bytes:
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
+    _check_labels(tree)
     columns: dict[str, pa.Array] = {}
     for name, values in _frame_columns(tree).items():
         if values.dtype == object:
