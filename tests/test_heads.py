@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,9 +259,9 @@ def test_accuracies_of_a_small_tree() -> None:
         (lambda t: SoftmaxHeads(t, items=[1]), "one weight per node"),
         (lambda t: SoftmaxHeads(t, items=[0, 1, -1]), "≥ 0, got -1.0"),
         (lambda t: SoftmaxHeads(t, items=[1, 0, 0]), "no item lies below the root"),
-        (lambda t: SoftmaxHeads(t).loss(np.zeros(5)), "2 parameters, got an array of shape"),
+        (lambda t: SoftmaxHeads(t).loss(np.zeros(5)), "2 parameters, got an array of float64 of shape"),
         (lambda t: SoftmaxHeads(t).from_probabilities([1, 0.5, 0.6]), "do not add up at node 0"),
-        (lambda t: SoftmaxHeads(t).from_probabilities([1, -0.5, 1.5]), "≥ 0, got -0.5"),
+        (lambda t: SoftmaxHeads(t).from_probabilities([1, -0.5, 1.5]), "[0, 1], got -0.5, 1.5"),
         (lambda t: SoftmaxHeads(t, "depth").from_probabilities([1, 0.5, 0.5]), "factorisation='node'"),
         (lambda t: SoftmaxHeads(t).from_probabilities([1, 1]), "one probability per node"),
         (lambda t: DigitHeads(t, loss="hinge"), "loss='hinge' is unknown"),
@@ -277,3 +278,33 @@ def test_bad_input_is_one_clear_sentence(call, words: str) -> None:
         call(Tree.from_parents([-1, 0, 0]))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_infinite_probabilities_are_no_law() -> None:
+    with pytest.raises(VpunnError, match=r"must lie in \[0, 1\], got inf"):
+        check_probabilities(Tree.from_parents([-1, 0, 0]), [np.inf] * 3)
+
+
+@pytest.mark.parametrize("head", [SoftmaxHeads, TwoLogitCEHead, DenseMSEHead, DigitHeads])
+def test_parameters_of_the_wrong_length_are_refused(head: Any) -> None:
+    heads = head(Tree.from_parents([-1, 0, 0, 1, 1]))
+    for read in (heads.loss, heads.accuracies):
+        for n in (heads.n_parameters - 1, heads.n_parameters + 1):
+            with pytest.raises(VpunnError, match=f"has {heads.n_parameters} parameters"):
+                read(np.ones(n, int))
+
+
+def test_digit_heads_name_one_leaf_or_none() -> None:
+    heads = DigitHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))  # contexts: the root, node 1
+    assert heads.named_leaf(np.array([1, 3])) == 4
+    assert heads.named_leaf(np.array([2, 0])) == 5
+    assert heads.named_leaf(np.array([1, 0])) is None
+    assert heads.accuracies(np.array([1, 3])) == {"digit": 4 / 7, "root": 0.75, "leaf": 0.25}
+    assert heads.accuracies(np.array([1, 0]))["leaf"] == 0
+
+
+def test_tau_and_ceilings_refuse_what_has_no_answer() -> None:
+    with pytest.raises(VpunnError, match="tau=0"):
+        TwoLogitCEHead(Tree.from_parents([-1, 0, 0]), tau=0)
+    with pytest.raises(VpunnError, match="single node"):
+        ceilings(Tree.from_parents([-1]), padding=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,3 +248,45 @@ def test_root_zero_needs_children() -> None:
 def test_rings_read_text_and_booleans() -> None:
     assert Ring("rational").store(["1/3", "0.5"])[1].tolist() == [Fraction(1, 3), Fraction(1, 2)]
     assert Ring("integer").store([True, False])[1].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["real", "integer", "rational", "padic"])
+def test_every_ring_supports_every_edit(kind: str) -> None:
+    """The default p-adic precision keeps residues as Python integers, whose zero must still be an array element."""
+    tree = Tree.from_parents([-1, 0, 1, 2, 2, 1])
+    net = VPuNN(tree, values=kind).interpolate([3, 5, 8])  # type: ignore[arg-type]
+    for edited in (net.to_gauge("root-zero"), net.to_gauge("vdp"), net.prune_depths()):
+        assert edited.predict(tree.leaves).tolist() == [3, 5, 8]
+    c = net.coefficients_
+    assert net.ablate(4).predict(tree.leaves).tolist() == [3, 5 - c[4], 8]
+    assert net.restrict([0]).predict(tree.leaves).tolist() == [c[0]] * 3
+
+
+def test_integer_sums_along_a_chain_do_not_wrap() -> None:
+    tree = Tree.from_parents([-1, *range(60)])
+    net = VPuNN(tree, [2**61] * 61, values="integer")
+    assert net.predict(60) == 61 * 2**61
+    assert net.prune_depths().predict(60) == 61 * 2**61
+
+
+def test_padic_values_from_narrow_integers() -> None:
+    tree = Tree.from_parents([-1, 0, 0])
+    net = VPuNN(tree, values="padic", p=5, precision=5).interpolate(np.array([1, -2], np.int8))
+    assert net.predict(tree.leaves).tolist() == [1, 5**5 - 2]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda t: VPuNN(t).interpolate([[1], [1, 2], [3]]), "differ in length"),
+        (lambda t: VPuNN(t).interpolate([1j, 2, 3]), "must be numbers"),
+        (lambda t: VPuNN(t, values="rational").interpolate(["1/0", 2, 3]), "finite numbers"),
+        (lambda t: VPuNN(t, p=4), "prime number, got 4"),
+        (lambda t: VPuNN(t, values="padic", precision=2.5), "precision=2.5"),
+        (lambda t: VPuNN(t).ablate([1, 2]), "one node id"),
+        (lambda t: VPuNN(t).restrict(1), "got 1"),
+    ],
+)
+def test_bad_values_are_named(make: Any, message: str) -> None:
+    with pytest.raises(VpunnError, match=message):
+        make(Tree.from_parents([-1, 0, 0, 0]))

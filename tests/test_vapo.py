@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -478,3 +480,38 @@ def test_bad_input_is_one_clear_sentence(call, words: str) -> None:
         call()
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("start", [[np.nan, 0.0], [np.inf, 0.0], ["a", "b"], [0.0]])
+@pytest.mark.parametrize("method", ["adam", "fisher"])
+def test_a_start_must_be_finite_numbers(method: str, start: Any) -> None:
+    with pytest.raises(VpunnError, match="start"):
+        minimize(SoftmaxHeads(Tree.from_parents([-1, 0, 0])), method, start=start)
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, None])
+def test_seeds_are_whole_numbers(seed: Any) -> None:
+    with pytest.raises(VpunnError, match="seed="):
+        minimize(SoftmaxHeads(Tree.from_parents([-1, 0, 0])), seed=seed)
+
+
+def test_checkpoint_places_that_cannot_be_used(tmp_path: Path) -> None:
+    heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
+    with pytest.raises(VpunnError, match="there is no folder"):
+        minimize(heads, checkpoint=tmp_path / "no" / "run.npz")
+    (tmp_path / "run.npz.part").mkdir()
+    with pytest.raises(VpunnError, match="cannot be written"):
+        minimize(heads, checkpoint=tmp_path / "run.npz")
+    empty = tmp_path / "empty.npz"
+    empty.touch()
+    with pytest.raises(VpunnError, match="is not a VAPO checkpoint"):
+        minimize(heads, checkpoint=empty, resume=True)
+    assert empty.read_bytes() == b""
+
+
+def test_a_schedule_that_differs_in_its_cosine_is_another_run(tmp_path: Path) -> None:
+    heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
+    flat, falling = (Schedule("own", (Phase("fit", 4, 0.5),), cosine=cosine) for cosine in (False, True))
+    minimize(heads, "adam", schedule=flat, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(VpunnError, match="cosine False there, True here"):
+        minimize(heads, "adam", schedule=falling, checkpoint=tmp_path / "run.npz", resume=True)

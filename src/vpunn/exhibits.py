@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import check_choice
+from vpunn.errors import VpunnError, check_choice
 from vpunn.heads import Layout, SoftmaxHeads
 from vpunn.padic import next_prime
 from vpunn.sweeps import sweep_down
@@ -53,6 +53,8 @@ def ceilings(tree: Tree, *, padding: bool = False) -> Ceilings:
 
 def _padded_ceilings(tree: Tree) -> Ceilings:
     """As the paper counts. A padded position repeats 0; its parent digit is the leaf's last index, then 0."""
+    if tree.n_nodes < 2:
+        raise VpunnError("a single node has no digits, so there is no accuracy to bound; give a tree with at least one edge.")
     K, leaves, total = tree.max_depth, tree.leaves, tree.n_leaves
     index = np.maximum(tree.digit[1:].astype(np.int64) - 1, 0)
     up = tree.parent[1:]

@@ -41,7 +41,7 @@ def extend_to_nodes(tree: Tree, leaf_values: np.ndarray, gauge: Gauge, ring: Rin
     if gauge == "root-zero":
         if tree.n_nodes == 1:
             raise VpunnError("a tree of one node has no children to carry its value; gauge='root-zero' needs some.")
-        values[0] = ring.zeros(values.shape[1:])[()]
+        values[0] = ring.zero
     return values
 
 
@@ -107,5 +107,5 @@ def check_depths(tree: Tree, depths: Sequence[int] | np.ndarray) -> np.ndarray:
     schedule = np.asarray(depths)
     good = schedule.ndim == 1 and len(schedule) > 0 and schedule.dtype.kind in "iu"
     if not good or (np.diff(schedule) <= 0).any() or schedule[0] < 0 or schedule[-1] > tree.max_depth:
-        raise VpunnError(f"a depth schedule must rise strictly within 0..{tree.max_depth}, got {list(depths)!r}.")
+        raise VpunnError(f"a depth schedule must rise strictly within 0..{tree.max_depth}, got {schedule.tolist()!r}.")
     return schedule

@@ -95,7 +95,7 @@ class _Heads:
         weighting: Weighting = "none",
         margin: float = 0.0,
     ) -> None:
-        if not margin >= 0:
+        if not (isinstance(margin, int | float) and margin >= 0):
             raise VpunnError(f"margin={margin!r} must be 0 (off) or positive.")
         self.tree = tree
         self.layout = Layout(tree, factorisation)
@@ -115,6 +115,20 @@ class _Heads:
             "weighting": self.weighting,
             "margin": self.margin,
         }
+
+    @property
+    def n_parameters(self) -> int:
+        """One per context; heads with a number per child have one per slot."""
+        return self.layout.n_contexts
+
+    def _check(self, theta: Any) -> np.ndarray:
+        """Parameters as an array of the right length."""
+        theta = np.asarray(theta)
+        if theta.shape != (self.n_parameters,) or theta.dtype.kind not in "iuf":
+            raise VpunnError(
+                f"{type(self).__name__} has {self.n_parameters:,} parameters, got an array of {theta.dtype} of shape {theta.shape}."
+            )
+        return theta
 
     @property
     def positions(self) -> np.ndarray:
@@ -162,7 +176,7 @@ class SoftmaxHeads(_Heads):
 
     def __init__(self, tree: Tree, factorisation: Factorisation = "node", *, tau: float = 0.5, **options: Any) -> None:
         super().__init__(tree, factorisation, **options)
-        self.tau = tau
+        self.tau = _check_tau(tau)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "tau": self.tau}
@@ -270,11 +284,8 @@ class SoftmaxHeads(_Heads):
             here = int(below[np.argmax(share[below])])
         return here
 
-    def _check(self, theta: np.ndarray) -> np.ndarray:
-        theta = np.asarray(theta, float)
-        if theta.shape != (self.n_parameters,):
-            raise VpunnError(f"{type(self).__name__} has {self.n_parameters:,} parameters, got an array of shape {theta.shape}.")
-        return theta
+    def _check(self, theta: Any) -> np.ndarray:
+        return super()._check(theta).astype(float, copy=False)
 
 
 class TwoLogitCEHead(SoftmaxHeads):
@@ -306,18 +317,14 @@ class DenseMSEHead(_Heads):
     Kept as an ablation. Its optimum is the *mean* digit, and the rounded mean of names is no name (AUDIT E-44).
     """
 
-    @property
-    def n_parameters(self) -> int:
-        """One per context."""
-        return self.layout.n_contexts
-
     def initial(self) -> np.ndarray:
         """Training starts at zero."""
         return np.zeros(self.n_parameters)
 
     def loss(self, theta: np.ndarray) -> float:
         """Σ w·N·(v − digit)² / items."""
-        return float((self.mass * (theta[self.layout.context] - self.layout.digit) ** 2).sum() / self.total)
+        gap = self._check(theta)[self.layout.context] - self.layout.digit
+        return float((self.mass * gap**2).sum() / self.total)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """∂loss/∂v."""
@@ -334,7 +341,7 @@ class DenseMSEHead(_Heads):
 
     def accuracies(self, theta: np.ndarray) -> dict[str, float]:
         """Digit accuracy of the rounded value, given the true prefix; and at the root."""
-        hit = np.round(theta)[self.layout.context] == self.layout.digit
+        hit = np.round(self._check(theta))[self.layout.context] == self.layout.digit
         root = self.layout.context[self.layout.slot[1]]
         at_root = self.layout.context == root
         return {
@@ -366,20 +373,15 @@ class DigitHeads(_Heads):
         check_choice("loss", loss, get_args(DigitLoss))
         self.loss_name, self.loss_code = loss, get_args(DigitLoss).index(loss)
         self.p = next_prime(tree.max_branching + 1) if p is None else p
-        if self.p <= tree.max_branching:
+        if not isinstance(self.p, int | np.integer) or self.p <= tree.max_branching:
             raise VpunnError(f"p={p} is too small for digits up to {tree.max_branching}; leave p out for the right prime.")
-        self.tau = tau
+        self.tau = _check_tau(tau)
 
     #: No closed form; GIST's certificate stands in for it.
     known_optimum = None
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "loss": self.loss_name, "p": self.p, "tau": self.tau}
-
-    @property
-    def n_parameters(self) -> int:
-        """One digit per context."""
-        return self.layout.n_contexts
 
     def initial(self) -> np.ndarray:
         """All digits zero."""
@@ -397,7 +399,7 @@ class DigitHeads(_Heads):
 
     def slot_losses(self, theta: np.ndarray) -> np.ndarray:
         """ℓ(θ of its context, digit) of every slot, also for real θ."""
-        gap = np.abs(theta[self.layout.context] - self.layout.digit).astype(float)
+        gap = np.abs(self._check(theta)[self.layout.context] - self.layout.digit).astype(float)
         if self.loss_name == "zero-one":
             return (gap != 0).astype(float)
         if self.loss_name == "squared":
@@ -424,20 +426,42 @@ class DigitHeads(_Heads):
         return 2 * self.tau * (mass * layout.per_context(q * c) - observed) / self.total
 
     def accuracies(self, theta: np.ndarray) -> dict[str, float]:
-        """Share of digits named right given the true prefix; and at the root."""
-        hit = theta[self.layout.context] == self.layout.digit
+        """Share of digits named right given the true prefix; at the root; and of the one path the digits name from there."""
+        hit = self._check(theta)[self.layout.context] == self.layout.digit
         at_root = self.layout.context == self.layout.context[self.layout.slot[1]]
+        end = self.named_leaf(theta)
         return {
             "digit": float(self.counts[hit].sum() / self.counts.sum()),
             "root": float(self.counts[hit & at_root].sum() / self.total),
+            "leaf": 0.0 if end is None else float(self.items[end] / self.total),
         }
+
+    def named_leaf(self, theta: np.ndarray) -> int | None:
+        """The leaf that the digits lead to from the root; None if some digit on the way names no child."""
+        layout, here = self.layout, 0
+        while not self.tree.is_leaf[here]:
+            below = self.tree.children(here)
+            digit = int(theta[layout.context[layout.slot[below[0]]]])
+            if not 1 <= digit <= len(below):
+                return None
+            here = int(below[digit - 1])
+        return here
+
+
+def _check_tau(tau: float) -> float:
+    if not 0 < tau < np.inf:
+        raise VpunnError(f"tau={tau!r} must be positive and finite; the paper uses 0.5.")
+    return float(tau)
 
 
 def _item_weights(tree: Tree, items: Any) -> np.ndarray:
     """Item weight of every node; default one item per leaf."""
     if items is None:
         return tree.is_leaf.astype(float)
-    weights = np.asarray(items, float)
+    try:
+        weights = np.asarray(items, float)
+    except (TypeError, ValueError):
+        raise VpunnError("item weights must be numbers, one per node.") from None
     if weights.shape != (tree.n_nodes,):
         raise VpunnError(f"items needs one weight per node ({tree.n_nodes:,}), got an array of shape {weights.shape}.")
     bad = ~(np.isfinite(weights) & (weights >= 0))
@@ -453,18 +477,22 @@ def check_probabilities(tree: Tree, probabilities: Any, tolerance: float = 1e-9)
 
     The root has 1, every parent the sum of its children, nothing is negative.
     """
-    p = np.asarray(probabilities, float)
+    try:
+        p = np.asarray(probabilities, float)
+    except (TypeError, ValueError):
+        raise VpunnError("probabilities must be numbers, one per node.") from None
     if p.shape != (tree.n_nodes,):
         raise VpunnError(f"expected one probability per node ({tree.n_nodes:,}), got an array of shape {p.shape}.")
-    if not (p >= 0).all():
-        raise VpunnError(f"probabilities must be ≥ 0, got {examples(p[~(p >= 0)])}.")
+    bad = ~((p >= 0) & (p <= 1 + tolerance))
+    if bad.any():
+        raise VpunnError(f"probabilities must lie in [0, 1], got {examples(p[bad])}.")
     below = np.bincount(tree.parent[1:], p[1:], minlength=tree.n_nodes)
     off = np.where(tree.is_leaf, 0.0, np.abs(below - p))
     off[0] = max(off[0], abs(p[0] - 1))
     if off.max() > tolerance:
         worst = int(off.argmax())
         raise VpunnError(
-            f"probabilities do not add up at node {worst} ({tree.labels[worst]!r}): it has {p[worst]:.6g} and its "
+            f"probabilities do not add up at node {worst} ({examples([tree.labels[worst]])}): it has {p[worst]:.6g} and its "
             f"children {below[worst]:.6g}; the root must have 1 and every parent the sum of its children."
         )
     return p

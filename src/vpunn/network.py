@@ -16,7 +16,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
-from vpunn.padic import n_full_balls, n_markov_heads, next_prime
+from vpunn.padic import check_prime, n_full_balls, n_markov_heads, next_prime
 from vpunn.rings import Kind, Ring, valuations
 from vpunn.sweeps import sweep_down
 from vpunn.tree import Nodes, Tree
@@ -127,7 +127,7 @@ class VPuNN:
     ) -> None:
         self.tree = tree
         #: The prime of the codes: the smallest ≥ branching + 1 unless given.
-        self.p = next_prime(tree.max_branching + 1) if p is None else int(p)
+        self.p = next_prime(tree.max_branching + 1) if p is None else check_prime(p)
         ring = Ring(values, self.p, precision)
         if coefficients is None:
             stored = ring.zeros((tree.n_nodes,))
@@ -138,6 +138,10 @@ class VPuNN:
 
     def _set(self, ring: Ring, stored: np.ndarray) -> None:
         self.ring = ring
+        if stored.dtype == np.int64 and ring.kind == "integer" and stored.size:
+            largest = max(abs(int(stored.min())), abs(int(stored.max())))
+            if largest * (self.tree.max_depth + 1) >= 2**62:  # sums along a chain must stay exact
+                stored = stored.astype(object)
         self._stored = stored
         self._stored.flags.writeable = False
 
@@ -207,9 +211,9 @@ class VPuNN:
 
     def ablate(self, ball: int) -> VPuNN:
         """The network without one coefficient. F changes by −c_B inside the ball and not by a bit outside."""
-        at = int(self.tree.check_nodes(ball))
+        at = self.tree._one_node(ball)
         stored = self._stored.copy()
-        stored[at] = self.ring.zeros(stored.shape[1:])[()]
+        stored[at] = self.ring.zero
         return self._with(stored)
 
     # ---- layers and depth schedules --------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ class VPuNN:
         """The network with only the layers of a depth schedule; the other coefficients become zero."""
         keep = np.isin(self.tree.depth, check_depths(self.tree, depths))
         stored = self._stored.copy()
-        stored[~keep] = self.ring.zeros(stored.shape[1:])[()]
+        stored[~keep] = self.ring.zero
         return self._with(stored)
 
     def prune_depths(self) -> VPuNN:
@@ -241,7 +245,7 @@ class VPuNN:
             level = ids[start[k] : start[k + 1]]
             if not keep[level[0]]:
                 stored[self.tree.parent[level]] += stored[level]
-                stored[level] = self.ring.zeros(stored.shape[1:])[()]
+                stored[level] = self.ring.zero
         return self._with(self.ring.reduce(stored))
 
     # ---- facts -----------------------------------------------------------------------------------------------------

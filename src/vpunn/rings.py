@@ -48,8 +48,8 @@ class Ring:
         check_choice("values", self.kind, get_args(Kind))
         if self.kind == "padic":
             check_prime(self.p)
-            if self.precision < 1:
-                raise VpunnError(f"precision={self.precision!r} must be at least 1: numbers are kept modulo p**precision.")
+            if not isinstance(self.precision, int | np.integer) or self.precision < 1:
+                raise VpunnError(f"precision={self.precision!r} must be a whole number ≥ 1: numbers are kept modulo p**precision.")
 
     @property
     def modulus(self) -> int:
@@ -58,13 +58,16 @@ class Ring:
 
     def store(self, values: Any) -> tuple[Ring, np.ndarray]:
         """User numbers as an array of this ring, and the ring that fits them (``shift`` may have grown)."""
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise VpunnError("values must form a regular array, one row per item; these rows differ in length.") from error
         if self.kind == "real":
             return self, _as_floats(array)
         if self.kind == "integer":
             return self, _as_integers(array)
         if self.kind == "padic" and array.dtype.kind in "bi" and not self.shift:  # integers are residues already
-            return self, self.reduce(array)
+            return self, self.reduce(array.astype(np.int64))
         exact = _as_fractions(array)
         return (self, exact) if self.kind == "rational" else self._store_padic(exact)
 
@@ -91,11 +94,15 @@ class Ring:
             return _fraction(array.astype(object)) / self.p**self.shift
         return array
 
+    @property
+    def zero(self) -> int | Fraction:
+        """Zero as a Python number, which any array of this ring takes (a NumPy zero would not add to big integers)."""
+        return Fraction(0) if self.kind == "rational" else 0
+
     def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
         """An array of zeros of this ring."""
-        if self.kind == "rational":
-            return np.full(shape, Fraction(0), dtype=object)
-        return self.reduce(np.zeros(shape, float if self.kind == "real" else np.int64))
+        small = self.kind == "integer" or (self.kind == "padic" and self.modulus < _SMALL_MODULUS)
+        return np.full(shape, self.zero, float if self.kind == "real" else np.int64 if small else object)
 
 
 def valuations(array: np.ndarray, p: int) -> np.ndarray:
@@ -111,6 +118,8 @@ def valuations(array: np.ndarray, p: int) -> np.ndarray:
 
 def _as_floats(array: np.ndarray) -> np.ndarray:
     try:
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers are not real")
         floats = array.astype(float)
     except (TypeError, ValueError) as error:
         raise VpunnError(f"real values must be numbers, got {examples(array.ravel())}.") from error
@@ -140,5 +149,5 @@ def _as_fractions(array: np.ndarray) -> np.ndarray:
         if array.dtype.kind in "biu":
             return _fraction(_integer(array)) if array.ndim else np.asarray(_fraction(int(array)), dtype=object)
         return np.asarray(_fraction(array), dtype=object)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise VpunnError(f"exact values must be finite numbers, got {examples(array.ravel())}.") from error

@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from vpunn.errors import VpunnError
 from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
 from vpunn.vapo.adam import AdamScalar, AdamSolver, AdamState
@@ -69,6 +71,8 @@ def minimize(
     >>> minimize(lambda x: float((x != 3).sum()), p=5, n=4).parameters
     array([3, 3, 3, 3])
     """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise VpunnError(f"seed={seed!r} must be a whole number ≥ 0.")
     if callable(problem):
         if method not in ("auto", "gist"):
             raise VpunnError(f"method={method!r} needs a model with gradients; a black box is minimised with method='gist'.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
+from vpunn.vapo.driver import real_start
 from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.schedule import Phase, Schedule, find_schedule
 
@@ -91,9 +92,7 @@ class AdamSolver:
         self.problem, self.seed, self.tolerance = problem, seed, tolerance
         self.schedule = find_schedule(schedule)
         self.epochs = self.schedule.epochs
-        values = np.asarray(problem.initial() if start is None else start, float)
-        if values.shape != (problem.n_parameters,):
-            raise VpunnError(f"start needs {problem.n_parameters:,} numbers, got an array of shape {values.shape}.")
+        values = real_start(problem, start)
         self.adam = AdamState(values, problem.layout.context if isinstance(problem, SoftmaxHeads) else None)
         self.state = {"v": self.adam.v, "m": self.adam.m, "u": self.adam.u, "steps": self.adam.steps}
         self._events = _digit_events(problem) if isinstance(problem, SoftmaxHeads) and self.schedule.batch else []
@@ -105,7 +104,8 @@ class AdamSolver:
     def settings(self) -> dict[str, Any]:
         schedule = self.schedule
         phases = [[phase.name, phase.epochs, phase.rate, phase.digits] for phase in schedule.phases]
-        return {"schedule": schedule.name, "phases": phases, "batch": schedule.batch, "betas": list(schedule.betas)}
+        return {"schedule": schedule.name, "phases": phases, "batch": schedule.batch,
+                "betas": list(schedule.betas), "cosine": schedule.cosine}
 
     def parameters(self) -> np.ndarray:
         if isinstance(self.problem, DigitHeads):  # digits are names here, not points of a circle: clip, do not wrap

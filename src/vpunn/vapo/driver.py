@@ -8,13 +8,13 @@ import os
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 from vpunn.vapo.result import VapoResult
 
 FORMAT = "vpunn-vapo-checkpoint-1"
@@ -61,6 +61,8 @@ def drive(
     if checkpoint_every < 1:
         raise VpunnError(f"checkpoint_every={checkpoint_every!r} must be at least 1 epoch.")
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and not path.parent.is_dir():
+        raise VpunnError(f"there is no folder {str(path.parent)!r} for the checkpoint {path.name!r}; create it first.")
     identity = "" if path is None else _identity(solver)
     saved = None if path is None or not path.exists() else _read(path, identity)
     began, spent = time.perf_counter(), 0.0
@@ -111,6 +113,18 @@ def drive(
     )
 
 
+def real_start(problem: Any, start: Any) -> np.ndarray:
+    """Where to begin: the problem's own choice, or a copy of the given finite numbers."""
+    if start is None:
+        return np.array(problem.initial(), float)
+    values = np.array(start)
+    if values.shape != (problem.n_parameters,) or values.dtype.kind not in "iuf":
+        raise VpunnError(f"start needs {problem.n_parameters:,} numbers, got {values.dtype} of shape {values.shape}.")
+    if not np.isfinite(values).all():
+        raise VpunnError(f"start must be finite, got {examples(values[~np.isfinite(values)])}.")
+    return values.astype(float)
+
+
 def _converged(solver: Solver, loss: float, history: list[float], certificate: dict[str, Any] | None) -> bool:
     if certificate is not None:
         return bool(certificate["optimal"])
@@ -145,17 +159,20 @@ def _write(path: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        raise VpunnError(f"the checkpoint {path} cannot be written ({error.strerror}); choose another path.") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(str(arrays.pop("meta")))
         known = meta["format"] == FORMAT
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise VpunnError(f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path.") from error
     if not known:
         raise VpunnError(f"{path} has the unknown checkpoint format {meta['format']!r}; choose another checkpoint path.")

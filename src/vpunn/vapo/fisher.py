@@ -16,6 +16,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.heads import SoftmaxHeads
+from vpunn.vapo.driver import real_start
 
 
 class FisherSolver:
@@ -33,7 +34,7 @@ class FisherSolver:
         if type(problem) is not SoftmaxHeads or problem.margin:
             raise VpunnError("method='fisher' needs SoftmaxHeads without margin; use method='adam' for other heads.")
         self.problem, self.seed, self.tolerance, self.epochs = problem, seed, tolerance, max_steps
-        theta = problem._check(problem.initial() if start is None else start).copy()
+        theta = real_start(problem, start)
         self.state = {"theta": theta}
         with np.errstate(divide="ignore"):
             self._log_frequencies = np.log(problem.frequencies)

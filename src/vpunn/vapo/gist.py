@@ -132,8 +132,8 @@ class GistSolver:
         if not isinstance(problem, DigitHeads | DigitNetwork):
             raise VpunnError(f"method='gist' searches digits, which {type(problem).__name__} has not; use 'adam' or DigitHeads.")
         check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
-        if (batch is not None and batch < 1) or patience < 1:
-            raise VpunnError(f"batch={batch!r} and patience={patience!r} must be at least 1.")
+        if any(not isinstance(n, int | np.integer) or n < 1 for n in (1 if batch is None else batch, patience)):
+            raise VpunnError(f"batch={batch!r} and patience={patience!r} must be whole numbers ≥ 1.")
         self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
         self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
         theta = problem.check_digits(problem.initial() if start is None else start)

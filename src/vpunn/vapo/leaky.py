@@ -28,7 +28,10 @@ class LeakyRegression:
     known_optimum = 0.0
 
     def __init__(self, tree: Tree, leaf_values: Any, *, alpha: float = LEAK) -> None:
-        values = np.asarray(leaf_values, float)
+        try:
+            values = np.asarray(leaf_values, float)
+        except (TypeError, ValueError):
+            raise VpunnError(f"leaf_values needs {tree.n_leaves:,} finite numbers, got something else.") from None
         if values.shape != (tree.n_leaves,) or not np.isfinite(values).all():
             raise VpunnError(f"leaf_values needs {tree.n_leaves:,} finite numbers, got an array of shape {values.shape}.")
         if not 0 <= alpha < 1:
