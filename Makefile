@@ -42,6 +42,9 @@ test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
 	$(BENCH)/bin/python -m benchmarks.structure
 	$(BENCH)/bin/python -m benchmarks.traits
+	$(BENCH)/bin/python -m benchmarks.tabular
+	$(BENCH)/bin/python -m benchmarks.vapo heads
+	$(BENCH)/bin/python -m benchmarks.vapo blackbox
 
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports

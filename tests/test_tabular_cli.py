@@ -132,6 +132,7 @@ def test_the_picture_of_the_wines():
     assert [b["kind"] for b in report.blocks].count("figure") == 1
 
 
+@pytest.mark.usefixtures("wine")
 def test_without_umap_the_picture_uses_principal_components(monkeypatch):
     import importlib.util
 
@@ -144,6 +145,7 @@ def test_without_umap_the_picture_uses_principal_components(monkeypatch):
     assert "principal components" in caption
 
 
+@pytest.mark.usefixtures("wine")
 def test_the_report_runs_end_to_end(tmp_path):
     pytest.importorskip("torch")
     from vpunn.reproduce.tabular import run as reproduce

@@ -242,11 +242,8 @@ def test_two_sample_auc_knows_equal_from_different():
     assert abs(two_sample_auc(a, a.copy()) - 0.5) < 0.1  # copies share a fold, so they cannot be told apart
 
 
-def test_the_papers_twin_is_impossible():
+def test_the_papers_twin_is_impossible(wine):
     """AUDIT E-80 and acceptance test 19: +2.3 alcohol is at least 1.86 from the original, whatever else changes."""
-    from vpunn.datasets import load_wine_quality
-
-    wine = load_wine_quality()
     assert int(wine.duplicated().sum()) == 937
     table = wine.drop(columns="quality")
     row = table.loc[[4869]]

@@ -16,7 +16,7 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import calibration, datasets, hipaq, metrics, vapo
+    from vpunn import calibration, datasets, hipaq, metrics, tabular, vapo
     from vpunn.encoders import PadicEncoder, PadicTargetEncoder
     from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 
@@ -32,6 +32,7 @@ _LATER = {
     "datasets": "vpunn.datasets",
     "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
+    "tabular": "vpunn.tabular",
     "vapo": "vpunn.vapo",
 }
 
@@ -57,6 +58,7 @@ __all__ = [
     "metrics",
     "padic",
     "read_tree",
+    "tabular",
     "vapo",
     "write_tree",
 ]
