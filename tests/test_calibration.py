@@ -153,3 +153,10 @@ def test_one_row_equals_the_row_in_a_batch():
 def test_bad_input_is_named(call, words):
     with pytest.raises(VpunnError, match=words):
         call()
+
+
+def test_labels_and_depths_must_be_what_they_say() -> None:
+    with pytest.raises(VpunnError, match="0 or 1 for each row, got 7.0"):
+        BetaMap.fit([0.2], [7])
+    with pytest.raises(VpunnError, match="must be integers, got int64 and float64"):
+        fit_depth_temperatures([1.0, 2.0], [0, 2], [0], [1.0])

@@ -155,3 +155,14 @@ def test_per_depth_ends_with_the_row_itself_and_output_can_be_pandas():
 def test_bad_input_is_named(make, words):
     with pytest.raises(VpunnError, match=words):
         make()
+
+
+def test_folds_must_cover_every_row_once() -> None:
+    from sklearn.model_selection import ShuffleSplit
+
+    X, y = [["a", "x"], ["a", "y"], ["b", "z"], ["b", "z"]], [1.5, 2.5, 3.5, 4.5]
+    for cv, words in ((ShuffleSplit(2, random_state=0), "exactly one test fold"), ("five", "got 'five'"), (None, "got None")):
+        with pytest.raises(VpunnError, match=words):
+            PadicTargetEncoder(cv=cv).fit_transform(X, y)
+    with pytest.raises(VpunnError, match="y is missing in rows 2"):
+        PadicTargetEncoder().fit(X, np.array(["u", "v", None, "u"], object))

@@ -238,7 +238,7 @@ def test_summary_holds_every_number():
         (lambda t: m.calibration_error([np.nan], [1]), "finite"),
         (lambda t: m.calibration_error([0.5, 0.5], [1]), "equally long"),
         (lambda t: m.calibration_error([0.5], [1], strategy="mass"), "quantile"),  # type: ignore[arg-type]
-        (lambda t: m.calibration_error([0.5], [1], bins=0), "at least 1"),
+        (lambda t: m.calibration_error([0.5], [1], bins=0), "whole number"),
         (lambda t: m.brier_score([[0.5, 0.5]], [2]), "column numbers"),
         (lambda t: m.brier_score([[0.5, -0.5]], [0]), "lie in"),
         (lambda t: m.brier_score([[0.5, 0.5]], [0, 1]), "one row"),
@@ -249,3 +249,20 @@ def test_summary_holds_every_number():
 def test_bad_input_is_named(call, words):
     with pytest.raises(VpunnError, match=words):
         call(Tree.from_parents([-1, 0, 0, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: m.brier_score([[0.9, 0.9]], [0]), "more than 1; they do in rows 0"),
+        (lambda: m.calibration_error([0.5], [1], bins=1.5), "whole number"),
+        (lambda: m.calibration_error(["high"], [1]), "list of numbers"),
+        (lambda: m.calibration_error_interval([0.5], [1], level=2), "level=2"),
+        (lambda: m.calibration_error_interval([0.5], [1], n_bootstrap=0), "n_bootstrap=0"),
+        (lambda: m.bayes_nodes(Tree.from_parents([-1, 0]), [[np.nan, 1.0]]), "not in rows 0"),
+    ],
+)
+def test_impossible_questions_get_one_sentence(call, words: str) -> None:
+    with pytest.raises(VpunnError) as error:
+        call()
+    assert words in str(error.value)

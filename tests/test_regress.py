@@ -312,12 +312,12 @@ def test_shuffled_tree_removes_the_gain():
         (lambda: VPuNNRegressor(Tree.from_parents([-1, 0, 0], ["r", "a", "a"])).fit([["a"]], [1]), "name several nodes"),
         (lambda: VPuNNRegressor(Tree.from_parents([-1, 0, 0], ["r", "a", "a"])).fit([["a", "b"]], [1]), "two children named"),
         (lambda: VPuNNRegressor(covariates=["mass"]).fit(LEVELS, Y), "no covariate column 'mass'"),
-        (lambda: VPuNNRegressor(covariates=[7]).fit(LEVELS, Y), "outside X"),
+        (lambda: VPuNNRegressor(covariates=[7]).fit(LEVELS, Y), "is no position in X"),
         (lambda: VPuNNRegressor(covariates=[0, 1]).fit(LEVELS, Y), "every column is a covariate"),
         (lambda: VPuNNRegressor(covariates=["genus"]).fit(LEVELS, Y), "numeric"),
         (lambda: VPuNNRegressor(covariates=[0]).fit([[np.nan, "a"], [1.0, "b"]], [1, 2]), "rows 0"),
         (lambda: VPuNNRegressor(penalty=0).fit(LEVELS, Y), "positive"),
-        (lambda: VPuNNRegressor(penalty=[1.0]).fit(LEVELS, Y), "each depth 1…2"),
+        (lambda: VPuNNRegressor(penalty=[1.0]).fit(LEVELS, Y), "each of the 2 depths"),
         (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=np.zeros(6)), "at least one non-zero"),
         (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=-np.ones(6)), "negative"),
         (lambda: VPuNNRegressor().fit(LEVELS, Y).predict(LEVELS[["order"]]), "[Ff]eature"),
@@ -416,3 +416,31 @@ def test_clone_keeps_the_tree():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert clone(VPuNNRegressor(tree)).tree == tree
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-13, 1e13, 1e140])
+def test_predictions_do_not_depend_on_the_unit_of_y(unit: float) -> None:
+    X, y = [["a", "x"], ["a", "y"], ["b", "z"], ["b", "z"], ["c", "w"]], np.array([1.0, 2.0, 5.0, 6.0, 3.0])
+    scaled = VPuNNRegressor().fit(X, y * unit).predict(X)
+    np.testing.assert_allclose(scaled / unit, VPuNNRegressor().fit(X, y).predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"covariates": "mass"}, "write ['mass']"),
+        ({"covariates": 1}, "write [1]"),
+        ({"covariates": [1.0]}, "column 1.0 is no position"),
+        ({"penalty": [1, 2, 3]}, "one for each of the 2 depths, got [1, 2, 3]"),
+        ({"penalty": "large"}, "got 'large'"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: dict, words: str) -> None:
+    with pytest.raises(VpunnError) as error:
+        VPuNNRegressor(**options).fit([["a", "x"], ["b", "y"]], [1.0, 2.0])
+    assert words in str(error.value)
+
+
+def test_missing_classes_are_named() -> None:
+    with pytest.raises(VpunnError, match="y is missing in rows 1"):
+        VPuNNClassifier().fit([["a"], ["b"], ["a"]], np.array(["u", None, "v"], object))

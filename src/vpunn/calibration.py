@@ -56,6 +56,8 @@ def fit_depth_temperatures(scores: Any, start: Any, target: Any, depth: Any, n_d
     """
     s, begin, sizes = _groups(scores, start)
     chosen, level = np.asarray(target), np.asarray(depth)
+    if len(begin) and (chosen.dtype.kind not in "iu" or level.dtype.kind not in "iu"):
+        raise VpunnError(f"targets and depths must be integers, got {chosen.dtype} and {level.dtype}.")
     if chosen.shape != begin.shape or level.shape != begin.shape:
         raise VpunnError(f"need one target and one depth per group: {len(begin)} groups, got {chosen.shape} and {level.shape}.")
     bad = np.flatnonzero((chosen < 0) | (chosen >= sizes))
@@ -136,6 +138,8 @@ class BetaMap:
             raise VpunnError(f"confidence and correct must be equally long lists, got shapes {p.shape} and {right.shape}.")
         if not ((p >= 0) & (p <= 1 + 1e-9)).all():
             raise VpunnError(f"confidences must lie in [0, 1], got {examples(p[~((p >= 0) & (p <= 1 + 1e-9))])}.")
+        if not np.isin(right, (0.0, 1.0)).all():
+            raise VpunnError(f"correct must be 0 or 1 for each row, got {examples(right[~np.isin(right, (0.0, 1.0))])}.")
         p = np.clip(p, EDGE, 1 - EDGE)
         design = np.column_stack([np.log(p), -np.log1p(-p), np.ones_like(p)])
         identity = np.array([1.0, 1.0, 0.0])

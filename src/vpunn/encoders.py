@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from vpunn.errors import VpunnError, examples
-from vpunn.regress import HierarchicalInput
+from vpunn.regress import HierarchicalInput, check_no_missing
 from vpunn.shrinkage import fit_class_shrinkage, fit_shrinkage
 from vpunn.tree import Tree
 
@@ -120,8 +120,9 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     Parameters
     ----------
     tree : as in `VPuNNRegressor`.
-    target_type : "auto", "continuous", or "classes". A continuous y gives one feature, two classes give one (probability
-        of the larger), more give one each; several columns of y are encoded one after the other.
+    target_type : "auto" (scikit-learn's rule: floats with a fraction are continuous, whole numbers and texts are classes,
+        so say "continuous" for counts), "continuous", or "classes". A continuous y gives one feature, two classes give
+        one (probability of the larger), more give one each; several columns of y are encoded one after the other.
     per_depth : also encode the ancestors: one feature per depth, from the broadest ball to the row's own.
     cv : number of shuffled folds of ``fit_transform`` (stratified for a single y of classes), or a scikit-learn splitter.
     random_state : seed of the shuffling when ``cv`` is a number.
@@ -163,7 +164,10 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         """Fit, and encode each training row by a fit to the other folds."""
         nodes, targets = self._fit(X, y)
         out = np.empty((len(nodes), len(self.get_feature_names_out())))
-        for train, test in self._folds(targets):
+        folds = list(self._folds(targets))
+        if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(len(nodes))):
+            raise VpunnError(f"cv={self.cv!r} does not put every row into exactly one test fold; use a K-fold splitter.")
+        for train, test in folds:
             values = self._node_values(nodes[train], [target[train] for target in targets])
             out[test] = self._features(values, nodes[test])
         return out
@@ -186,6 +190,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         if self.target_type not in ("auto", "continuous", "classes"):
             raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
+        check_no_missing(y)
         nodes, _ = self._read_for_fit(X)
         table = np.asarray(y).reshape(len(y), -1)
         self._tasks, targets = [], []
@@ -212,8 +217,10 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
 
     def _folds(self, targets: list[np.ndarray]) -> Any:
         n = len(targets[0])
-        if hasattr(self.cv, "split"):
+        if hasattr(self.cv, "split") and not isinstance(self.cv, str):
             return self.cv.split(np.zeros((n, 1)), targets[0])
+        if not isinstance(self.cv, int | np.integer):
+            raise VpunnError(f"cv must be a number of folds or a scikit-learn splitter, got {self.cv!r}.")
         folds = min(self.cv, n)
         if folds < 2:
             raise VpunnError(f"cross-fitting needs at least 2 rows and cv ≥ 2, got {n} rows and cv={self.cv}.")

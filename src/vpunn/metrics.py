@@ -164,6 +164,9 @@ def bayes_nodes(
     proba = np.asarray(node_proba, dtype=float)
     if proba.ndim != 2 or proba.shape[1] != tree.n_nodes:
         raise VpunnError(f"node_proba must have one column per node ({tree.n_nodes:,}), got shape {proba.shape}.")
+    bad = np.flatnonzero(~((proba >= 0) & (proba <= 1 + 1e-6)).all(axis=1))
+    if len(bad):
+        raise VpunnError(f"node probabilities must lie in [0, 1]; they do not in rows {examples(bad)}.")
     loss = _weights(tree, weights, p)
     balls = proba.T
     below = np.zeros_like(balls)
@@ -267,6 +270,8 @@ def calibration_error_interval(
     >>> honest.low, honest.value < 2 * honest.noise
     (0.0, True)
     """
+    if not 0 < level < 1 or n_bootstrap < 1:
+        raise VpunnError(f"need a level inside (0, 1) and n_bootstrap ≥ 1, got level={level!r} and n_bootstrap={n_bootstrap!r}.")
     c, right = _confidences(confidence, correct)
     which = _bins(c, bins, strategy)
     n, count, gap = len(c), np.bincount(which), right - c
@@ -428,7 +433,10 @@ def _tail(w: FloatArray) -> FloatArray:
 
 
 def _finite(values: Any, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=float)
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise VpunnError(f"{name} must be a list of numbers.") from None
     if array.ndim != 1 or not array.size:
         raise VpunnError(f"{name} must be a non-empty list of numbers, got shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array))
@@ -454,8 +462,8 @@ def _confidences(confidence: Any, correct: Any) -> tuple[FloatArray, FloatArray]
 
 
 def _bins(c: FloatArray, bins: int, strategy: str) -> np.ndarray:
-    if bins < 1:
-        raise VpunnError(f"bins must be at least 1, got {bins}.")
+    if not isinstance(bins, int | np.integer) or bins < 1:
+        raise VpunnError(f"bins must be a whole number ≥ 1, got {bins}.")
     if strategy == "uniform":
         return np.minimum((c * bins).astype(np.int64), bins - 1)
     if strategy != "quantile":
@@ -477,6 +485,10 @@ def _distributions(proba: Any, target: Any) -> tuple[Any, np.ndarray]:
     if not np.all((values >= 0) & (values <= 1 + 1e-6)):
         bad = values[~((values >= 0) & (values <= 1 + 1e-6))]
         raise VpunnError(f"probabilities must lie in [0, 1], got {examples(np.ravel(bad))}.")
+    sums = np.asarray(stored.sum(axis=1)).ravel()
+    over = np.flatnonzero(sums > 1 + 1e-4)  # less than 1 is fine: a sparse row may keep the largest probabilities only
+    if len(over):
+        raise VpunnError(f"probabilities of one item must not add up to more than 1; they do in rows {examples(over)}.")
     return stored, columns
 
 

@@ -71,6 +71,8 @@ class HierarchicalInput(BaseEstimator):
         return nodes, depths, self._covariates_of(X)
 
     def _resolve_covariates(self, n_columns: int) -> list[int]:
+        if isinstance(self.covariates, str | int):
+            raise VpunnError(f"covariates must be a list of names or positions; write [{self.covariates!r}].")
         names = list(getattr(self, "feature_names_in_", ()))
         columns = []
         for wanted in self.covariates or ():
@@ -79,8 +81,8 @@ class HierarchicalInput(BaseEstimator):
                     raise VpunnError(f"there is no covariate column {wanted!r} in X, which has {examples(names)}.")
                 columns.append(names.index(wanted))
             else:
-                if not -n_columns <= wanted < n_columns:
-                    raise VpunnError(f"covariate column {wanted} is outside X, which has {n_columns} columns.")
+                if not isinstance(wanted, int | np.integer) or not -n_columns <= wanted < n_columns:
+                    raise VpunnError(f"covariate column {wanted!r} is no position in X, which has {n_columns} columns.")
                 columns.append(int(wanted) % n_columns)
         return columns
 
@@ -149,7 +151,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
         weight = _weights(sample_weight, X)
-        ratios = None if self.penalty is None else 1.0 / _positive(self.penalty)
+        ratios = None if self.penalty is None else 1.0 / _positive(self.penalty, self.tree_.max_depth)
         targets = np.asarray(y, dtype=float).reshape(len(y), -1)
         self._fits: list[ShrinkageFit] = [
             fit_shrinkage(self.tree_, nodes, target, covariates=covariates, weight=weight, ratios=ratios)
@@ -213,6 +215,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VPuNNClassifier:
         """Fit; ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        check_no_missing(y)
         check_classification_targets(y)
         self.classes_, column = np.unique(y, return_inverse=True)
         nodes, covariates = self._read_for_fit(X)
@@ -284,8 +287,22 @@ def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:
     return weight
 
 
-def _positive(penalty: Any) -> FloatArray:
-    values = np.asarray(penalty, dtype=float)
+def check_no_missing(y: Any) -> None:
+    """Refuse targets with None or NaN among them."""
+    import pandas as pd
+
+    bad = np.flatnonzero(np.atleast_1d(pd.isna(np.asarray(y))).reshape(len(y), -1).any(axis=1))
+    if len(bad):
+        raise VpunnError(f"y is missing in rows {examples(bad)}; drop those rows first.")
+
+
+def _positive(penalty: Any, depth: int) -> FloatArray:
+    try:
+        values = np.asarray(penalty, dtype=float)
+    except (TypeError, ValueError):
+        raise VpunnError(f"penalty must be a number or one per depth, got {penalty!r}.") from None
     if not np.all(np.isfinite(values) & (values > 0)):
-        raise VpunnError(f"penalty must be positive and finite, got {examples([penalty])}.")
+        raise VpunnError(f"penalty must be positive and finite, got {penalty!r}.")
+    if values.ndim and values.shape != (depth,):
+        raise VpunnError(f"penalty needs one number, or one for each of the {depth} depths, got {penalty!r}.")
     return values

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
 FloatArray = np.ndarray
@@ -156,9 +156,11 @@ class _Problem:
         columns = np.column_stack([y, X])
         self.centre = w @ columns / self.rows
         columns = columns - self.centre
-        spread = np.sqrt(w @ columns**2 / self.rows)
+        largest = np.abs(columns[w > 0]).max(axis=0)
+        unit = np.where(largest > 0, largest, 1.0)  # squares of very large or small units would leave the floats
+        spread = unit * np.sqrt(w @ (columns / unit) ** 2 / self.rows)
         # a column that only rounding keeps from being constant says nothing
-        self.scale = np.where(spread > 1e-12 * (1.0 + np.abs(self.centre)), spread, 0.0)
+        self.scale = np.where(spread > 1e-12 * np.abs(self.centre), spread, 0.0)
         columns *= np.divide(1.0, self.scale, out=np.zeros_like(spread), where=self.scale > 0)
         self.constant = self.scale[0] == 0
         self.weight = np.bincount(nodes, weights=w, minlength=tree.n_nodes)
@@ -249,7 +251,7 @@ class _Problem:
 def _fixed_ratios(ratios: Any, depth: int) -> FloatArray:
     fixed = np.asarray(ratios, dtype=float)
     if fixed.ndim > 1 or (fixed.ndim == 1 and len(fixed) != depth) or not np.all(np.isfinite(fixed) & (fixed >= 0)):
-        raise VpunnError(f"ratios must be one finite number ≥ 0, or one for each depth 1…{depth}, got {examples([ratios])}.")
+        raise VpunnError(f"ratios must be one finite number ≥ 0, or one for each depth 1…{depth}, got {fixed.tolist()}.")
     return np.broadcast_to(fixed, depth).astype(float)
 
 
