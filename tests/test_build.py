@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
 from strategies import trees
-from vpunn import build
+from vpunn import build, inputs
 from vpunn.dag import dropped_edges
 from vpunn.errors import TreeError
 from vpunn.tree import Tree, check_tree
@@ -142,6 +142,23 @@ def test_bad_edges_are_one_sentence(parents, children, options, message):
 def test_bad_pairs(pairs, message):
     with pytest.raises(TreeError, match=message):
         build.tree_from_edges(pairs)
+
+
+@given(st.lists(LABELS | st.sampled_from([1, 1.0, True, "1", (1, "a"), (1.0, "a")]), max_size=30))
+def test_few_labels_are_numbered_like_many(labels):
+    """Below `inputs.FEW` a dict does it, above it pandas."""
+    array = inputs.object_array(labels)
+    codes, distinct = inputs.number_labels(array)
+    many, names = inputs.number_labels(np.concatenate([array, np.full(inputs.FEW, "filler", object)]))
+    assert codes.tolist() == many[: len(labels)].tolist()
+    assert distinct.tolist() == names[: len(distinct)].tolist()
+
+
+@pytest.mark.parametrize("n", [1, inputs.FEW])
+def test_unhashable_labels(n):
+    for label in (["a"], ("a", ["b"])):
+        with pytest.raises(TreeError, match="labels must be hashable, such as text, numbers or tuples, got"):
+            inputs.number_labels(inputs.object_array([label] * n))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -248,6 +249,18 @@ def test_standard_streams(monkeypatch, capfdbinary):
     tree = read_tree("-")
     write_tree(tree, "-", format="newick")
     assert capfdbinary.readouterr().out == b"(owl,wren)bird;\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.paths", "t.json", "t.nwk"])
+def test_small_files_are_read_without_pandas(name, tmp_path):
+    """Importing it would take a quarter of a second of every short command."""
+    texts = {"csv": "parent,child\n,r\nr,a\nr,b\n", "paths": "r/a\nr/b\n", "nwk": "(a,b)r;"}
+    texts["json"] = '{"name": "r", "children": [{"name": "a"}, {"name": "b"}]}'
+    path = tmp_path / name
+    path.write_text(texts[name.split(".")[1]])
+    script = f"import sys, vpunn; print(vpunn.read_tree({str(path)!r}).labels.tolist(), 'pandas' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out == "['r', 'a', 'b'] False\n"
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

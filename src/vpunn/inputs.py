@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from vpunn.errors import TreeError, examples
+
+#: So few labels are numbered in less time than importing pandas takes (on many, its hash table is twice as fast).
+FEW = 10_000
 
 
 def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
@@ -40,11 +44,14 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Whole floats become integers, because a missing value turns a pandas column of integers into floats.
     """
-    import pandas as pd
-
     array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
     if np.ndim(array) != 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
+    if array.dtype == object and set(map(type, array)) <= {str, NoneType}:  # the usual case needs no pandas
+        texts = np.array(array, object)
+        return texts, np.equal(texts, None).astype(bool)
+    import pandas as pd
+
     missing = np.asarray(pd.isna(array))
     present = np.asarray(array[~missing] if missing.any() else array)
     if present.dtype == object:
@@ -96,24 +103,37 @@ def _as_objects(array: np.ndarray) -> np.ndarray:
 
 def number_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A number for each label, equal ones alike, in order of appearance, and the labels by number."""
-    import pandas as pd
-
     try:
+        if labels.dtype == object and len(labels) < FEW:
+            given = labels.tolist()
+            place = {label: i for i, label in enumerate(dict.fromkeys(given))}
+            return np.array([place[label] for label in given], np.int64), object_array(place)
+        import pandas as pd
+
         codes, distinct = pd.factorize(labels)
     except TypeError:
-        wrong = [label for label in labels.tolist() if not isinstance(label, Hashable)]
+        wrong = [label for label in labels.tolist() if not _is_hashable(label)]
         if not wrong:
             raise
         raise TreeError(f"labels must be hashable, such as text, numbers or tuples, got {examples(wrong)}.") from None
     return codes.astype(np.int64), distinct
 
 
+def _is_hashable(label: Any) -> bool:
+    """Whether a label can be looked up; a tuple that holds a list cannot, although tuples in general can."""
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
 def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
     """Per-node arrays from values per input row, dicts by label, or a DataFrame indexed by label."""
+    if columns is None or (isinstance(columns, dict) and not columns):
+        return {}
     import pandas as pd
 
-    if columns is None:
-        return {}
     if isinstance(columns, pd.DataFrame):
         if not columns.index.is_unique:
             twice = columns.index[columns.index.duplicated()]

@@ -247,6 +247,13 @@ def _is_text(cells: pa.ChunkedArray) -> bool:
     return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
 
 
+def _has_empty_text(cells: pa.ChunkedArray) -> bool:
+    """Whether some cell is text without a character (not null)."""
+    import pyarrow.compute as pc
+
+    return _is_text(cells) and pc.min(pc.binary_length(cells)).as_py() == 0
+
+
 def _all_match(cells: pa.ChunkedArray, pattern: str) -> bool:
     import pyarrow.compute as pc
 
@@ -285,22 +292,20 @@ def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:
     return object_array(cells.to_pylist())
 
 
-def _ends(up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: Sequence[Any], numbers: bool, where: str) -> tuple[Any, Any]:
+def _ends(up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: list[Any], numbers: bool, where: str) -> tuple[Any, Any]:
     """Parents (None if there is none) and children, which must agree on being text or numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    empty = pc.is_null(down)
-    if _is_text(down):
-        empty = pc.or_(empty, pc.equal(pc.fill_null(down, ""), ""))
-    rows = np.flatnonzero(empty.to_numpy())
-    if len(rows):
+    if down.null_count or _has_empty_text(down):
+        rows = np.flatnonzero([cell is None or cell == "" for cell in down.to_pylist()])
         raise DataError(f"{where} is empty in row {examples(rows)} (counted from 0); each row needs a child.")
-    try:
-        missing = pa.array(list(no_parent) if _is_text(up) else [x for x in no_parent if x != ""], up.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise DataError(f"no_parent={no_parent!r} must hold values of the type of the parent column, {up.type}.") from None
-    up = pc.if_else(pc.is_in(up, missing), pa.scalar(None, up.type), up)
+    if no_parent != [""] or _has_empty_text(up):  # arrays made here bring in pandas, which takes longer than a small file
+        try:
+            missing = pa.array(no_parent if _is_text(up) else [x for x in no_parent if x != ""], up.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise DataError(f"no_parent={no_parent!r} must hold values of the type of the parent column, {up.type}.") from None
+        up = pc.if_else(pc.is_in(up, missing), pa.scalar(None, up.type), up)
     if numbers and _is_text(up) and _is_text(down):
         above, below = _whole(up), _whole(down)
         if above is not None and below is not None:
