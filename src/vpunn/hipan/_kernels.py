@@ -102,36 +102,69 @@ def propose_by_centroid(
 
 @njit(cache=True)
 def propose_by_heads(
-    indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, classes, limit, longest, first
+    indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, limit, longest, first
 ):
     """Append to ``first`` (−1 padded candidates) the ``limit`` best classes by head score that are not in it yet.
 
-    The score of every node is one scatter over the row's features and one sweep down. As above, features in more than
-    ``longest`` blocks are left to the exact evidence.
+    Scores one scatter over the row's features; only nodes that share a feature with the row are ranked, and the sum along
+    the ancestors is kept for the ones that follow. As above, features in more than ``longest`` blocks are left to the exact
+    evidence, unless the row has no others.
     """
     n_rows = len(indptr) - 1
     n_nodes = len(parent)
     out = np.full((n_rows, first.shape[1] + limit), -1, np.int32)
-    local = np.empty(2 * n_nodes, np.float32)
+    local = bias.copy()
+    dirty = np.zeros(2 * n_nodes, np.bool_)
+    touched = np.empty(2 * n_nodes, np.int32)
+    classes = np.empty(n_nodes, np.int32)
     chain = np.zeros(n_nodes, np.float32)
+    known = np.full(n_nodes, -1, np.int32)
     total = np.empty(n_nodes, np.float32)
-    best = np.empty(limit, np.int32)
+    best = np.empty(max(limit, 1), np.int32)
     seen = np.zeros(n_nodes, np.bool_)
+    stack = np.empty(n_nodes, np.int32)
     for r in range(n_rows):
-        local[:] = bias
+        count, n_classes = 0, 0
+        bound = longest
+        for a in range(indptr[r], indptr[r + 1]):
+            if feature_start[indices[a] + 1] - feature_start[indices[a]] <= longest:
+                break
+        else:
+            bound = np.int64(2) * n_nodes  # only frequent features: use them all
         for a in range(indptr[r], indptr[r + 1]):
             f = indices[a]
             v = data[a]
             start, stop = feature_start[f], feature_start[f + 1]
-            if stop - start > longest:
+            if stop - start > bound:
                 continue
             for e in range(start, stop):
-                local[entry_block[e]] += weight[e] * v
-        total[0] = local[0]
-        for u in range(1, n_nodes):
-            chain[u] = chain[parent[u]] + (local[n_nodes + u] if inner[u] else np.float32(0))
-            total[u] = chain[u] + local[u]
-        filled = _keep_best(total, len(classes), limit, classes, best)
+                b = entry_block[e]
+                if not dirty[b]:
+                    dirty[b] = True
+                    touched[count] = b
+                    count += 1
+                    if b < n_nodes:
+                        classes[n_classes] = b
+                        n_classes += 1
+                local[b] += weight[e] * v
+        for j in range(n_classes):
+            c = classes[j]
+            waiting = 0
+            u = c
+            while u > 0 and known[u] != r:
+                stack[waiting] = u
+                waiting += 1
+                u = parent[u]
+            s = chain[u] if u > 0 else np.float32(0)
+            for i in range(waiting - 1, -1, -1):
+                u = stack[i]
+                if inner[u]:
+                    s += local[n_nodes + u]
+                chain[u] = s
+                known[u] = r
+            total[c] = s + local[c]
+        classes[:n_classes].sort()  # the order of equals must not depend on the features' order
+        filled = _keep_best(total, n_classes, limit, classes, best)
         kept = 0
         for j in range(first.shape[1]):
             if first[r, j] < 0:
@@ -147,6 +180,9 @@ def propose_by_heads(
             if first[r, j] < 0:
                 break
             seen[first[r, j]] = False
+        for j in range(count):
+            local[touched[j]] = bias[touched[j]]
+            dirty[touched[j]] = False
     return out
 
 

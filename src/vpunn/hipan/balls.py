@@ -13,7 +13,7 @@ from vpunn.tree import Tree
 #: Features in more blocks than this get a direct block → entry table.
 FREQUENT = 500
 #: Features in more blocks than this do not propose candidates (they still count as evidence).
-PROPOSING = 3000
+PROPOSING = 800
 #: Memory for the direct tables, in entries; the most frequent features come first.
 TABLE_ENTRIES = 20_000_000
 

@@ -134,7 +134,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             y = np.asarray(y)
         n = len(y)
         if n != X.shape[0]:
-            raise VpunnError(f"X has {X.shape[0]:,} rows but y has {n:,}; give one label per row (inconsistent numbers of samples).")
+            raise VpunnError(f"X has {X.shape[0]:,} rows but y has {n:,}; one label per row (inconsistent numbers of samples).")
         column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
         if column.ndim == 1 and column.dtype.kind == "f":
             from sklearn.utils.multiclass import check_classification_targets

@@ -79,7 +79,7 @@ def fit_combiner(
     ``valid`` marks the slots that hold a candidate. Batches are drawn by ``rng``; the last third of the passes averages
     the weights, which replaces a tuned learning-rate schedule.
     """
-    n, slots, width = evidence.shape
+    n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
     centre, scale = rows.mean(0), rows.std(0)
     scale[scale < 1e-6] = 1.0

@@ -68,7 +68,7 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
 
     return _kernels.propose_by_heads(
         X.indptr, X.indices, X.data, balls.parent, balls.inner, balls.feature_start, balls.entry_block, heads.weight,
-        heads.bias, balls.classes, min(limit, len(balls.classes)), PROPOSING, first,
+        heads.bias, min(limit, len(balls.classes)), PROPOSING, first,
     )
 
 

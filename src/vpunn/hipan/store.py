@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from vpunn.errors import DataError
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
 from vpunn.hipan.heads import Heads
+from vpunn.io.files import written_beside
 from vpunn.tree import Tree
 
 FORMAT = 1
@@ -51,14 +51,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         arrays |= {"centre": model.centre_, "scale": model.scale_}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
-    target = Path(path)
-    beside = target.with_name(target.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_beside(path) as beside, open(beside, "wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def load(cls: Any, path: str | os.PathLike[str]) -> Any:

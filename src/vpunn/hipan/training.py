@@ -13,7 +13,7 @@ from vpunn.hipan.heads import Heads, add_by_heads, gather, propose, propose_for_
 from vpunn.tree import Tree
 
 #: Enough held-out rows to fit the combiner; smaller data is held out in several rounds until all rows had their turn.
-ENOUGH = 3000
+ENOUGH = 2000
 #: Passes go on while the held-out accuracy of the heads still grows by this much.
 WORTHWHILE = 0.002
 
@@ -71,8 +71,9 @@ def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Gener
         found.append(judge(balls, heads.rounded(), items.take(out), settings))
     everything = Balls(tree, items)
     heads = heads.carried(balls, everything)
+    candidates = _confused(everything, heads, propose_for_items(everything, settings.candidates), settings)
     for order in (rng.permutation(out), rng.permutation(len(items.node))):  # those held out last, then all once more
-        train_pass(everything, heads, _confused(everything, heads, propose_for_items(everything, settings.candidates), settings), order)
+        train_pass(everything, heads, candidates, order)
     return everything, heads.rounded(), HeldOut.joined(found)
 
 

@@ -1,0 +1,102 @@
+"""Prediction tasks on real hierarchies: the same split, texts and labels for every method that is compared.
+
+A task has texts and node ids for training, validation and test, and the tree of possible answers. Splits depend on the seed
+only. `GO biological process` was kept out of all tuning; settings were chosen on the validation parts of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from vpunn.errors import VpunnError
+from vpunn.tree import Tree
+
+Part = Literal["train", "validation", "test"]
+Namespace = Literal["molecular_function", "biological_process", "cellular_component"]
+
+
+@dataclass(frozen=True)
+class PlacementTask:
+    """Texts to be placed on a tree; ``descriptions`` holds one text per node ("" for none) that every method may use."""
+
+    name: str
+    tree: Tree
+    texts: dict[str, np.ndarray]
+    nodes: dict[str, np.ndarray]
+    descriptions: np.ndarray | None = None
+
+    def labels(self, part: Part) -> np.ndarray:
+        """Node labels of a part."""
+        return self.tree.labels[self.nodes[part]]
+
+    def empty(self, part: Part = "test") -> np.ndarray:
+        """Which rows of a part belong to a node without any training row."""
+        return ~np.isin(self.nodes[part], self.nodes["train"])
+
+
+def wordnet_placement(seed: int = 0, *, descriptions: bool = False) -> PlacementTask:
+    """Place a leaf synset under its parent: text = words and gloss, label = parent synset, 80/10/10.
+
+    The tree of answers is WordNet without its leaves. With ``descriptions`` the texts of those answers are given too.
+    """
+    from vpunn.datasets import load_wordnet
+
+    whole = load_wordnet("3.0").tree
+    kept = np.flatnonzero(~whole.is_leaf)
+    place = np.full(whole.n_nodes + 1, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    tree = Tree.from_parents(place[whole.parent[kept]], whole.labels[kept])
+    pairs = zip(whole.columns["lemmas"], whole.columns["gloss"], strict=True)
+    texts = np.array([f"{words} {gloss}" for words, gloss in pairs], dtype=object)
+    leaves = whole.leaves
+    order = np.random.default_rng(seed).permutation(len(leaves))
+    cuts = int(0.8 * len(order)), int(0.9 * len(order))
+    rows = {"train": order[: cuts[0]], "validation": order[cuts[0] : cuts[1]], "test": order[cuts[1] :]}
+    return PlacementTask(
+        "WordNet placement" + (" with node texts" if descriptions else ""),
+        tree,
+        {part: texts[leaves[pick]] for part, pick in rows.items()},
+        {part: place[whole.parent[leaves[pick]]] for part, pick in rows.items()},
+        texts[kept] if descriptions else None,
+    )
+
+
+def go_synonyms(seed: int = 0, *, namespace: Namespace = "molecular_function") -> PlacementTask:
+    """Link a synonym to its Gene Ontology term: trained on names, definitions and half of the synonyms.
+
+    Names and half of the synonyms are training rows, definitions are the nodes' descriptions (methods that know no
+    descriptions get them as further rows); the other half of the synonyms is validation and test, a quarter each.
+    """
+    from vpunn.datasets import load_go
+
+    go = load_go(namespace)
+    tree = go.tree
+    table = go.synonyms.drop_duplicates(["term", "synonym"])
+    text, node = table["synonym"].to_numpy(object), np.asarray(tree.index(table["term"].to_numpy(object)))
+    order = np.random.default_rng(seed).permutation(len(text))
+    half, three = len(order) // 2, 3 * len(order) // 4
+    rows = {"validation": order[half:three], "test": order[three:]}
+    texts = {part: text[pick] for part, pick in rows.items()}
+    nodes = {part: node[pick] for part, pick in rows.items()}
+    texts["train"] = np.concatenate([tree.columns["name"].astype(object), text[order[:half]]])
+    nodes["train"] = np.concatenate([np.arange(tree.n_nodes), node[order[:half]]])
+    definitions = np.array([d or "" for d in tree.columns["definition"]], dtype=object)
+    return PlacementTask(f"GO {namespace.replace('_', ' ')} synonyms", tree, texts, nodes, definitions)
+
+
+TASKS = {
+    "wordnet": lambda seed: wordnet_placement(seed),
+    "wordnet-texts": lambda seed: wordnet_placement(seed, descriptions=True),
+    "go": lambda seed: go_synonyms(seed),
+    "go-process": lambda seed: go_synonyms(seed, namespace="biological_process"),
+}
+
+
+def load_task(name: str, seed: int = 0) -> PlacementTask:
+    """A task by its short name: wordnet, wordnet-texts, go, or go-process (the one kept out of all tuning)."""
+    if name not in TASKS:
+        raise VpunnError(f"there is no task {name!r}; choose one of {', '.join(TASKS)}.")
+    return TASKS[name](seed)
