@@ -75,6 +75,23 @@ def test_every_accuracy_of_the_paper_stands_beside_ours_with_its_protocol(mammal
     assert [row["seeds"] for row in table(document, "T8, T10–T13: training")] == [2, 2, 1, 1, 2, 2]
 
 
+def test_the_leak_is_ablated_by_training(mammals):
+    _, document = mammals
+    rows = {row["α"]: row for row in table(document, "Ablation: leak")}
+    assert rows[0.0]["RMSE of prediction, without it"] < 1e-3
+    assert all(row["RMSE of prediction, without it"] > 0.1 for alpha, row in rows.items() if alpha)
+
+
+def test_a_report_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "file").write_text("taken")
+    with pytest.raises(VpunnError, match="cannot be written"):
+        Report("Title", "vpunn").write(tmp_path / "file" / "ncbi")
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(VpunnError, match="cannot be written"):
+        Report("Title", "vpunn").write(tmp_path)
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_held_out_digits_are_counted_one_by_one():
     tree = random_tree(60)
     order = np.random.default_rng(0).permutation(tree.leaves)

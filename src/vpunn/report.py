@@ -14,11 +14,13 @@ import platform
 import resource
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpunn.cells import plain, show
+from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,14 +103,21 @@ class Report:
     def write(self, folder: str | Path) -> Path:
         """Write ``report.html``, ``report.json`` and ``figure-N.png`` into a folder; each file appears whole or not at all."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         files: dict[str, bytes] = {"report.json": self.to_json().encode(), "report.html": self.to_html().encode()}
         pictures = [block["png"] for block in self.blocks if block["kind"] == "figure"]
         files |= {f"figure-{i}.png": png for i, png in enumerate(pictures, 1)}
-        for name, content in files.items():
-            beside = folder / f".{name}.part"
-            beside.write_bytes(content)
-            beside.replace(folder / name)
+        beside = {name: folder / f".{name}.part" for name in files}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                beside[name].write_bytes(content)
+            for name, path in beside.items():
+                path.replace(folder / name)
+        except OSError as error:
+            for path in beside.values():
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+            raise VpunnError(f"the report cannot be written to {folder} ({error.strerror}); choose another folder.") from error
         return folder
 
     def print(self, console: Console | None = None) -> None:

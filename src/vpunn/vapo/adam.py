@@ -32,15 +32,19 @@ class AdamState:
     def step(self, gradient: np.ndarray, rate: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
         """Adam on all parameters whose gradient is not zero; the others neither move nor age."""
         at = np.flatnonzero(gradient)
-        self.steps[np.unique(self.row[at])] += 1
+        moving = np.zeros(len(self.steps), bool)
+        moving[self.row[at]] = True
+        self.steps += moving
         self._move(at, gradient[at], rate, betas)
 
     def _move(self, at: Any, gradient: Any, rate: float, betas: tuple[float, float]) -> None:
         b1, b2 = betas
         t = self.steps[self.row[at]]
+        ages = np.arange(np.max(t, initial=0) + 1)
+        fade1, fade2 = (b1**ages)[t], (b2**ages)[t]  # few ages, many parameters
         self.m[at] = b1 * self.m[at] + (1 - b1) * gradient
         self.u[at] = b2 * self.u[at] + (1 - b2) * gradient**2
-        self.v[at] -= rate * (self.m[at] / (1 - b1**t)) / (np.sqrt(self.u[at] / (1 - b2**t)) + EPSILON)
+        self.v[at] -= rate * (self.m[at] / (1 - fade1)) / (np.sqrt(self.u[at] / (1 - fade2)) + EPSILON)
 
 
 class AdamScalar:
