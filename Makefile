@@ -45,6 +45,8 @@ bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes b
 	$(BENCH)/bin/python -m benchmarks.tabular
 	$(BENCH)/bin/python -m benchmarks.vapo heads
 	$(BENCH)/bin/python -m benchmarks.vapo blackbox
+	$(BENCH)/bin/python -m benchmarks.predict --task wordnet
+	$(BENCH)/bin/python -m benchmarks.predict --task go
 
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports

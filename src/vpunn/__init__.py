@@ -16,23 +16,28 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import calibration, datasets, hipaq, metrics, tabular, vapo
+    from vpunn import calibration, datasets, explain, hipaq, metrics, tabular, vapo
     from vpunn.encoders import PadicEncoder, PadicTargetEncoder
+    from vpunn.hipan import HiPaNClassifier
     from vpunn.regress import VPuNNClassifier, VPuNNRegressor
+    from vpunn.text import text_features
 
 __version__ = "0.1.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
+    "HiPaNClassifier": "vpunn.hipan",
     "PadicEncoder": "vpunn.encoders",
     "PadicTargetEncoder": "vpunn.encoders",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
     "calibration": "vpunn.calibration",
     "datasets": "vpunn.datasets",
+    "explain": "vpunn.explain",
     "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
     "tabular": "vpunn.tabular",
+    "text_features": "vpunn.text",
     "vapo": "vpunn.vapo",
 }
 
@@ -40,6 +45,7 @@ __all__ = [
     "CodeChangeWarning",
     "CodeError",
     "DataError",
+    "HiPaNClassifier",
     "MixedRadixCode",
     "PadicCode",
     "PadicEncoder",
@@ -54,11 +60,13 @@ __all__ = [
     "calibration",
     "check_tree",
     "datasets",
+    "explain",
     "hipaq",
     "metrics",
     "padic",
     "read_tree",
     "tabular",
+    "text_features",
     "vapo",
     "write_tree",
 ]

@@ -12,7 +12,7 @@ from vpunn.cli.common import JsonFlag
 from vpunn.errors import VpunnError
 
 #: target → module of `vpunn.reproduce` with ``run(seeds: int) -> Report``
-TARGETS = {"wordnet": "wordnet", "go": "go", "ncbi": "ncbi", "hipaq": "hipaq", "tabular": "tabular"}
+TARGETS = {"wordnet": "wordnet", "go": "go", "ncbi": "ncbi", "hipaq": "hipaq", "tabular": "tabular", "baselines": "baselines"}
 
 
 def register(app: typer.Typer) -> None:
