@@ -49,7 +49,7 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
     if array.dtype == object and set(map(type, array)) <= {str, NoneType}:  # the usual case needs no pandas
         texts = np.array(array, object)
-        return texts, np.equal(texts, None).astype(bool)
+        return texts, np.fromiter((text is None for text in texts), bool, len(texts))
     import pandas as pd
 
     missing = np.asarray(pd.isna(array))
