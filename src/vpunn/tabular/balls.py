@@ -1,8 +1,8 @@
 """Grow a tree of balls from rows (cut a dendrogram, or split by k-means) and route any row to its ball.
 
 Two routes, both by nearest prototype. `Cells`: every leaf ball holds a few fine prototypes, and a row belongs where the
-nearest of all prototypes lies. Ward's clusters are far from round, and one mean per ball would lose them (the wine
-table keeps 45 % of its rows in their leaf by descending along means, 99.6 % with 1,000 prototypes). `Descent`: one
+nearest of all prototypes lies. Ward's clusters are far from round, and one mean per leaf would lose them (of the wines
+75 % lie nearest the mean of their own leaf out of 64; 1,000 prototypes keep 99.5 %). `Descent`: one
 prototype and one price per ball, and from the root a row takes the child with the least ‖row − prototype‖² + price;
 this is what k-means splits build, and it serves millions of leaves.
 Training rows take the same route as unseen ones, so a row's code never depends on having been in the training set.
