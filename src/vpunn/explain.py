@@ -119,7 +119,7 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
 
 
 def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
-    """Why row ``x`` scores as it does at ``node`` (default: its most probable node): the activation path, ball by ball.
+    """Why row ``x`` scores as it does at ``node`` (default: the predicted one): the activation path, ball by ball.
 
     The head score of the node is Σ_B (⟨w_B, x⟩ + b_B) over the balls listed, and ln P(node) is Σ_B ln P(B | ball above), the
     last term being that the path stops there; both sums are exact up to float rounding.
@@ -131,7 +131,7 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
     tree, balls, heads = model.tree_, model.balls_, model.heads_
-    i = int(posterior.top_k(1)[0][0, 0]) if node is None else _node(model._label_tree(), node)
+    i = int(posterior.best()[0]) if node is None else _node(model._label_tree(), node)
     row = model._rows(np.asarray(x, dtype=np.float64) if not hasattr(x, "tocsr") else x)
     names = _names(model, feature_names)
     chain, p = posterior.chain(np.array([i]))

@@ -21,7 +21,7 @@ N_EVIDENCE = 28
 
 @njit(cache=True)
 def _keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best: np.ndarray) -> int:
-    """The ``limit`` ids of largest value in descending order, earlier ids first among equals; returns how many."""
+    """The ``limit`` ids of largest value in descending order, smaller ids first among equals; returns how many."""
     filled = 0
     for j in range(count):
         i = ids[j]
@@ -29,11 +29,14 @@ def _keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best
         if filled < limit:
             place = filled
             filled += 1
-        elif value > values[best[limit - 1]]:
-            place = limit - 1
         else:
-            continue
-        while place > 0 and values[best[place - 1]] < value:
+            worst = values[best[limit - 1]]
+            if value < worst or (value == worst and i > best[limit - 1]):
+                continue
+            place = limit - 1
+        while place > 0 and (
+            values[best[place - 1]] < value or (values[best[place - 1]] == value and best[place - 1] > i)
+        ):
             best[place] = best[place - 1]
             place -= 1
         best[place] = i
@@ -163,7 +166,6 @@ def propose_by_heads(
                 chain[u] = s
                 known[u] = r
             total[c] = s + local[c]
-        classes[:n_classes].sort()  # the order of equals must not depend on the features' order
         filled = _keep_best(total, n_classes, limit, classes, best)
         kept = 0
         for j in range(first.shape[1]):

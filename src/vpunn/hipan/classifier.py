@@ -283,8 +283,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         return Posterior(self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_)
 
     def locate(self, X: Any) -> np.ndarray:
-        """Node ids of the most probable place of each row."""
-        return self._posterior(X).top_k(1)[0][:, 0]
+        """Node id of the place of each row: the answer of `predict`."""
+        return self._posterior(X).best()
 
     def predict(
         self,
@@ -295,7 +295,10 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         alpha: float = 0.1,
         depth: int = 1,
     ) -> np.ndarray:
-        """Labels. With ``stop`` the answer may be a ball that is surer than the most probable node.
+        """One label per row: the most probable node or, where none is clearly so, one that shares most of its path with the
+        likely ones (`Posterior.best`; `top_k` ranks by probability alone).
+
+        With ``stop`` the answer may be a ball that is surer than any node.
 
         ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around the most
         probable node that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
@@ -303,7 +306,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         """
         posterior = self._posterior(X)
         if stop is None:
-            return self.labels_[posterior.top_k(1)[0][:, 0]]
+            return self.labels_[posterior.best()]
         if stop == "threshold":
             nodes = posterior.deepest(threshold)
         elif stop == "risk":
@@ -317,7 +320,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         return self.tree_.labels[nodes]
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
-        """Labels from the root down to the most probable node of each row."""
+        """Labels from the root down to the answer of `predict`."""
         return [self.tree_.path(int(node)) for node in self.locate(X)]
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:

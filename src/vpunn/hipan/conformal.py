@@ -1,6 +1,6 @@
 """How far up to go so that the answer contains the truth: split conformal prediction on the chain of balls.
 
-The answers for one row are the balls around its most probable node, from that node up to the root: a nested family.
+The answers for one row are the balls around its predicted node, from that node up to the root: a nested family.
 A row's score is the probability of the largest ball on the chain that misses the truth (0 if none does). Going
 up until the ball's probability *exceeds* the ⌈(n+1)(1−α)⌉-th smallest calibration score covers the truth with probability
 at least 1 − α whenever calibration rows and new rows are exchangeable, whatever the quality of the probabilities.
@@ -16,7 +16,7 @@ from vpunn.hipan.posterior import Posterior
 
 def miss_scores(posterior: Posterior, truth: np.ndarray) -> np.ndarray:
     """For every row the probability of the largest ball on its chain that misses the truth."""
-    best = posterior.top_k(1)[0][:, 0]
+    best = posterior.best()
     balls, p = posterior.chain(best)
     tree = posterior.tree
     misses = (balls >= 0) & ~((truth[:, None] >= balls) & (truth[:, None] < balls + tree.size[balls]))
@@ -38,8 +38,8 @@ def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
 
 
 def cautious_nodes(posterior: Posterior, threshold: float) -> np.ndarray:
-    """The smallest ball around each row's best node whose probability exceeds the threshold, else the root."""
-    best = posterior.top_k(1)[0][:, 0]
+    """The smallest ball around each row's predicted node whose probability exceeds the threshold, else the root."""
+    best = posterior.best()
     balls, p = posterior.chain(best)
     sure = (p > threshold) & (balls >= 0)
     sure[:, 0] = True

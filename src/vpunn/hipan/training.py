@@ -81,9 +81,10 @@ def _train(balls: Balls, out: Items, settings: Settings, rng: np.random.Generato
     """Passes over the items, each against the classes the heads now confuse, until accuracy on ``out`` stops growing."""
     heads = Heads.zeros(balls)
     nearest = propose_for_items(balls, settings.candidates)
-    best = -1.0
+    candidates, best = nearest, -1.0
     for epoch in range(settings.epochs):
-        candidates = _confused(balls, heads, nearest, settings) if epoch else nearest
+        if epoch:
+            candidates = _confused(balls, heads, nearest, settings)
         train_pass(balls, heads, candidates, rng.permutation(len(balls.items.node)))
         top = add_by_heads(balls, heads, out.X, np.zeros((len(out.node), 0), np.int32), 1)[:, 0]
         right = float(((top == out.node) * out.weight).sum() / max(out.weight.sum(), 1e-12))
@@ -95,7 +96,7 @@ def _train(balls: Balls, out: Items, settings: Settings, rng: np.random.Generato
 
 def _confused(balls: Balls, heads: Heads, nearest: np.ndarray, settings: Settings) -> np.ndarray:
     """For every item the nearest classes and those its heads now rank highest."""
-    keep = max(settings.candidates * 3 // 4, 1)
+    keep = max(settings.candidates * 5 // 8, 1)
     return add_by_heads(balls, heads, balls.items.X, np.ascontiguousarray(nearest[:, :keep]), keep)
 
 
