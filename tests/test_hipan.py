@@ -392,17 +392,34 @@ def test_text_features_are_kept(tmp_path):
         text_features(words=(2, 1))
 
 
-def test_tree_helps_on_real_data():
-    """GO cellular component synonyms: better than nearest centroid, calibrated, and the shuffled tree loses."""
-    from vpunn.reproduce.baselines import LOCAL, _stacked, _vpunn, features, score
+def cellular_components():
+    from vpunn.reproduce.baselines import LOCAL, _stacked, features, score
     from vpunn.tasks import go_synonyms
 
     task = go_synonyms(0, namespace="cellular_component")
     X, Z, D = features(task)
+    return task, X, Z, D, score(task, **LOCAL["centroid"](task, *_stacked(task, X, D), Z))
+
+
+def test_beats_centroids_on_real_data():
+    """GO cellular component synonyms, two passes only: still well above nearest centroid, and far better calibrated."""
+    from vpunn.metrics import calibration_error
+
+    task, X, Z, D, centroid = cellular_components()
+    model = HiPaNClassifier(task.tree, epochs=2, holdout=0.3).fit(X, task.labels("train"), X_nodes=D)
+    labels, p = model.top_k(Z, 1)
+    right = labels[:, 0] == task.labels("test")
+    assert np.mean(model.predict(Z) == task.labels("test")) > centroid["exact"] + 0.03
+    assert calibration_error(p[:, 0], right) < 0.5 * centroid["ECE"]
+
+
+@pytest.mark.slow
+def test_shuffled_tree_loses_the_gain():
+    """The control: the same shape with nodes permuted must be worse, else the tree would not be what helps."""
+    from vpunn.reproduce.baselines import _vpunn, score
+
+    task, X, Z, D, _ = cellular_components()
     ours = score(task, **_vpunn(task, X, Z, D, shuffled=False, seed=0))
     control = score(task, **_vpunn(task, X, Z, D, shuffled=True, seed=0))
-    centroid = score(task, **LOCAL["centroid"](task, *_stacked(task, X, D), Z))
-    assert ours["exact"] > centroid["exact"] + 0.05
-    assert ours["exact"] > control["exact"]
-    assert ours["Wu–Palmer"] > control["Wu–Palmer"] + 0.01
-    assert ours["ECE"] < 0.06 < centroid["ECE"]
+    assert ours["exact"] > control["exact"] + 0.02
+    assert ours["Wu–Palmer"] > control["Wu–Palmer"] + 0.02

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +19,11 @@ PROPOSING = 800
 TABLE_ENTRIES = 20_000_000
 
 
+def writable(array: np.ndarray) -> np.ndarray:
+    """The array, copied only if it is read-only (memory-mapped models): one compiled version of every kernel is enough."""
+    return np.require(array, requirements=["C", "W"])
+
+
 @dataclass
 class Items:
     """Training rows: features (unit length), the node of each, its weight, and whether it is a node's own description."""
@@ -26,6 +32,14 @@ class Items:
     node: np.ndarray
     weight: np.ndarray
     is_description: np.ndarray
+
+    def __post_init__(self) -> None:
+        X = self.X
+        self.X = sparse.csr_matrix((writable(X.data), writable(X.indices), writable(X.indptr)), shape=X.shape)
+        self.node, self.weight, self.is_description = map(writable, (self.node, self.weight, self.is_description))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Items, (self.X, self.node, self.weight, self.is_description)
 
     def take(self, rows: np.ndarray) -> Items:
         """Some of the rows."""
@@ -50,9 +64,8 @@ class Balls:
         tree, items = self.tree, self.items
         n = tree.n_nodes
         rows = items.X.shape[0]
-        self.parent = np.ascontiguousarray(tree.parent)
-        self.inner = np.ascontiguousarray(~tree.is_leaf)
-        self.depth, self.n_children = np.ascontiguousarray(tree.depth), np.ascontiguousarray(tree.n_children)
+        self.parent, self.inner = np.array(tree.parent), ~tree.is_leaf
+        self.depth, self.n_children = np.array(tree.depth), np.array(tree.n_children)
         membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
         own = sparse.csr_matrix(membership @ items.X)
         subtrees = _inner_balls(tree) @ own
@@ -94,6 +107,9 @@ class Balls:
         for row, f in enumerate(frequent):
             part = slice(self.feature_start[f], self.feature_start[f + 1])
             self.dense_entry[row, self.entry_block[part]] = np.arange(part.start, part.stop)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Balls, (self.tree, self.items)  # the rest follows from these
 
     @property
     def n_entries(self) -> int:

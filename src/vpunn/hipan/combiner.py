@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn.hipan.balls import writable
+
 #: What the columns of the evidence array mean, in order (`_kernels.gather_evidence`).
 EVIDENCE = (
     "cosine with the node's own centroid",
@@ -60,7 +62,7 @@ class Combiner(NamedTuple):
         """Scores (rows, candidates) of an evidence array, one row at a time in compiled loops."""
         from vpunn.hipan._combine_kernels import combine
 
-        return combine(evidence, *self)
+        return combine(evidence, *map(writable, self))
 
 
 def fit_combiner(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan.balls import PROPOSING, Balls
+from vpunn.hipan.balls import PROPOSING, Balls, writable
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
 
@@ -20,6 +21,12 @@ class Heads:
     bias: np.ndarray
     energy: np.ndarray
     bias_energy: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.weight, self.bias = writable(self.weight), writable(self.bias)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Heads, (self.weight, self.bias, self.energy, self.bias_energy)
 
     @classmethod
     def zeros(cls, balls: Balls) -> Heads:

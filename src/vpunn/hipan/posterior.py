@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpunn.hipan.balls import writable
 from vpunn.sweeps import sweep_down
 from vpunn.tree import Tree
 
@@ -75,8 +76,9 @@ class Posterior:
         typical = float(self.prior @ tree.depth)
         along = sweep_down(tree, ball) * 2.0 / (tree.depth + typical + 2.0)
         fallback = int(np.where(self.prior > 0, self.prior + agreement * along, -1.0).argmax())
+        prior = writable(self.prior)
         return choose(
-            self.candidates, self.probability, self.spread(), self.prior, ball, tree.parent, tree.depth, typical, fallback,
+            self.candidates, self.probability, self.spread(), prior, ball, tree.parent, tree.depth, typical, fallback,
             float(agreement),
         )
 
