@@ -1,12 +1,18 @@
-"""``vpunn demo``: WordNet from download to codes, with each promise checked on the way."""
+"""``vpunn demo``: WordNet from download to codes and a placement model, with each promise checked on the way."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from vpunn.codes import PadicCode
+    from vpunn.tree import Tree
 
 
 def register(app: typer.Typer) -> None:
@@ -15,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tree.")] = Path("demo")) -> None:
-    """Fetch WordNet's nouns, encode them, ask the code a few questions and check it on a million pairs."""
+    """Fetch WordNet's nouns, encode them, check the code on a million pairs, and learn to place new words."""
     from vpunn.codes import PadicCode
     from vpunn.datasets import load_wordnet
     from vpunn.isometry import check_losslessness
@@ -61,9 +67,24 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     typer.echo(f"\nwritten: {out / 'wordnet.parquet'} (the tree), {out / 'wordnet-codes.csv'} (label, depth, digits, code)")
     if not found.exact:
         raise typer.Exit(1)
+    _place(out / "placement", say)
 
 
-def _write(out: Path, tree, code) -> None:
+def _place(model: Path, say: Callable[[str, str], None]) -> None:
+    """A classifier that places new words on the tree: trained once, asked one question, ready for more."""
+    from vpunn.cli import predict
+
+    if not (model / "inputs.json").exists():
+        say("Learning where words belong, from the definitions of 46,332 leaf synsets (about half a minute)", "")
+        predict.fit(Path("wordnet"), out=model, characters=False)
+    question = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"
+    say(f"Where does this belong? “{question}”", "")
+    predict.predict(model, ask=question, top=3)
+    command = sys.argv[0] if Path(sys.argv[0]).name == "vpunn" else "vpunn"
+    typer.echo(f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)')
+
+
+def _write(out: Path, tree: Tree, code: PadicCode) -> None:
     import pandas as pd
 
     from vpunn.io import write_tree
