@@ -84,7 +84,7 @@ def test_files_that_cannot_be_read_are_named(iris, tmp_path):
         (("discover", str(tmp_path / "a.xlsx")), "ending '.xlsx'"),
         (("discover", iris, "--drop", "colour"), "no column 'colour'"),
         (("discover", iris, "--levels", "5,x"), "such as 5,20,60"),
-        (("discover", iris, "--figure", "tree.bmp"), ".png, .svg or .pdf"),
+        (("discover", iris, "--figure", "tree.bmp"), ".png, .svg, .pdf"),
     ):
         with pytest.raises(VpunnError, match=words):
             run(*arguments)
@@ -162,3 +162,52 @@ def test_the_report_runs_end_to_end(tmp_path):
     assert "[" in change["ours"]
     assert "leak" in report.to_json().lower()
     assert (report.write(tmp_path / "out") / "report.html").stat().st_size > 10_000
+
+
+def test_fit_scores_rare_classes_and_writes_nothing_when_it_fails(iris, tmp_path):
+    table = pd.read_csv(iris, sep=";").drop(columns="species")
+    out = tmp_path / "a.model"
+    source = tmp_path / "t.csv"
+    table.assign(kind=[f"k{i}" if i % 10 == 0 else "usual" for i in range(len(table))]).to_csv(source, index=False)
+    quick = ("--target", "kind", "--out", str(out), "--epochs", "0", "--rounds", "3")
+    facts = json.loads(run("tabular", "fit", str(source), *quick, "--json"))
+    assert 0 < facts["held-out log loss, columns only"] < 1  # classes without a training row cannot be scored
+    out.unlink()
+    for target, word in ((["x"] * len(table), "two classes"), ([np.inf] + [0.5] * (len(table) - 1), "infinite")):
+        table.assign(kind=target).to_csv(source, index=False)
+        with pytest.raises(VpunnError, match=word):
+            run("tabular", "fit", str(source), *quick)
+    table.iloc[:1].assign(kind=1.5).to_csv(source, index=False)
+    with pytest.raises(VpunnError, match="3 different rows"):
+        run("tabular", "fit", str(source), *quick)
+    assert not out.exists()
+
+
+def test_outputs_are_checked_before_any_work(iris, tmp_path):
+    codes = tmp_path / "codes.csv"
+    with pytest.raises(VpunnError, match=r"ending '\.foo'"):
+        run("discover", iris, "--codes", str(codes), "--figure", str(tmp_path / "x.foo"))
+    assert not codes.exists()
+    nowhere = tmp_path / "none"
+    for arguments in (
+        ("discover", iris, "--codes", str(nowhere / "a.csv")),
+        ("tabular", "fit", iris, "--out", str(nowhere / "a.model")),
+        ("tabular", "generate", "no.model", "--out", str(nowhere / "a.csv")),
+        ("tabular", "edit", "no.model", iris, "--row", "0", "--out", str(nowhere / "a.csv")),
+    ):
+        with pytest.raises(VpunnError, match="there is no folder"):
+            run(*arguments)
+
+
+def test_the_closing_sentence_says_what_the_intervals_show():
+    from vpunn.reproduce.tabular import gains_sentence
+
+    noise = np.random.default_rng(0).normal(scale=0.001, size=10)
+    flat = {name: np.ones(10) + (noise if name != "columns only" else 0) for name in VARIANTS}
+    flat["+ random balls"] = flat["+ balls"] = flat["+ digits"] = 1 - noise + noise.mean()
+    flat["+ digits, all rows"] = 1 + noise - noise.mean()
+    text = gains_sentence({"wine": flat, "images": {**flat, "+ balls": flat["+ balls"] - 0.3}})
+    assert "images has one with “+ balls”, not with “+ digits” and “+ digits, all rows”, and the random control does not" in text
+    assert "wine: none with any form of the code" in text
+    shared = {**flat, "+ balls": flat["+ balls"] - 0.3, "+ random balls": flat["+ balls"] - 0.3}
+    assert "and so does the random control" in gains_sentence({"images": shared})

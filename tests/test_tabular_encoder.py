@@ -319,3 +319,20 @@ def test_pandas_output_and_column_checks():
         encoder.transform(table.rename(columns={"size": "length"}))
     with pytest.raises(VpunnError, match="0 rows"):
         encoder.transform(table.head(0))
+
+
+@pytest.mark.parametrize("method", ["ward", "kmeans"])
+def test_a_row_far_outside_still_finds_the_ball_on_its_side(method):
+    rows = np.concatenate([np.linspace(-2, -1, 20), np.linspace(1, 2, 20)])[:, None]
+    encoder = LatentTreeEncoder(method, p=3, K=3, random_state=0).fit(rows)
+    near, far = encoder.transform([[-2.0], [2.0]]), encoder.transform([[-1e300], [1e300]])
+    assert (near[:, 0] == far[:, 0]).all()
+
+
+def test_repeated_column_names_and_fractions_are_one_sentence():
+    twice = pd.DataFrame(blobs(20, 2), columns=["a", "a"])
+    with pytest.raises(VpunnError, match="'a' occurs more than once"):
+        LatentTreeEncoder().fit(twice)
+    for wrong in ({"p": 3.5}, {"K": "3"}, {"nodes_per_level": [2.5]}, {"nodes_per_level": "5,20"}):
+        with pytest.raises(VpunnError, match="whole number"):
+            LatentTreeEncoder(**wrong).fit(blobs(20))

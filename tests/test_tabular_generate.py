@@ -254,3 +254,43 @@ def test_the_papers_twin_is_impossible(wine):
     distance = metric(coder.matrix(rows), coder.matrix(row))
     assert distance.min() > 1.86
     assert distance[-1] == pytest.approx(5.19, abs=0.01)  # only alcohol moves
+
+
+def test_bad_targets_are_one_sentence():
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    for kind, target, word in (
+        ("classification", ["a"] * 30, "at least two classes"),
+        ("classification", np.array([1, "a"] * 15, dtype=object), "compare"),
+        ("regression", ["a", "b"] * 15, "target of numbers"),
+        ("regression", [np.inf] + [1.0] * 29, "infinite in row 0"),
+        ("regression", [1.0, np.nan] + [1.0] * 28, "missing or infinite in row 1"),
+    ):
+        with pytest.raises(VpunnError, match=word):
+            TabHiPaN(epochs=0, rounds=2, kind=kind).fit(rows, target)
+
+
+def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
+    import pickle
+
+    from vpunn.tabular.tabhipan import MAGIC
+
+    path = TabHiPaN(epochs=0).fit(np.random.default_rng(0).normal(size=(30, 2))).save(tmp_path / "a.model")
+    whole = path.read_bytes()
+    for content, word in ((whole[:-20], "damaged"), (MAGIC + b"abc", "damaged"), (MAGIC + pickle.dumps({}), "holds a dict")):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=word):
+            TabHiPaN.load(path)
+
+
+def test_edit_refuses_an_incomplete_row(model):
+    with pytest.raises(VpunnError, match="lacks the column 'income'"):
+        model.edit({"height": 170.0, "town": "Ulm", "children": 1, "incme": 3.0}, 1)
+    with pytest.raises(VpunnError, match="2 values"):
+        model.edit([170.0, 1.0], 1)
+
+
+def test_one_seed_reaches_the_encoder():
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    encoder = LatentTreeEncoder("kmeans", p=5, K=3)
+    one, two = (TabHiPaN(encoder, epochs=0, random_state=7).fit(rows).encoder_.transform(rows) for _ in range(2))
+    assert (one == two).all()

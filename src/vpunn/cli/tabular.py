@@ -17,6 +17,7 @@ Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number o
 Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
 Digits = Annotated[int, typer.Option("--K", help="Digits of a code.")]
 Levels = Annotated[str | None, typer.Option(help="Balls per level instead of p and K, such as 5,20,60.")]
+FIGURES = (".png", ".svg", ".pdf")
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
@@ -44,8 +45,11 @@ def discover(
     json: JsonFlag = False,
 ) -> None:
     """Learn a tree from a table and describe its top balls."""
-    from vpunn.tabular.files import pop_column, read_table
+    from vpunn.tabular.files import KINDS, check_output, pop_column, read_table
 
+    for path, endings in ((codes, KINDS), (figure, FIGURES)):
+        if path is not None:
+            check_output(path, endings)
     rows = read_table(table)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
@@ -91,15 +95,15 @@ def fit(
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
     from vpunn.tabular.experiments import prediction_trial
-    from vpunn.tabular.files import pop_column, read_table
+    from vpunn.tabular.files import check_output, pop_column, read_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
+    check_output(out)
     rows, wanted = pop_column(read_table(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
     encoder = _encoder(method, p, K, levels, seed, refine)
     model = TabHiPaN(encoder, kind=kind, rounds=rounds, epochs=epochs, random_state=seed).fit(rows, wanted)
-    model.save(out)
     code = model.encoder_.code_
     facts: dict[str, Any] = {"rows": len(rows), "leaf balls": model.tree_.n_leaves, "p": code.p, "K": code.K}
     if wanted is not None:
@@ -108,6 +112,7 @@ def fit(
         facts |= {f"held-out {loss}, {name}": trial[name] for name in ("columns only", "+ balls", "+ random balls")}
     if epochs:
         facts["generator loss, nats a row"] = model.vae_.history[-1]
+    model.save(out)
     emit({**facts, "written": str(out)}, json)
 
 
@@ -121,9 +126,10 @@ def generate(
     """Generate rows, all over the tree or from one ball."""
     import pandas as pd
 
-    from vpunn.tabular.files import write_table
+    from vpunn.tabular.files import KINDS, check_output, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
+    check_output(out, KINDS)
     made = pd.DataFrame(TabHiPaN.load(model).sample(n, ball, seed=seed))
     typer.echo(f"written: {write_table(made, out)} ({n:,} rows from ball {ball})")
 
@@ -142,9 +148,11 @@ def edit(
     """Move one row to a sibling ball and show its nearest twin beside it."""
     import pandas as pd
 
-    from vpunn.tabular.files import read_table, write_table
+    from vpunn.tabular.files import KINDS, check_output, read_table, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
+    if out is not None:
+        check_output(out, KINDS)
     loaded = TabHiPaN.load(model)
     rows = read_table(table)
     missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]
@@ -196,8 +204,9 @@ def _write_codes(encoder: Any, path: Path) -> None:
 def _write_figure(encoder: Any, path: Path, depth: int) -> None:
     from vpunn.tabular.plot import plot_balls
 
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise VpunnError(f"{path} has the ending {path.suffix!r}; figures are written as .png, .svg or .pdf.")
     beside = path.with_name(f".{path.stem}.part{path.suffix}")
-    plot_balls(encoder, depth).savefig(beside, dpi=130)
-    beside.replace(path)
+    try:
+        plot_balls(encoder, depth).savefig(beside, dpi=130)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

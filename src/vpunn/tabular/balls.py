@@ -14,6 +14,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 
 import numpy as np
 
@@ -299,7 +300,7 @@ def digit_labels(tree: Tree) -> np.ndarray:
 
 def check_counts(counts: Sequence[int]) -> list[int]:
     """``nodes_per_level`` as a growing list of positive integers."""
-    values = [int(c) for c in counts]
-    if not values or values[0] < 1 or any(b < a for a, b in pairwise(values)):
-        raise VpunnError(f"nodes_per_level must be positive numbers that never fall, such as [5, 20, 60]; got {list(counts)}.")
-    return values
+    values = [c for c in counts if isinstance(c, Integral)]
+    if not values or len(values) < len(counts) or values[0] < 1 or any(b < a for a, b in pairwise(values)):
+        raise VpunnError(f"nodes_per_level must be whole numbers ≥ 1 that never fall, such as [5, 20, 60]; got {list(counts)}.")
+    return [int(c) for c in values]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 
 
 class Booster:
@@ -31,7 +31,9 @@ class Booster:
         """Train; ``target`` holds numbers, or class labels of any kind."""
         target = np.asarray(target)
         if self.kind == "classification":
-            self.classes_, target = np.unique(target, return_inverse=True)
+            self.classes_, target = _classes(target)
+        else:
+            target = _finite(target)
         if self.engine == "lightgbm":
             self._fit_lightgbm(features, target)
         else:
@@ -74,6 +76,30 @@ class Booster:
         if self.kind == "classification" and len(self.classes_) == 2:
             return np.column_stack([1.0 - found, found])
         return found
+
+
+def _classes(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct labels and the place of each row's label among them."""
+    try:
+        classes, place = np.unique(target, return_inverse=True)
+    except TypeError:
+        raise VpunnError("the labels of a classification must compare with each other; turn them all into text.") from None
+    if len(classes) < 2:
+        raise VpunnError(f"a classification needs at least two classes; the target holds only {examples(classes.tolist())}.")
+    return classes, place
+
+
+def _finite(target: np.ndarray) -> np.ndarray:
+    """The target of a regression as finite numbers."""
+    try:
+        values = target.astype(np.float64)
+    except (ValueError, TypeError):
+        text = examples(list(dict.fromkeys(map(str, target.ravel()))))
+        raise VpunnError(f"a regression needs a target of numbers; got {text}; use kind=\"classification\" for labels.") from None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise VpunnError(f"the target is missing or infinite in row {examples(bad.tolist())}; drop those rows first.")
+    return values
 
 
 def best_engine() -> str:

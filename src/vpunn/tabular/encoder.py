@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vpunn.codes import PadicCode
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 from vpunn.padic import next_prime
 from vpunn.tabular.balls import (
     BallTree,
@@ -145,6 +146,10 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
             raise VpunnError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
         if self.output not in OUTPUTS:
             raise VpunnError(f"output must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
+        whole = {"p": self.p, "K": self.K, "n_prototypes": self.n_prototypes}
+        for name, value in whole.items():
+            if not isinstance(value, Integral):
+                raise VpunnError(f"{name} must be a whole number; got {value!r}.")
         if self.p < 3 or self.K < 1:
             raise VpunnError(f"a tree needs p ≥ 3 (p − 1 children a ball) and K ≥ 1 (levels); got p={self.p}, K={self.K}.")
         if self.nodes_per_level is not None and self.method == "kmeans":
@@ -251,6 +256,9 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
     def _read(self, X: Any, reset: bool) -> Any:
         """Check shape, names and number of columns; frames pass as they are, arrays become two-dimensional arrays."""
         if hasattr(X, "iloc"):
+            twice = list(X.columns[X.columns.duplicated()]) if X.ndim == 2 else []
+            if twice:
+                raise VpunnError(f"the column name {examples(twice)} occurs more than once; rename the columns.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) == 0 or X.shape[1] == 0:
                 raise VpunnError(f"the table has {len(X)} rows and {X.shape[1]} columns; it needs at least one of each.")

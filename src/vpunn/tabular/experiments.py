@@ -26,7 +26,10 @@ def split_rows(table: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
     group = pd.DataFrame(table).groupby(list(pd.DataFrame(table).columns), dropna=False, sort=False).ngroup().to_numpy()
     order = np.random.default_rng(seed).permutation(group.max() + 1)
-    out = np.isin(group, order[: round(HELD_OUT * len(order))])
+    held = round(HELD_OUT * len(order))
+    if not held:
+        raise VpunnError(f"a held-out loss needs at least 3 different rows, but the table has {len(order)}; add rows.")
+    out = np.isin(group, order[:held])
     return np.flatnonzero(~out), np.flatnonzero(out)
 
 
@@ -92,7 +95,11 @@ def _loss(model: Booster, x: np.ndarray, target: np.ndarray) -> float:
     found = model.predict(x)
     if model.kind == "regression":
         return float(np.sqrt(np.mean((found - target) ** 2)))
-    chance = found[np.arange(len(target)), np.searchsorted(model.classes_, target)]
+    # a class that no training row has gets no probability from any model: such rows say nothing and are left out
+    known = np.flatnonzero(np.isin(target, model.classes_))
+    if not len(known):
+        return float("nan")
+    chance = found[known, np.searchsorted(model.classes_, target[known])]
     return float(-np.log(np.clip(chance, 1e-12, None)).mean())
 
 

@@ -39,15 +39,28 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def write_table(table: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
     """Write a table as CSV, TSV or Parquet by its ending; the file appears whole or not at all."""
-    path = Path(path)
-    if path.suffix.lower() not in KINDS:
-        raise DataError(f"{path} has the ending {path.suffix!r}; tables are written to {', '.join(KINDS)}.")
+    path = check_output(path, KINDS)
     beside = path.with_name(f".{path.name}.part")
-    if path.suffix.lower() == ".parquet":
-        table.to_parquet(beside, index=False)
-    else:
-        table.to_csv(beside, index=False, sep="," if path.suffix.lower() == ".csv" else "\t")
-    beside.replace(path)
+    try:
+        if path.suffix.lower() == ".parquet":
+            table.to_parquet(beside, index=False)
+        else:
+            table.to_csv(beside, index=False, sep="," if path.suffix.lower() == ".csv" else "\t")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def check_output(path: str | os.PathLike[str], endings: tuple[str, ...] = ()) -> Path:
+    """Refuse a file that cannot be written before any work is done for it; no ``endings`` means any."""
+    path = Path(path)
+    if endings and path.suffix.lower() not in endings:
+        raise DataError(f"{path} has the ending {path.suffix!r}; it can be written as {', '.join(endings)}.")
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent} to write {path.name} to; make it first.")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise DataError(f"{path} cannot be written: it is a folder or its folder is read-only; choose another place.")
     return path
 
 

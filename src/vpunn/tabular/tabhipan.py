@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn.errors import DataError, VpunnError
+from vpunn.errors import DataError, VpunnError, examples
 from vpunn.tabular.boost import Booster, guess_kind
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.evaluate import Mahalanobis
-from vpunn.tabular.vae import CodeVAE
+from vpunn.tabular.vae import CodeVAE, import_torch
 
 #: First bytes of a saved model.
 MAGIC = b"vpunn-tabhipan-1\n"
@@ -43,7 +43,7 @@ class TabHiPaN(BaseEstimator):
     epochs, latent, hidden : int
         Training and size of the generator.
     random_state : int
-        One seed for everything.
+        One seed for everything (an encoder with a ``random_state`` of its own keeps that).
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0, 0.0], [5.0, 5.0]], 40, axis=0) + random.normal(size=(80, 2))
@@ -76,7 +76,12 @@ class TabHiPaN(BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
         base = LatentTreeEncoder(random_state=self.random_state, verbose=self.verbose) if self.encoder is None else self.encoder
-        self.encoder_ = clone(base).fit(X)
+        own = clone(base)
+        if own.random_state is None:
+            own.set_params(random_state=self.random_state)
+        if self.epochs:
+            import_torch()  # say that it is missing before anything is learned
+        self.encoder_ = own.fit(X)
         self.tree_ = self.encoder_.tree_
         table = self.encoder_.table_
         numbers, codes = table.split(X)
@@ -223,7 +228,15 @@ class TabHiPaN(BaseEstimator):
         with open(path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise DataError(f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit.")
-            return pickle.load(file)
+            try:
+                model = pickle.load(file)
+            except VpunnError:
+                raise
+            except Exception as error:  # damaged pickles raise almost anything
+                raise DataError(f"{path} is damaged ({error}); fit and save the model again.") from error
+        if not isinstance(model, TabHiPaN):
+            raise DataError(f"{path} holds a {type(model).__name__}, not a TabHiPaN model; make one with TabHiPaN.save.")
+        return model
 
 
 @dataclass(frozen=True)
@@ -299,7 +312,12 @@ def _one_row(row: Any, table: Any) -> Any:
     if isinstance(row, pd.DataFrame):
         one = row
     elif table.is_frame:
+        if not hasattr(row, "keys") and len(row) != len(table.names):
+            raise VpunnError(f"the row has {len(row)} values, but the table {len(table.names)} columns; give one for each.")
         values = dict(row) if hasattr(row, "keys") else dict(zip(table.names, row, strict=True))
+        lost = [name for name in table.names if name not in values]
+        if lost:
+            raise VpunnError(f"the row lacks the column {examples(lost)}; give every column, NaN where a value is missing.")
         one = pd.DataFrame([values], columns=table.names).infer_objects()
     else:
         one = np.asarray(row).reshape(1, -1) if np.ndim(row) == 1 else np.asarray(row)

@@ -14,6 +14,10 @@ import numpy as np
 
 from vpunn.errors import VpunnError, examples
 
+#: Unseen numbers count as at most this many standard deviations off, so that squared distances keep their digits
+#: (no training row of n can be farther than √n).
+FARTHEST = 1e6
+
 
 class TableError(VpunnError):
     """A table cannot be read as numbers and categories."""
@@ -120,6 +124,7 @@ class TableCoder:
         np.subtract(numbers, self.mean, out=scaled[:, :m])
         scaled[:, :m] *= inverse
         np.nan_to_num(scaled[:, :m], copy=False, nan=0.0)
+        np.clip(scaled[:, :m], -FARTHEST, FARTHEST, out=scaled[:, :m])
         for code, levels, weight in zip(codes.T, self.levels, self.weight, strict=True):
             known = np.flatnonzero(code >= 0)
             scaled[known, m + code[known]] = weight
