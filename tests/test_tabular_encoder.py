@@ -336,3 +336,6 @@ def test_repeated_column_names_and_fractions_are_one_sentence():
     for wrong in ({"p": 3.5}, {"K": "3"}, {"nodes_per_level": [2.5]}, {"nodes_per_level": "5,20"}):
         with pytest.raises(VpunnError, match="whole number"):
             LatentTreeEncoder(**wrong).fit(blobs(20))
+    for cell in ([1], {1: 2}, np.ones(2)):
+        with pytest.raises(VpunnError, match="unpack the column"):
+            LatentTreeEncoder().fit(pd.DataFrame({"x": [cell] * 5, "y": range(5)}))

@@ -280,6 +280,8 @@ def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
         path.write_bytes(content)
         with pytest.raises(DataError, match=word):
             TabHiPaN.load(path)
+    with pytest.raises(DataError, match="there is no file"):
+        TabHiPaN.load(tmp_path / "none")
 
 
 def test_edit_refuses_an_incomplete_row(model):
@@ -287,6 +289,11 @@ def test_edit_refuses_an_incomplete_row(model):
         model.edit({"height": 170.0, "town": "Ulm", "children": 1, "incme": 3.0}, 1)
     with pytest.raises(VpunnError, match="2 values"):
         model.edit([170.0, 1.0], 1)
+    with pytest.raises(VpunnError, match="twins must be"):
+        model.edit(people(1), 1, twins=0)
+    for many in (-1, 2.5):
+        with pytest.raises(VpunnError, match="n must be"):
+            model.sample(many)
 
 
 def test_one_seed_reaches_the_encoder():

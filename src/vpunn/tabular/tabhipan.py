@@ -6,6 +6,7 @@ import os
 import pickle
 import tempfile
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,7 @@ class TabHiPaN(BaseEstimator):
         Leaves are drawn top-down, each child with its share of the training rows, so every code exists.
         """
         self._check_generator()
+        _check_many("n", n, 0)
         seed = self.random_state if seed is None else seed
         leaf = self._draw_leaves(self.encoder_.find(ball), n, np.random.default_rng(seed))
         return self.encoder_.table_.join(*self.vae_.sample(leaf, seed))
@@ -160,6 +162,7 @@ class TabHiPaN(BaseEstimator):
         Mahalanobis distance to the row, the columns that moved, and whether it landed in the ball it was made for.
         """
         self._check_generator()
+        _check_many("twins", twins, 1)
         encoder, tree, table = self.encoder_, self.tree_, self.encoder_.table_
         one = _one_row(row, table)
         leaf = encoder.apply(one)
@@ -225,6 +228,8 @@ class TabHiPaN(BaseEstimator):
     @staticmethod
     def load(path: str | os.PathLike[str]) -> TabHiPaN:
         """Read a model written by `save`. Loading runs code from the file: load only files you trust."""
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {path}.")
         with open(path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise DataError(f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit.")
@@ -302,6 +307,12 @@ def features(
         columns.append(np.where(deep, place[ball], np.nan)[:, None])
     coded = np.hstack(columns)
     return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
+
+
+def _check_many(name: str, many: Any, least: int) -> None:
+    """Is a number of rows to make a whole number that is large enough?"""
+    if not isinstance(many, Integral) or int(many) < least:
+        raise VpunnError(f"{name} must be a whole number of at least {least}; got {many!r}.")
 
 
 def _one_row(row: Any, table: Any) -> Any:

@@ -23,6 +23,10 @@ class TableError(VpunnError):
     """A table cannot be read as numbers and categories."""
 
 
+class CellError(TableError, TypeError):
+    """A cell holds a container."""
+
+
 class TableCoder:
     """Learns the columns of a table and turns tables into matrices and back.
 
@@ -171,9 +175,11 @@ def _levels(column: Any) -> Any:
     """Sorted distinct categories (by text when they do not compare), without the missing value."""
     import pandas as pd
 
-    values = pd.unique(pd.Series(column).astype(object).dropna())
-    if len(values) and isinstance(values[0], dict | list | set):
-        raise TypeError("a table cell argument must be a string or a number, not a container")
+    cells = pd.Series(column).astype(object).dropna()
+    held = next((cell for cell in cells if isinstance(cell, dict | list | set | np.ndarray)), None)
+    if held is not None:
+        raise CellError(f"a table cell argument must be a string or a number, not a {type(held).__name__}; unpack the column.")
+    values = pd.unique(cells)
     try:
         return pd.Index(sorted(values), dtype=object)
     except TypeError:
