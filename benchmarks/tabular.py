@@ -20,7 +20,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import numpy as np
 
-from benchmarks.common import peak_rss_mb, write_results
+from benchmarks.common import best_seconds, peak_rss_mb, write_results
 from vpunn.cli.common import emit
 
 
@@ -32,12 +32,7 @@ def rows_of(n: int, d: int = 11, clusters: int = 8) -> np.ndarray:
 
 def cpu_seconds(call: Callable[[], Any], repeats: int = 1) -> float:
     """Least processor time of a few runs."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
+    return best_seconds(call, repeats, time.process_time)
 
 
 def measured(what: str, limit: str, call: Callable[[], Any], repeats: int = 1) -> dict[str, Any]:
