@@ -12,7 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
 from vpunn.hipan.balls import Balls, Items
-from vpunn.hipan.heads import Heads, add_by_heads, gather, propose
+from vpunn.hipan.combiner import EVIDENCE, evidence_names
+from vpunn.hipan.dictionary import learn_dictionary, read_through
+from vpunn.hipan.heads import Heads, add_by_heads, examine
 from vpunn.hipan.posterior import Posterior
 from vpunn.hipan.training import as_unseen, unit_rows
 from vpunn.text import load_text_features, save_text_features, text_features
@@ -211,13 +213,17 @@ def test_evidence_matches_a_slow_twin():
     rng = np.random.default_rng(1)
     X = unit_rows(sparse.csr_matrix(X))
     weight = rng.random(80).astype(np.float32) + 0.5
-    balls = Balls(tree, Items(X, nodes.astype(np.int32), weight, np.zeros(80, bool)))
+    kind = np.zeros(80, np.int8)
+    kind[np.unique(nodes, return_index=True)[1][:4]] = 1  # a description for four of the nodes
+    balls = Balls(tree, Items(X, nodes.astype(np.int32), weight, kind))
     heads = Heads.zeros(balls)
+    heads.branch[:] = rng.normal(size=heads.branch.shape)
     heads.weight[:] = rng.normal(size=balls.n_entries)
     heads.bias[:] = rng.normal(size=2 * tree.n_nodes)
     queries = unit_rows(sparse.csr_matrix(rng.random((6, 25)) * (rng.random((6, 25)) < 0.4)))
-    candidates = propose(balls, heads, queries, 6)
-    evidence = gather(balls, heads, queries, candidates, 20.0)
+    candidates, evidence = examine(balls, heads, queries, 6)
+    assert evidence.shape[2] == len(evidence_names(1))
+    read = read_through(balls.dictionary, queries).toarray()
     N, dense = tree.n_nodes, X.toarray().astype(float)
     member = np.array([[b <= v < b + tree.size[b] for v in range(N)] for b in range(N)])
     own = np.array([(weight[nodes == c, None] * dense[nodes == c]).sum(0) for c in range(N)])
@@ -233,17 +239,26 @@ def test_evidence_matches_a_slow_twin():
             z = evidence[r, j]
             np.testing.assert_allclose(z[0], own[c] @ x / np.linalg.norm(own[c]), rtol=1e-4)
             np.testing.assert_allclose(z[6], (x[own[c] > 0] ** 2).sum(), rtol=1e-4, atol=1e-6)
-            items = dense[nodes == c] @ x
-            np.testing.assert_allclose(z[4], items.max(), rtol=1e-4, atol=1e-6)
+            items = dense[(nodes == c) & (kind == 0)] @ x
+            np.testing.assert_allclose(z[4], max(items.max(initial=0), 0), rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(z[27], own[c] @ read[r] / np.linalg.norm(own[c]), rtol=1e-3, atol=1e-5)
+            for d in np.flatnonzero((nodes == c) & (kind == 1)):
+                found = [dense[d] @ x, (dense[d][x > 0] ** 2).sum(), dense[d] @ read[r]]
+                np.testing.assert_allclose(z[len(EVIDENCE) : len(EVIDENCE) + 3], found, rtol=1e-3, atol=1e-5)
+            if heads.branch.shape[1] and c:
+                s = np.exp(x @ heads.branch[:-1] + heads.branch[-1])
+                branch = int((np.flatnonzero(tree.depth == 1) <= c).sum()) - 1
+                at = EVIDENCE.index("log-probability of the depth-1 ball among all of them")
+                np.testing.assert_allclose(z[at], np.log(s[branch] / s.sum()), rtol=1e-3, atol=1e-3)
             chain = [c] + [N + u for u in tree.ancestors(int(c)) if u and not tree.is_leaf[u]]
             np.testing.assert_allclose(z[11], W[c] @ x + heads.bias[c], rtol=1e-3, atol=1e-4)
             best = max(_head(tree, W, heads.bias, x, d) for d in candidates[r] if d >= 0)
             np.testing.assert_allclose(z[10], sum(W[b] @ x + heads.bias[b] for b in chain) - best, rtol=1e-3, atol=1e-4)
             share = background
-            for u in tree.ancestors(int(c)):
-                if u and not tree.is_leaf[u]:
-                    share = (ball[u] + 20 * share) / (ball[u].sum() + 20)
-            share = (own[c] + 20 * share) / (own[c].sum() + 20)
+            typical = own[own > 0].mean()
+            for total in [ball[u] for u in tree.ancestors(int(c)) if u and not tree.is_leaf[u]] + [own[c]]:
+                news = (total > 0).sum() * typical
+                share = (total + news * share) / (total.sum() + news)
             likelihood = (x[background > 0] * np.log(share[background > 0] / background[background > 0])).sum()
             assert z[9] <= 1e-6
             if z[9] == 0:
@@ -289,6 +304,70 @@ def test_descriptions_reach_nodes_without_rows():
     assert p[tree.index("eel")] > 0  # never seen, still possible
     with pytest.raises(VpunnError, match="one row per node"):
         HiPaNClassifier(tree).fit(X[: len(texts)], labels, X_nodes=X[:3])
+
+
+def test_several_descriptions_per_node():
+    """Names and definitions as two matrices: each kind has evidence of its own, and the fitted model is kept whole."""
+    tree = Tree.from_paths([("bird", "owl"), ("bird", "robin"), ("fish", "carp"), ("fish", "eel")], root="animal")
+    texts = ["hoots at night", "night feathers", "red breast feathers", "lives in ponds"] * 12
+    names = ["", "bird", "owl", "robin", "fish", "carp", "eel"]
+    definitions = ["", "feathers wings", "", "red breast", "water fins", "pond ponds", "long slippery snake"]
+    features = text_features(characters=None, min_rows=1)
+    everything = features.fit_transform([*texts, *names, *definitions])
+    X, given = everything[:48], [everything[48:55], everything[55:]]
+    model = HiPaNClassifier(tree).fit(X, ["owl", "owl", "robin", "carp"] * 12, X_nodes=given)
+    assert model.balls_.n_kinds == 2
+    assert "eel" in model.top_k(features.transform(["eel"]), 2)[0][0]
+    with pytest.raises(VpunnError, match="one row per node"):
+        HiPaNClassifier(tree).fit(X, ["owl", "owl", "robin", "carp"] * 12, X_nodes=[given[0], given[1][:2]])
+
+
+def test_dictionary_matches_a_slow_twin():
+    rng = np.random.default_rng(2)
+    X = unit_rows(sparse.csr_matrix(rng.random((40, 12)) * (rng.random((40, 12)) < 0.3)))
+    node, weight = rng.integers(0, 8, 40).astype(np.int32), (rng.random(40) + 0.5).astype(np.float32)
+    found = learn_dictionary(Items(X, node, weight, np.zeros(40, np.int8)), 8).toarray()
+    dense = X.toarray().astype(float)
+    rest = np.array([(weight[node == c, None] * dense[node == c]).sum(0) - w * x for c, w, x in zip(node, weight, dense, strict=True)])
+    rest[rest < 1e-4] = 0  # no profile here has more than PROFILE features
+    length = np.linalg.norm(rest, axis=1)
+    rest[length > 0] /= length[length > 0, None]
+    usual = rest.sum(0) / (length > 0).sum()
+    for f in range(12):
+        rows = np.flatnonzero((dense[:, f] > 0) & (length > 0))
+        v = (dense[:, f] * weight)[rows]
+        mean = v @ rest[rows] / (v.sum() * (1 + 3.0 / len(rows)))
+        np.testing.assert_allclose(found[f], np.maximum(mean - usual, 0) * (mean > 0), rtol=1e-3, atol=1e-5)
+
+
+def test_words_learned_in_some_classes_serve_others():
+    """Each class is named "up X" or "down X"; "raised" and "lowered" are only ever seen with other classes than the asked one."""
+    things = [f"thing{i}" for i in range(60)]
+    tree = Tree.from_paths([(f"{way} {thing}",) for thing in things for way in ("up", "down")], root="change")
+    names = np.array([str(label) for label in tree.labels], object)
+    names[0] = ""
+    rows = [(f"{word} {thing}", f"{way} {thing}") for thing in things[:50] for word, way in (("raised", "up"), ("lowered", "down"))]
+    features = text_features(words=(1, 1), characters=None, min_rows=1)
+    everything = features.fit_transform([*(text for text, _ in rows), *names])
+    model = HiPaNClassifier(tree).fit(everything[: len(rows)], [label for _, label in rows], X_nodes=everything[len(rows) :])
+    asked = [(f"{word} {thing}", f"{way} {thing}") for thing in things[50:] for word, way in (("raised", "up"), ("lowered", "down"))]
+    answer = model.predict(features.transform([text for text, _ in asked]))
+    assert np.mean(answer == [label for _, label in asked]) > 0.9  # without the dictionary a coin decides
+
+
+def test_evidence_stays_finite_in_deep_trees_with_rare_features():
+    """Shares shrink by a factor per level; they must not reach zero in half-precision data on a chain of 60 nodes."""
+    tree = Tree.from_parents(np.arange(-1, 60), [f"n{i}" for i in range(61)])
+    rng = np.random.default_rng(0)
+    dense = (rng.random((600, 400)) < 0.02) * 1.0
+    dense[:, 0] = 1.0
+    X = sparse.csr_matrix(dense)
+    node = rng.integers(1, 61, 600)
+    with np.errstate(invalid="raise", divide="raise", over="raise"):
+        model = HiPaNClassifier(tree).fit(X, tree.labels[node])
+        p = model.predict_node_proba(X[:20])
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p[:, 0], 1.0)
 
 
 def test_targets_as_levels_and_paths():
@@ -366,7 +445,7 @@ def test_bad_targets(y, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"candidates": 0}, "candidates"), ({"holdout": 0.9}, "holdout"), ({"smoothing": 0}, "smoothing"), ({"tree": [1]}, "tree")],
+    [({"candidates": 0}, "candidates"), ({"holdout": 0.9}, "holdout"), ({"tree": [1]}, "tree")],
 )
 def test_bad_settings(options, message):
     with pytest.raises(VpunnError, match=message):

@@ -124,8 +124,8 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     The head score of the node is Σ_B (⟨w_B, x⟩ + b_B) over the balls listed, and ln P(node) is Σ_B ln P(B | ball above), the
     last term being that the path stops there; both sums are exact up to float rounding.
     """
-    from vpunn.hipan.combiner import EVIDENCE
-    from vpunn.hipan.heads import gather, propose
+    from vpunn.hipan.combiner import evidence_names
+    from vpunn.hipan.heads import examine
 
     posterior = model._posterior(x)
     if len(posterior) != 1:
@@ -142,12 +142,11 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
             steps.append(_step(tree, balls, heads, row, names, k, tree.n_nodes + j, j, False, q, above))
             above = q
     steps.append(_step(tree, balls, heads, row, names, k, i, i, not tree.is_leaf[i], mass, above))
-    candidates = propose(balls, heads, row, model.candidates)
+    candidates, seen = examine(balls, heads, row, model.candidates)
     at = np.flatnonzero(candidates[0] == i)
     evidence = {}
     if len(at):
-        seen = gather(balls, heads, row, candidates, model.smoothing)[0, at[0]]
-        evidence = {name: float(value) for name, value in zip(EVIDENCE, seen, strict=True)}
+        evidence = dict(zip(evidence_names(balls.n_kinds), seen[0, at[0]].tolist(), strict=True))
     score = sum(step.head for step in steps)
     return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence)
 

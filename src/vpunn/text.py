@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from sklearn.pipeline import FeatureUnion
 
 
+#: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
+WORD = r"(?u)\b\w+\b"
+
+
 def text_features(
     *, words: tuple[int, int] = (1, 2), characters: tuple[int, int] | None = (3, 5), min_rows: int = 2
 ) -> FeatureUnion:
     """A transformer from texts to sparse features, one unit-length part for words and one for character n-grams.
 
-    Word n-grams of the lengths ``words`` and, unless ``characters`` is None, character n-grams within words; each is
+    Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters`` is None, character n-grams within words; each is
     sublinear TF-IDF over features that occur in at least ``min_rows`` rows. An empty text gives an empty row, unknown words
     give nothing.
 
@@ -35,7 +39,7 @@ def text_features(
         if span is not None and not 1 <= span[0] <= span[1]:
             raise VpunnError(f"{name} is a (shortest, longest) pair of n-gram lengths, got {span!r}.")
     common = {"sublinear_tf": True, "min_df": min_rows, "strip_accents": None}
-    parts = [("words", TfidfVectorizer(ngram_range=words, **common))]
+    parts = [("words", TfidfVectorizer(ngram_range=words, token_pattern=WORD, **common))]
     if characters is not None:
         parts.append(("characters", TfidfVectorizer(analyzer="char_wb", ngram_range=characters, **common)))
     return FeatureUnion(parts)
@@ -71,6 +75,7 @@ def load_text_features(path: str | os.PathLike[str]) -> FeatureUnion:
                     vocabulary=archive[f"{name}_vocabulary"].tolist(),
                     ngram_range=tuple(options["ngram_range"]),
                     analyzer=options["analyzer"],
+                    token_pattern=WORD if options["analyzer"] == "word" else None,
                 )
                 part.idf_ = archive[f"{name}_idf"]
                 parts.append((name, part))

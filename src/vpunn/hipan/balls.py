@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vpunn.hipan.dictionary import learn_dictionary
 from vpunn.sweeps import sweep_up
 from vpunn.tree import Tree
 
 #: Features in more blocks than this get a direct block → entry table.
 FREQUENT = 500
-#: Features in more blocks than this do not propose candidates (they still count as evidence).
-PROPOSING = 800
+#: Entries a row may read to open candidates and to score them, its rarest features first (all features count as evidence).
+PROPOSING = 1_500, 8_000
+#: Items of a node that a row is compared with one by one; larger nodes are known well enough by their sums.
+MEMORY = 64
+#: Depth-1 balls that are compared with each other as a whole, at most.
+BRANCHES = 64
 #: Memory for the direct tables, in entries; the most frequent features come first.
 TABLE_ENTRIES = 20_000_000
 
@@ -26,24 +31,24 @@ def writable(array: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Items:
-    """Training rows: features (unit length), the node of each, its weight, and whether it is a node's own description."""
+    """Training rows: features (unit length), the node of each, its weight, and its kind: 0 for a row, k for a node's k-th description."""
 
     X: sparse.csr_matrix
     node: np.ndarray
     weight: np.ndarray
-    is_description: np.ndarray
+    kind: np.ndarray
 
     def __post_init__(self) -> None:
         X = self.X
         self.X = sparse.csr_matrix((writable(X.data), writable(X.indices), writable(X.indptr)), shape=X.shape)
-        self.node, self.weight, self.is_description = map(writable, (self.node, self.weight, self.is_description))
+        self.node, self.weight, self.kind = map(writable, (self.node, self.weight, self.kind))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Items, (self.X, self.node, self.weight, self.is_description)
+        return Items, (self.X, self.node, self.weight, self.kind)
 
     def take(self, rows: np.ndarray) -> Items:
         """Some of the rows."""
-        return Items(self.X[rows], self.node[rows], self.weight[rows], self.is_description[rows])
+        return Items(self.X[rows], self.node[rows], self.weight[rows], self.kind[rows])
 
 
 @dataclass
@@ -76,24 +81,29 @@ class Balls:
         self.entry_sum = matrix.data.astype(np.float32)
         by_ball = matrix.tocsr()
         self.norm2 = np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32)
-        self.mass = np.asarray(by_ball.sum(1)).ravel().astype(np.float32)
+        mass = np.asarray(by_ball.sum(1)).ravel()
+        kinds = np.diff(by_ball.indptr)
+        typical = by_ball.data[: by_ball.indptr[n]].mean() if by_ball.indptr[n] else 1.0  # mean sum of an entry of a node
+        # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
+        self.news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
+        self.news[kinds == 0] = 1.0
+        self.seen = ((1 - self.news) / np.maximum(mass, 1e-12)).astype(np.float32)
         spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
         self.background = (spread / max(spread.sum(), 1e-12)).astype(np.float32)
         self.use_likelihood = bool(len(items.X.data) == 0 or items.X.data.min() >= 0)
-        examples = np.bincount(items.node[~items.is_description], items.weight[~items.is_description], minlength=n)
+        row = items.kind == 0
+        examples = np.bincount(items.node[row], items.weight[row], minlength=n)
         self.counts = np.concatenate([examples, sweep_up(tree, examples)]).astype(np.float32)
         self.classes = np.flatnonzero(np.bincount(items.node, minlength=n)).astype(np.int32)
+        self.branch_of = branches(tree)
         self._tables()
-        order = np.argsort(items.node, kind="stable")
-        order = order[~items.is_description[order]]
-        self.class_start = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(items.node[order], minlength=n), out=self.class_start[1:])
-        self.class_items = order.astype(np.int64)
-        described = np.flatnonzero(items.is_description)
-        pick = sparse.csr_matrix(
-            (np.ones(len(described), np.float32), (items.node[described], described)), shape=(n, rows)
-        )
-        self.descriptions = sparse.csr_matrix(pick @ items.X)
+        self.dictionary = learn_dictionary(items, n)
+        # The memory: the items once more, sorted by node, so that those of a node are read in one sweep.
+        order = np.lexsort((-items.kind.astype(np.int8), items.node))  # descriptions first
+        self.memory, self.memory_kind, self.memory_weight = items.X[order], items.kind[order], items.weight[order]
+        start = np.searchsorted(items.node[order], np.arange(n + 1))
+        self.memory_span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + MEMORY)], 1)
+        self.n_kinds = int(items.kind.max(initial=0))
 
     def _tables(self) -> None:
         """Direct block → entry rows for the most frequent features."""
@@ -120,6 +130,14 @@ class Balls:
         """One sorted integer per entry that names its (feature, ball): carries weights from one layout to a grown one."""
         feature = np.repeat(np.arange(len(self.feature_start) - 1), np.diff(self.feature_start))
         return feature * np.int64(2 * self.tree.n_nodes) + self.entry_block
+
+
+def branches(tree: Tree) -> np.ndarray:
+    """For every node the number of the depth-1 ball it lies in (−1 for the root, or where there are too many to compare)."""
+    first = np.flatnonzero(tree.depth == 1)
+    if not 2 <= len(first) <= BRANCHES:
+        return np.full(tree.n_nodes, -1, np.int32)
+    return (np.searchsorted(first, np.arange(tree.n_nodes), side="right") - 1).astype(np.int32)
 
 
 def _inner_balls(tree: Tree) -> sparse.csr_matrix:

@@ -15,9 +15,9 @@ from vpunn.errors import VpunnError
 from vpunn.hipan import conformal, targets
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
-from vpunn.hipan.heads import Heads, add_by_heads, gather, propose, propose_for_items, train_pass
+from vpunn.hipan.heads import Heads, examine
 from vpunn.hipan.posterior import Posterior
-from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, unit_rows
+from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.tree import Tree
 
 #: Rows predicted at once; the answer for a row does not depend on it.
@@ -40,7 +40,6 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
     candidates : nodes proposed per row by the centroids, and again by the heads.
     epochs : passes over the data at most; fitting stops earlier when held-out rows stop gaining.
     holdout : share of the rows held out per round for the combiner (small data is held out in several rounds).
-    smoothing : rows' worth of parent distribution in the likelihood of a ball.
     hidden : units of the combiner.
     random_state : seed; the same seed gives the same bytes.
 
@@ -63,18 +62,16 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         self,
         tree: Tree | None = None,
         *,
-        candidates: int = 16,
-        epochs: int = 5,
+        candidates: int = 12,
+        epochs: int = 4,
         holdout: float = 0.1,
-        smoothing: float = 20.0,
-        hidden: int = 24,
+        hidden: int = 32,
         random_state: Any = 0,
     ) -> None:
         self.tree = tree
         self.candidates = candidates
         self.epochs = epochs
         self.holdout = holdout
-        self.smoothing = smoothing
         self.hidden = hidden
         self.random_state = random_state
 
@@ -103,11 +100,11 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if not keep.any():
             raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
         rows, node, weight = rows[keep], node[keep], weight[keep]
-        description = np.zeros(len(node), bool)
+        kind = np.zeros(len(node), np.int8)
         if X_nodes is not None:
-            rows, node, weight, description = self._with_descriptions(X_nodes, rows, node, weight)
+            rows, node, weight, kind = self._with_descriptions(X_nodes, rows, node, weight)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        items = Items(_half_precision(rows), node, weight, description)
+        items = Items(_half_precision(rows), node, weight, kind)
         self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
         self.combiner_ = learn_to_combine(held, len(self.balls_.classes), settings, rng)
         self._set_classes(flat)
@@ -121,11 +118,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
                 raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
         if not 0 < self.holdout <= 0.5:
             raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
-        if not self.smoothing > 0:
-            raise VpunnError(f"smoothing must be positive, got {self.smoothing!r}.")
         if self.tree is not None and not isinstance(self.tree, Tree):
             raise VpunnError(f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one.")
-        return Settings(int(self.candidates), int(self.epochs), float(self.holdout), float(self.smoothing), int(self.hidden))
+        return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden))
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
@@ -165,19 +160,26 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         return unit_rows(X)
 
     def _with_descriptions(self, X_nodes: Any, rows: sparse.csr_matrix, node: np.ndarray, weight: np.ndarray) -> tuple[Any, ...]:
-        X_nodes = X_nodes if sparse.issparse(X_nodes) else np.asarray(X_nodes, dtype=np.float64)
+        """The training rows followed by the descriptions that are not empty."""
         expected = (self.tree_.n_nodes, self.n_features_in_)
-        if X_nodes.shape != expected:
-            raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {X_nodes.shape}.")
-        text = self._rows(X_nodes)
-        if not np.isfinite(text.data).all():
-            raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
-        has = np.flatnonzero(np.diff(text.indptr))
+        texts, described, kinds = [rows], [node], [np.zeros(len(node), np.int8)]
+        for k, given in enumerate(X_nodes if isinstance(X_nodes, list | tuple) else [X_nodes]):
+            given = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
+            if given.shape != expected:
+                raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {given.shape}.")
+            text = self._rows(given)
+            if not np.isfinite(text.data).all():
+                raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
+            has = np.flatnonzero(np.diff(text.indptr))
+            texts.append(text[has])
+            described.append(has.astype(np.int32))
+            kinds.append(np.full(len(has), k + 1, np.int8))
+        extra = sum(map(len, described[1:]))
         return (
-            sparse.vstack([rows, text[has]]).tocsr(),
-            np.concatenate([node, has.astype(np.int32)]),
-            np.concatenate([weight, np.ones(len(has), np.float32)]),
-            np.concatenate([np.zeros(len(node), bool), np.ones(len(has), bool)]),
+            sparse.vstack(texts).tocsr(),
+            np.concatenate(described),
+            np.concatenate([weight, np.ones(extra, np.float32)]),
+            np.concatenate(kinds),
         )
 
     def _set_classes(self, flat: np.ndarray | None) -> None:
@@ -243,13 +245,12 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             sparse.vstack([old.items.X, rows]).tocsr(),
             np.concatenate([old.items.node, node]),
             np.concatenate([old.items.weight, weight]),
-            np.concatenate([old.items.is_description, np.zeros(len(node), bool)]),
+            np.concatenate([old.items.kind, np.zeros(len(node), np.int8)]),
         )
         self.balls_ = Balls(self.tree_, items)
         heads = self.heads_.carried(old, self.balls_)
-        nearest = propose_for_items(self.balls_, self.candidates)
-        mixed = add_by_heads(self.balls_, heads, items.X, nearest, self.candidates)
-        train_pass(self.balls_, heads, mixed, np.arange(len(old.items.node), len(items.node)))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        train(self.balls_, heads, np.arange(len(old.items.node), len(items.node)), self._settings(), rng)
         self.heads_ = heads.rounded()
         self._set_classes(self.classes_ if self.labels_ is not self.tree_.labels else None)
         return self
@@ -263,8 +264,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         parts = []
         for start in range(0, rows.shape[0], BATCH):
             part = rows[start : start + BATCH]
-            found = propose(self.balls_, self.heads_, part, self.candidates)
-            parts.append(self._posterior_of(found, gather(self.balls_, self.heads_, part, found, self.smoothing)))
+            parts.append(self._posterior_of(*examine(self.balls_, self.heads_, part, self.candidates)))
         return Posterior(
             self.tree_,
             np.concatenate([p.candidates for p in parts]),

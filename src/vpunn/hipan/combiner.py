@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn.hipan.balls import writable
 
-#: What the columns of the evidence array mean, in order (`_kernels.gather_evidence`).
+#: What the columns of the evidence array mean, in order (`_kernels.gather_evidence`); `evidence_names` adds the descriptions.
 EVIDENCE = (
     "cosine with the node's own centroid",
     "cosine with its ball's centroid",
@@ -36,13 +36,33 @@ EVIDENCE = (
     "cosine below the best",
     "log-probability by the heads",
     "log-probability of the parent by the heads",
-    "similarity with the node's own description",
-    "description similarity below the best",
     "none of the candidates",
     "log number of siblings",
     "log number of features in the row",
     "nearest item among siblings, below the best",
+    "nearest item, row read through the dictionary",
+    "cosine with the node's centroid, row read through the dictionary",
+    "nearest item through the dictionary, below the best",
+    "cosine through the dictionary, below the best",
+    "log-likelihood of the depth-1 ball, below the best",
+    "log-probability of the depth-1 ball by the heads",
+    "log-probability of the depth-1 ball among all of them",
 )
+
+
+PER_KIND = (
+    "similarity with description {}",
+    "share of description {} that the row has",
+    "similarity with description {}, row read through the dictionary",
+    "similarity with description {}, below the best",
+    "share of description {}, below the best",
+    "similarity with description {} through the dictionary, below the best",
+)
+
+
+def evidence_names(n_kinds: int) -> tuple[str, ...]:
+    """Names of all evidence columns of a model with that many descriptions per node."""
+    return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in PER_KIND)
 
 
 HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("none of the candidates")
@@ -72,8 +92,8 @@ def fit_combiner(
     weight: np.ndarray,
     rng: np.random.Generator,
     *,
-    hidden: int = 24,
-    epochs: int = 8,
+    hidden: int = 32,
+    epochs: int = 20,
     penalty: float = 1e-4,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
@@ -97,7 +117,7 @@ def fit_combiner(
     ]
     mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
     first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
-    batch = int(np.clip(n // 40, 16, 256))
+    batch = int(np.clip(n // 12, 16, 112))
     step = averaged = 0
     for epoch in range(epochs):
         order = rng.permutation(n)

@@ -8,31 +8,40 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan.balls import PROPOSING, Balls, writable
+from vpunn.hipan.balls import PROPOSING, Balls, Items, writable
+from vpunn.hipan.dictionary import read_through
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
+BRANCH_RATE = np.float32(1.0)
 
 
 @dataclass
 class Heads:
-    """Weights of all (ball, feature) entries and biases of all balls, with AdaGrad's sums of squared gradients."""
+    """Weights of all (ball, feature) entries and biases of all balls, with AdaGrad's sums of squared gradients.
+
+    ``branch`` holds a second weight vector per depth-1 ball, a column each and the bias in the last row: the heads above are
+    trained among hard candidates, which mostly share their branch, so the choice of the branch is learned on its own.
+    """
 
     weight: np.ndarray
     bias: np.ndarray
     energy: np.ndarray
     bias_energy: np.ndarray
+    branch: np.ndarray
 
     def __post_init__(self) -> None:
-        self.weight, self.bias = writable(self.weight), writable(self.bias)
+        self.weight, self.bias, self.branch = map(writable, (self.weight, self.bias, self.branch))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Heads, (self.weight, self.bias, self.energy, self.bias_energy)
+        return Heads, (self.weight, self.bias, self.energy, self.bias_energy, self.branch)
 
     @classmethod
     def zeros(cls, balls: Balls) -> Heads:
         """Untrained heads."""
         n, blocks = balls.n_entries, 2 * balls.tree.n_nodes
-        return cls(np.zeros(n, np.float32), np.zeros(blocks, np.float32), np.ones(n, np.float32), np.ones(blocks, np.float32))
+        branch = np.zeros((balls.items.X.shape[1] + 1, balls.branch_of.max(initial=-1) + 1), np.float32)
+        energy = np.full(n, 0.3, np.float32), np.ones(blocks, np.float32)
+        return cls(np.zeros(n, np.float32), np.zeros(blocks, np.float32), *energy, branch)
 
     def carried(self, old: Balls, new: Balls) -> Heads:
         """The same weights in the layout of ``new``, a model of the same tree with more rows; new entries start at zero."""
@@ -40,17 +49,19 @@ class Heads:
         place = np.searchsorted(new.keys(), old.keys())
         heads.weight[place], heads.energy[place] = self.weight, self.energy
         heads.bias, heads.bias_energy = self.bias.copy(), self.bias_energy.copy()
+        heads.branch = self.branch.copy()
         return heads
 
     def rounded(self) -> Heads:
         """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit."""
         small = self.weight.astype(np.float16).astype(np.float32)
-        return Heads(small, self.bias.astype(np.float16).astype(np.float32), self.energy, self.bias_energy)
+        bias, branch = (a.astype(np.float16).astype(np.float32) for a in (self.bias, self.branch))
+        return Heads(small, bias, self.energy, self.bias_energy, branch)
 
 
-def propose_for_items(balls: Balls, limit: int) -> np.ndarray:
-    """The classes nearest to each training row by coverage · cosine, the row itself left out of its class."""
-    return _nearest(balls, balls.items.X, balls.items.node, balls.items.weight, limit)
+def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
+    """The classes nearest to each of some training rows by coverage · cosine, the row itself left out of its class."""
+    return _nearest(balls, items.X, items.node, items.weight, limit)
 
 
 def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
@@ -58,15 +69,49 @@ def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.nda
 
     return _kernels.propose_by_centroid(
         X.indptr, X.indices, X.data, own, weight, balls.feature_start, balls.entry_block, balls.entry_sum, balls.norm2,
-        balls.tree.n_nodes, min(limit, len(balls.classes)), PROPOSING,
+        balls.tree.n_nodes, min(limit, len(balls.classes)), *PROPOSING,
     )
 
 
-def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, limit: int) -> np.ndarray:
+def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, limit: int) -> np.ndarray:
     """Candidates of every row (−1 padded): the best by coverage · cosine, then the best by head score."""
     new = np.full(X.shape[0], -1, np.int32)
-    first = _nearest(balls, X, new, np.zeros(X.shape[0], np.float32), limit)
+    nothing = np.zeros(X.shape[0], np.float32)
+    first = _nearest(balls, X, new, nothing, limit)
+    first = _merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))
     return add_by_heads(balls, heads, X, first, limit)
+
+
+def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
+    """Three passes of logistic regression over the depth-1 balls; features of a single row stay at zero."""
+    from vpunn.hipan import _kernels
+
+    if not heads.branch.shape[1]:
+        return
+    X = balls.items.X
+    common = np.append(np.bincount(X.indices, minlength=X.shape[1]) > 1, True)
+    weight, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
+    for _ in range(3):
+        _kernels.train_branches(
+            X.indptr, X.indices, X.data, balls.branch_of[balls.items.node], balls.items.weight,
+            rng.permutation(X.shape[0]), weight, energy, BRANCH_RATE,
+        )
+    heads.branch = weight * common[:, None]
+
+
+def examine(balls: Balls, heads: Heads, X: sparse.csr_matrix, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates of every row and the evidence about them; ``limit`` nodes by centroid, by heads, half as many by dictionary."""
+    read = read_through(balls.dictionary, X)
+    candidates = propose(balls, heads, X, read, limit)
+    return candidates, gather(balls, heads, X, read, candidates)
+
+
+def _merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Candidates of both, each once, the first ones in front; −1 padded."""
+    more = np.where((more[:, :, None] == first[:, None, :]).any(2), -1, more)
+    both = np.concatenate([first, more], 1)
+    order = np.argsort(both < 0, axis=1, kind="stable")
+    return np.ascontiguousarray(np.take_along_axis(both, order, 1))
 
 
 def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.ndarray, limit: int) -> np.ndarray:
@@ -75,31 +120,35 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
 
     return _kernels.propose_by_heads(
         X.indptr, X.indices, X.data, balls.parent, balls.inner, balls.feature_start, balls.entry_block, heads.weight,
-        heads.bias, min(limit, len(balls.classes)), PROPOSING, first,
+        heads.bias, min(limit, len(balls.classes)), *PROPOSING, first,
     )
 
 
-def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.ndarray) -> float:
-    """One pass over the items in ``order``; ``candidates`` has a row per item. Returns the mean loss met on the way."""
+def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray) -> None:
+    """One pass over the items in ``order``; ``candidates`` and ``losses`` (written) have a row per item."""
     from vpunn.hipan import _kernels
 
     X = balls.items.X
-    return _kernels.train_heads(
+    both = np.stack([heads.weight, heads.energy], 1)  # side by side, so that an update waits for memory once
+    _kernels.train_heads(
         X.indptr, X.indices, X.data, balls.items.node, balls.items.weight, candidates, balls.parent, balls.inner,
         balls.tree.max_depth, balls.feature_start, balls.entry_block, balls.dense_row, balls.dense_entry,
-        heads.weight, heads.energy, heads.bias, heads.bias_energy, order, OWN_RATE, BALL_RATE, BIAS_RATE,
+        both, heads.bias, heads.bias_energy, order, OWN_RATE, BALL_RATE, BIAS_RATE, losses,
     )
+    heads.weight, heads.energy = both[:, 0].copy(), both[:, 1].copy()
 
 
-def gather(balls: Balls, heads: Heads, X: sparse.csr_matrix, candidates: np.ndarray, smoothing: float) -> np.ndarray:
+def gather(
+    balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, candidates: np.ndarray
+) -> np.ndarray:
     """Evidence (rows, candidates + 1, columns) for the candidates; see `combiner.EVIDENCE`."""
     from vpunn.hipan import _kernels
 
-    memory, text = balls.items.X, balls.descriptions
+    memory = balls.memory
     return _kernels.gather_evidence(
-        X.indptr, X.indices, X.data, candidates, balls.parent, balls.depth, balls.inner,
-        balls.n_children, balls.tree.max_depth, balls.feature_start, balls.entry_block, balls.entry_sum, heads.weight,
-        heads.bias, balls.dense_row, balls.dense_entry, balls.norm2, balls.mass, balls.counts, balls.background,
-        np.float32(smoothing), balls.use_likelihood, balls.class_start, balls.class_items,
-        memory.indptr, memory.indices, memory.data, text.indptr, text.indices, text.data,
+        X.indptr, X.indices, X.data, read.indptr, read.indices, read.data, balls.branch_of,
+        heads.branch, candidates, balls.parent, balls.depth, balls.inner, balls.n_children, balls.tree.max_depth, balls.feature_start, balls.entry_block, balls.entry_sum, heads.weight,
+        heads.bias, balls.dense_row, balls.dense_entry, balls.norm2, balls.seen, balls.news, balls.counts, balls.background,
+        balls.use_likelihood, balls.n_kinds, balls.memory_span, balls.memory_kind, balls.memory_weight,
+        memory.indptr, memory.indices, memory.data,
     )

@@ -17,8 +17,8 @@ from vpunn.hipan.heads import Heads
 from vpunn.io.files import written_beside
 from vpunn.tree import Tree
 
-FORMAT = 1
-OPTIONS = ("candidates", "epochs", "holdout", "smoothing", "hidden")
+FORMAT = 2
+OPTIONS = ("candidates", "epochs", "holdout", "hidden")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -41,9 +41,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "data": items.X.data.astype(np.float16),
         "node": items.node.astype(np.int32),
         "weight": items.weight,
-        "description": items.is_description,
+        "kind": items.kind,
         "heads": heads.weight.astype(np.float16),
         "bias": heads.bias.astype(np.float16),
+        "branch": heads.branch.astype(np.float16),
         "miss_scores": model.miss_scores_,
         **{f"combiner_{name}": value for name, value in model.combiner_._asdict().items()},
     }
@@ -76,9 +77,10 @@ def load(cls: Any, path: str | os.PathLike[str]) -> Any:
     indptr = np.concatenate([[0], np.cumsum(part["lengths"], dtype=np.int64)])
     shape = (len(part["node"]), head["n_features"])
     X = sparse.csr_matrix((part["data"].astype(np.float32), _running(part["indices"], indptr), indptr), shape=shape)
-    model.balls_ = Balls(tree, Items(X, part["node"], part["weight"], part["description"]))
+    model.balls_ = Balls(tree, Items(X, part["node"], part["weight"], part["kind"]))
     fresh = Heads.zeros(model.balls_)
-    model.heads_ = Heads(part["heads"].astype(np.float32), part["bias"].astype(np.float32), fresh.energy, fresh.bias_energy)
+    heads, bias, branch = (part[name].astype(np.float32) for name in ("heads", "bias", "branch"))
+    model.heads_ = Heads(heads, bias, fresh.energy, fresh.bias_energy, branch)
     model.combiner_ = Combiner(*(part[f"combiner_{name}"] for name in Combiner._fields))
     model._set_classes(labels if head["flat"] else None)
     model.miss_scores_ = part["miss_scores"]

@@ -9,13 +9,15 @@ from scipy import sparse
 
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner, fit_combiner
-from vpunn.hipan.heads import Heads, add_by_heads, gather, propose, propose_for_items, train_pass
+from vpunn.hipan.heads import Heads, add_by_heads, examine, propose_for_items, train_branch, train_pass
 from vpunn.tree import Tree
 
-#: Enough held-out rows to fit the combiner; smaller data is held out in several rounds until all rows had their turn.
-ENOUGH = 2000
-#: Passes go on while the held-out accuracy of the heads still grows by this much.
-WORTHWHILE = 0.002
+#: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
+PLENTY = 2000
+#: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
+ENOUGH = 1300
+#: A row whose loss is below this when it is met is not visited again.
+EXPLAINED = 0.05
 
 
 @dataclass
@@ -25,7 +27,6 @@ class Settings:
     candidates: int
     epochs: int
     holdout: float
-    smoothing: float
     hidden: int
 
 
@@ -57,8 +58,8 @@ class HeldOut:
 
 def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Generator) -> tuple[Balls, Heads, HeldOut]:
     """Train the heads. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
-    judged = rng.permutation(np.flatnonzero(~items.is_description))
-    part = max(int(np.ceil(settings.holdout * len(judged))), 1)
+    judged = rng.permutation(np.flatnonzero(items.kind == 0))
+    part = int(np.ceil(max(settings.holdout * len(judged), min(PLENTY, 0.2 * len(judged)), 1)))
     rounds = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(judged) / part)))
     found = []
     for k in range(rounds):
@@ -67,44 +68,43 @@ def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Gener
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
         balls = Balls(tree, items.take(kept))
-        heads = _train(balls, items.take(out), settings, rng)
+        heads = Heads.zeros(balls)
+        train_branch(balls, heads, rng)
+        train(balls, heads, np.arange(len(kept)), settings, rng)
         found.append(judge(balls, heads.rounded(), items.take(out), settings))
     everything = Balls(tree, items)
     heads = heads.carried(balls, everything)
-    candidates = _confused(everything, heads, propose_for_items(everything, settings.candidates), settings)
-    for order in (rng.permutation(out), rng.permutation(len(items.node))):  # those held out last, then all once more
-        train_pass(everything, heads, candidates, order)
+    # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.
+    train_branch(everything, heads, rng)
+    others = rng.permutation(kept)[: len(out)]
+    train(everything, heads, np.union1d(out, others), settings, rng)
     return everything, heads.rounded(), HeldOut.joined(found)
 
 
-def _train(balls: Balls, out: Items, settings: Settings, rng: np.random.Generator) -> Heads:
-    """Passes over the items, each against the classes the heads now confuse, until accuracy on ``out`` stops growing."""
-    heads = Heads.zeros(balls)
-    nearest = propose_for_items(balls, settings.candidates)
-    candidates, best = nearest, -1.0
+def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
+    """Passes over some of the items, each against the classes the heads now confuse it with; explained rows drop out."""
+    near = settings.candidates * 5 // 8 or 1
+    items = balls.items.take(rows)
+    nearest = propose_for_items(balls, items, settings.candidates)
+    candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
+    candidates[rows, : nearest.shape[1]] = nearest
+    losses = np.full(len(balls.items.node), np.inf, np.float32)
     for epoch in range(settings.epochs):
         if epoch:
-            candidates = _confused(balls, heads, nearest, settings)
-        train_pass(balls, heads, candidates, rng.permutation(len(balls.items.node)))
-        top = add_by_heads(balls, heads, out.X, np.zeros((len(out.node), 0), np.int32), 1)[:, 0]
-        right = float(((top == out.node) * out.weight).sum() / max(out.weight.sum(), 1e-12))
-        if epoch > 1 and right < best + WORTHWHILE:
-            break
-        best = max(best, right)
-    return heads
-
-
-def _confused(balls: Balls, heads: Heads, nearest: np.ndarray, settings: Settings) -> np.ndarray:
-    """For every item the nearest classes and those its heads now rank highest."""
-    keep = max(settings.candidates * 5 // 8, 1)
-    return add_by_heads(balls, heads, balls.items.X, np.ascontiguousarray(nearest[:, :keep]), keep)
+            waiting = losses[rows] > EXPLAINED
+            rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])
+            if not len(rows):
+                return
+            found = add_by_heads(balls, heads, balls.items.X[rows], np.ascontiguousarray(nearest[:, :near]), near)
+            candidates[rows] = -1
+            candidates[rows, : found.shape[1]] = found
+        train_pass(balls, heads, candidates, rng.permutation(rows), losses)
 
 
 def judge(balls: Balls, heads: Heads, rows: Items, settings: Settings) -> HeldOut:
     """Candidates and evidence for rows the model has not seen."""
     X = as_unseen(balls.items.X, rows.X)
-    candidates = propose(balls, heads, X, settings.candidates)
-    return HeldOut(candidates, gather(balls, heads, X, candidates, settings.smoothing), rows.node, rows.weight)
+    return HeldOut(*examine(balls, heads, X, settings.candidates), rows.node, rows.weight)
 
 
 def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:

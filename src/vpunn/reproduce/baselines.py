@@ -20,7 +20,7 @@ from scipy import sparse
 
 from vpunn import metrics
 from vpunn.reproduce.peer_runner import METHODS, TOP
-from vpunn.tasks import PlacementTask, load_task
+from vpunn.tasks import Part, PlacementTask, load_task
 
 #: Module each method needs, to say "not installed" without a long wait.
 NEEDS = {
@@ -50,12 +50,14 @@ def compare(name: str, seed: int = 0, methods: list[str] | None = None, budget: 
     """One row per method on one split of one task."""
     task = load_task(name, seed)
     X, Z, D = features(task)
-    chosen = methods or ["vpunn", "vpunn-shuffled", "centroid", "nearest", "hierarchical-nb", *METHODS]
+    chosen = methods or ["vpunn", "vpunn-characters", "vpunn-shuffled", "centroid", "nearest", "hierarchical-nb", *METHODS]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         _write_inputs(Path(folder), task, X, Z, D)
         for method in chosen:
-            if method.startswith("vpunn"):
+            if method == "vpunn-characters":
+                answer = _vpunn(task, *features(task, characters=(3, 5)), shuffled=False, seed=seed)
+            elif method.startswith("vpunn"):
                 answer = _vpunn(task, X, Z, D, shuffled=method.endswith("shuffled"), seed=seed)
             elif method in LOCAL:
                 answer = LOCAL[method](task, *_stacked(task, X, D), Z)
@@ -65,16 +67,17 @@ def compare(name: str, seed: int = 0, methods: list[str] | None = None, budget: 
     return rows
 
 
-def features(task: PlacementTask) -> tuple[sparse.csr_matrix, sparse.csr_matrix, sparse.csr_matrix | None]:
+def features(
+    task: PlacementTask, part: Part = "test", characters: tuple[int, int] | None = None
+) -> tuple[sparse.csr_matrix, sparse.csr_matrix, list[sparse.csr_matrix]]:
     """Word 1–2-gram TF-IDF of training rows, test rows and descriptions; the vocabulary comes from what is trained on."""
     from vpunn.text import text_features
 
-    vectors = text_features(characters=None)
-    given = list(task.texts["train"]) + ([] if task.descriptions is None else list(task.descriptions))
-    everything = sparse.csr_matrix(vectors.fit_transform(given))
-    n = len(task.texts["train"])
-    described = None if task.descriptions is None else everything[n:]
-    return everything[:n], sparse.csr_matrix(vectors.transform(task.texts["test"])), described
+    vectors = text_features(characters=characters, min_rows=1 if characters is None else 2)
+    everything = sparse.csr_matrix(vectors.fit_transform(np.concatenate([task.texts["train"], *task.descriptions])))
+    rows, nodes = len(task.texts["train"]), task.tree.n_nodes
+    described = [everything[rows + k * nodes : rows + (k + 1) * nodes] for k in range(len(task.descriptions))]
+    return everything[:rows], sparse.csr_matrix(vectors.transform(task.texts[part])), described
 
 
 def score(
@@ -101,12 +104,11 @@ def score(
     }
 
 
-def _stacked(task: PlacementTask, X: sparse.csr_matrix, D: sparse.csr_matrix | None) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _stacked(task: PlacementTask, X: sparse.csr_matrix, D: list[sparse.csr_matrix]) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Training rows of methods that know no descriptions: descriptions become rows of their node."""
-    if D is None:
-        return X, task.nodes["train"]
-    has = np.flatnonzero(np.diff(D.indptr))
-    return sparse.vstack([X, D[has]]).tocsr(), np.concatenate([task.nodes["train"], has])
+    has = [np.flatnonzero(np.diff(described.indptr)) for described in D]
+    rows = sparse.vstack([X, *(described[some] for described, some in zip(D, has, strict=True))]).tocsr()
+    return rows, np.concatenate([task.nodes["train"], *has])
 
 
 def _write_inputs(folder: Path, task: PlacementTask, X: Any, Z: Any, D: Any) -> None:
@@ -115,10 +117,8 @@ def _write_inputs(folder: Path, task: PlacementTask, X: Any, Z: Any, D: Any) -> 
     sparse.save_npz(folder / "test.npz", Z)
     np.save(folder / "train_nodes.npy", nodes)
     np.save(folder / "parent.npy", task.tree.parent)
-    texts = list(task.texts["train"])
-    if D is not None and task.descriptions is not None:
-        texts += list(task.descriptions[np.diff(D.indptr) > 0])
-    for name, lines in (("train", texts), ("test", task.texts["test"])):
+    described = [texts[np.diff(part.indptr) > 0] for texts, part in zip(task.descriptions, D, strict=True)]
+    for name, lines in (("train", np.concatenate([task.texts["train"], *described])), ("test", task.texts["test"])):
         (folder / f"{name}.txt").write_text("\n".join(" ".join(str(t).split()) for t in lines), encoding="utf-8")
 
 
@@ -159,12 +159,12 @@ def _vpunn(task: PlacementTask, X: Any, Z: Any, D: Any, *, shuffled: bool, seed:
     tree, place = task.tree, np.arange(task.tree.n_nodes)
     if shuffled:
         place = _shuffle(tree, np.random.default_rng(seed))
-        D = None if D is None else D[np.argsort(place)]
+        D = [described[np.argsort(place)] for described in D]
     labels = tree.labels[place[task.nodes["train"]]]
     warm = min(300, X.shape[0])
-    HiPaNClassifier(tree, epochs=1).fit(X[:warm], labels[:warm]).predict(Z[:5])  # compiled once, as the peers come compiled
+    HiPaNClassifier(tree, epochs=2).fit(X[:warm], labels[:warm], X_nodes=D or None).predict(Z[:5])  # compiled once, as the peers come compiled
     start = time.perf_counter()
-    model = HiPaNClassifier(tree, random_state=seed).fit(X, labels, X_nodes=D)
+    model = HiPaNClassifier(tree, random_state=seed).fit(X, labels, X_nodes=D or None)
     fitted = time.perf_counter()
     posterior = model._posterior(Z)
     (nodes, p), answer = posterior.top_k(TOP), posterior.best()
