@@ -328,7 +328,8 @@ def test_dictionary_matches_a_slow_twin():
     node, weight = rng.integers(0, 8, 40).astype(np.int32), (rng.random(40) + 0.5).astype(np.float32)
     found = learn_dictionary(Items(X, node, weight, np.zeros(40, np.int8)), 8).toarray()
     dense = X.toarray().astype(float)
-    rest = np.array([(weight[node == c, None] * dense[node == c]).sum(0) - w * x for c, w, x in zip(node, weight, dense, strict=True)])
+    total = np.array([(weight[node == c, None] * dense[node == c]).sum(0) for c in range(8)])
+    rest = total[node] - weight[:, None] * dense
     rest[rest < 1e-4] = 0  # no profile here has more than PROFILE features
     length = np.linalg.norm(rest, axis=1)
     rest[length > 0] /= length[length > 0, None]
@@ -346,11 +347,12 @@ def test_words_learned_in_some_classes_serve_others():
     tree = Tree.from_paths([(f"{way} {thing}",) for thing in things for way in ("up", "down")], root="change")
     names = np.array([str(label) for label in tree.labels], object)
     names[0] = ""
-    rows = [(f"{word} {thing}", f"{way} {thing}") for thing in things[:50] for word, way in (("raised", "up"), ("lowered", "down"))]
+    ways = (("raised", "up"), ("lowered", "down"))
+    rows = [(f"{word} {thing}", f"{way} {thing}") for thing in things[:50] for word, way in ways]
     features = text_features(words=(1, 1), characters=None, min_rows=1)
     everything = features.fit_transform([*(text for text, _ in rows), *names])
     model = HiPaNClassifier(tree).fit(everything[: len(rows)], [label for _, label in rows], X_nodes=everything[len(rows) :])
-    asked = [(f"{word} {thing}", f"{way} {thing}") for thing in things[50:] for word, way in (("raised", "up"), ("lowered", "down"))]
+    asked = [(f"{word} {thing}", f"{way} {thing}") for thing in things[50:] for word, way in ways]
     answer = model.predict(features.transform([text for text, _ in asked]))
     assert np.mean(answer == [label for _, label in asked]) > 0.9  # without the dictionary a coin decides
 

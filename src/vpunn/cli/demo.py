@@ -75,8 +75,8 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
     from vpunn.cli import predict
 
     if not (model / "inputs.json").exists():
-        say("Learning where words belong, from the definitions of 46,332 leaf synsets (about half a minute)", "")
-        predict.fit(Path("wordnet"), out=model, characters=False)
+        say("Learning where words belong, from 62,790 definitions (about half a minute)", "")
+        predict.fit(Path("wordnet-texts"), out=model, characters=False)
     question = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"
     say(f"Where does this belong? “{question}”", "")
     predict.predict(model, ask=question, top=3)

@@ -39,16 +39,17 @@ def fit(
     from vpunn.text import save_text_features, text_features
 
     features = None
-    descriptions = None
+    descriptions: Any = None
     if not table.exists() and str(table) in _task_names():
         from vpunn.tasks import load_task
 
         task = load_task(str(table), seed)
         given, labels, answers = task.texts["train"], task.labels("train"), task.tree
-        features = text_features(characters=(3, 5) if characters else None)
-        X = features.fit_transform([*given, *(task.descriptions if task.descriptions is not None else [])])
-        descriptions = None if task.descriptions is None else X[len(given) :]
-        X = X[: len(given)]
+        features = text_features(characters=(3, 5) if characters else None, min_rows=2)
+        everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
+        n = answers.n_nodes
+        X = everything[: len(given)]
+        descriptions = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
         inputs: dict[str, Any] = {"text": ["text"]}
     else:
         frame = _read(table)

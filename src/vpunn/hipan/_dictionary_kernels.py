@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vpunn.hipan._kernels import _keep_best
+from vpunn.hipan._propose_kernels import keep_best
 
 
 @njit(cache=True)
@@ -31,7 +31,7 @@ def profiles(indptr, indices, data, node, weight, sum_indptr, sum_indices, sum_d
             if rest[f] > 1e-4:
                 listed[count] = f
                 count += 1
-        kept = _keep_best(rest, count, limit, listed, best)
+        kept = keep_best(rest, count, limit, listed, best)
         square = 0.0
         for j in range(kept):
             square += rest[best[j]] ** 2
@@ -96,7 +96,7 @@ def meanings(feature_start, row, value, weight, profile_start, profile_feature, 
                 if total[g] > 0:
                     listed[above], listed[j] = g, listed[above]
                     above += 1
-            kept = _keep_best(total, above, limit, listed, best)
+            kept = keep_best(total, above, limit, listed, best)
             for j in range(kept):
                 meaning[filled] = best[j]
                 strength[filled] = total[best[j]]
@@ -129,7 +129,7 @@ def translate(indptr, indices, data, meaning_start, meaning, strength, limit):
                     listed[count] = g
                     count += 1
                 total[g] += data[a] * strength[b]
-        kept = _keep_best(total, count, limit, listed, best)
+        kept = keep_best(total, count, limit, listed, best)
         square = 0.0
         for j in range(kept):
             square += total[best[j]] ** 2

@@ -31,7 +31,7 @@ def writable(array: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Items:
-    """Training rows: features (unit length), the node of each, its weight, and its kind: 0 for a row, k for a node's k-th description."""
+    """Training rows: features (unit length), the node, weight and kind of each: 0 for a row, k for a node's k-th description."""
 
     X: sparse.csr_matrix
     node: np.ndarray

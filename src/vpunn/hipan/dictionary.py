@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-
 #: Strongest features of the rest of a class that a row is paired with.
 PROFILE = 16
 #: Meanings kept per feature.
@@ -38,7 +37,8 @@ def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
     profile_start, profile_feature, profile_value = kernels.profiles(
         X.indptr, X.indices, X.data, items.node, items.weight, sums.indptr, sums.indices, sums.data, PROFILE
     )
-    usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / max(np.count_nonzero(np.diff(profile_start)), 1)
+    paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
+    usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
     by_feature = X.tocsc()
     by_feature.sort_indices()
     start, meaning, value = kernels.meanings(

@@ -65,9 +65,9 @@ def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
 
 
 def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
-    from vpunn.hipan import _kernels
+    from vpunn.hipan._propose_kernels import propose_by_centroid
 
-    return _kernels.propose_by_centroid(
+    return propose_by_centroid(
         X.indptr, X.indices, X.data, own, weight, balls.feature_start, balls.entry_block, balls.entry_sum, balls.norm2,
         balls.tree.n_nodes, min(limit, len(balls.classes)), *PROPOSING,
     )
@@ -84,7 +84,7 @@ def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_m
 
 def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     """Three passes of logistic regression over the depth-1 balls; features of a single row stay at zero."""
-    from vpunn.hipan import _kernels
+    from vpunn.hipan._train_kernels import train_branches
 
     if not heads.branch.shape[1]:
         return
@@ -92,7 +92,7 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     common = np.append(np.bincount(X.indices, minlength=X.shape[1]) > 1, True)
     weight, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
     for _ in range(3):
-        _kernels.train_branches(
+        train_branches(
             X.indptr, X.indices, X.data, balls.branch_of[balls.items.node], balls.items.weight,
             rng.permutation(X.shape[0]), weight, energy, BRANCH_RATE,
         )
@@ -116,9 +116,9 @@ def _merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.ndarray, limit: int) -> np.ndarray:
     """The given candidates and, behind them, the best ``limit`` classes by head score."""
-    from vpunn.hipan import _kernels
+    from vpunn.hipan._propose_kernels import propose_by_heads
 
-    return _kernels.propose_by_heads(
+    return propose_by_heads(
         X.indptr, X.indices, X.data, balls.parent, balls.inner, balls.feature_start, balls.entry_block, heads.weight,
         heads.bias, min(limit, len(balls.classes)), *PROPOSING, first,
     )
@@ -126,11 +126,11 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
 
 def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray) -> None:
     """One pass over the items in ``order``; ``candidates`` and ``losses`` (written) have a row per item."""
-    from vpunn.hipan import _kernels
+    from vpunn.hipan._train_kernels import train_heads
 
     X = balls.items.X
     both = np.stack([heads.weight, heads.energy], 1)  # side by side, so that an update waits for memory once
-    _kernels.train_heads(
+    train_heads(
         X.indptr, X.indices, X.data, balls.items.node, balls.items.weight, candidates, balls.parent, balls.inner,
         balls.tree.max_depth, balls.feature_start, balls.entry_block, balls.dense_row, balls.dense_entry,
         both, heads.bias, heads.bias_energy, order, OWN_RATE, BALL_RATE, BIAS_RATE, losses,
@@ -142,13 +142,13 @@ def gather(
     balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, candidates: np.ndarray
 ) -> np.ndarray:
     """Evidence (rows, candidates + 1, columns) for the candidates; see `combiner.EVIDENCE`."""
-    from vpunn.hipan import _kernels
+    from vpunn.hipan._evidence_kernels import gather_evidence
 
     memory = balls.memory
-    return _kernels.gather_evidence(
-        X.indptr, X.indices, X.data, read.indptr, read.indices, read.data, balls.branch_of,
-        heads.branch, candidates, balls.parent, balls.depth, balls.inner, balls.n_children, balls.tree.max_depth, balls.feature_start, balls.entry_block, balls.entry_sum, heads.weight,
-        heads.bias, balls.dense_row, balls.dense_entry, balls.norm2, balls.seen, balls.news, balls.counts, balls.background,
-        balls.use_likelihood, balls.n_kinds, balls.memory_span, balls.memory_kind, balls.memory_weight,
-        memory.indptr, memory.indices, memory.data,
+    return gather_evidence(
+        X.indptr, X.indices, X.data, read.indptr, read.indices, read.data, balls.branch_of, heads.branch, candidates,
+        balls.parent, balls.depth, balls.inner, balls.n_children, balls.tree.max_depth,
+        balls.feature_start, balls.entry_block, balls.entry_sum, heads.weight, heads.bias, balls.dense_row, balls.dense_entry,
+        balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood,
+        balls.n_kinds, balls.memory_span, balls.memory_kind, balls.memory_weight, memory.indptr, memory.indices, memory.data,
     )
