@@ -1,6 +1,6 @@
 """Placement of held-out items: vpunn beside the tools people would pick, one thread, one run.
 
-    python benchmarks/predict.py --task wordnet --seed 0 --methods vpunn,pecos,napkinxc-plt,centroid
+    python benchmarks/predict.py --task wordnet --seeds 1,2,3 --methods vpunn,pecos,napkinxc-plt,centroid
 
 Set VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python" for tools that need an environment of their own.
 """
@@ -21,8 +21,8 @@ from vpunn.reproduce.baselines import averaged, compare
 
 
 def main(
-    task: Annotated[str, typer.Option(help="wordnet, wordnet-texts, go or go-process.")] = "wordnet",
-    seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas.")] = "0",
+    task: Annotated[str, typer.Option(help="wordnet, wordnet-texts, go, go-process or go-component.")] = "wordnet",
+    seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas; split 0 was for choosing settings.")] = "1",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas; all if empty.")] = "",
     budget: Annotated[float, typer.Option(help="Seconds each tool may take.")] = 600.0,
     json: JsonFlag = False,

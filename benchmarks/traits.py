@@ -30,10 +30,10 @@ from vpunn.datasets import load_pantheria
 from vpunn.encoders import PadicTargetEncoder
 from vpunn.metrics import calibration_error_interval, negative_log_likelihood
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
+from vpunn.reproduce.traits import LEVELS, AsCategories, BackOffMeans, lightgbm
 from vpunn.shrinkage import fit_shrinkage, restricted_log_likelihood
 from vpunn.tree import Tree
 
-LEVELS = ["Order", "Family", "Genus"]
 CONTINUOUS = {
     "body mass": "AdultBodyMass_g",
     "gestation": "GestationLen_d",
@@ -51,24 +51,6 @@ CATEGORICAL = ["ActivityCycle", "TrophicLevel", "Terrestriality", "DietBreadth",
 FLOOR = 1e-3
 
 
-class BackOffMeans(BaseEstimator):
-    """Mean of the genus if it was seen, else of the family, else of the order, else of all."""
-
-    def fit(self, X: pd.DataFrame, y: Any) -> BackOffMeans:
-        target = pd.DataFrame(np.asarray(y).reshape(len(y), -1), index=X.index)
-        self.means_ = [target.groupby([X[name] for name in LEVELS[: k + 1]]).mean() for k in range(len(LEVELS))]
-        self.all_ = target.mean().to_numpy()
-        return self
-
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
-        found = np.tile(self.all_, (len(X), 1))
-        for k, means in enumerate(self.means_):
-            keys = pd.MultiIndex.from_frame(X[LEVELS[: k + 1]]) if k else pd.Index(X[LEVELS[0]])
-            rows = means.index.get_indexer(keys)
-            found[rows >= 0] = means.to_numpy()[rows[rows >= 0]]
-        return found.squeeze(axis=1) if found.shape[1] == 1 else found
-
-
 class BackOffFrequencies(BackOffMeans):
     """The same with class frequencies, and one pseudo-row spread evenly over the classes in every group."""
 
@@ -82,28 +64,6 @@ class BackOffFrequencies(BackOffMeans):
 
     def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
         return super().predict(X)
-
-
-class AsCategories(BaseEstimator):
-    """Wraps an estimator that wants pandas categories (with the categories of the training rows)."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def _convert(self, X: pd.DataFrame) -> pd.DataFrame:
-        return X.assign(**{name: pd.Categorical(X[name], kinds) for name, kinds in self.kinds_.items()})
-
-    def fit(self, X: pd.DataFrame, y: Any) -> AsCategories:
-        self.kinds_ = {name: sorted(X[name].unique()) for name in LEVELS}
-        self.estimator.fit(self._convert(X), y)
-        self.classes_ = getattr(self.estimator, "classes_", None)
-        return self
-
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
-        return self.estimator.predict(self._convert(X))
-
-    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
-        return self.estimator.predict_proba(self._convert(X))
 
 
 def hierarchy_of(frame: pd.DataFrame) -> dict[str, Any]:
@@ -146,12 +106,6 @@ def classifiers(frame: pd.DataFrame) -> Iterator[Method]:
     yield "back-off frequencies", BackOffFrequencies
     yield "sklearn TargetEncoder + logistic", lambda: make_pipeline(TargetEncoder(), LogisticRegression(max_iter=1000))
     yield from lightgbm_methods("LGBMClassifier", "neg_log_loss")
-
-
-def lightgbm(kind: str) -> Any:
-    import lightgbm
-
-    return getattr(lightgbm, kind)(n_jobs=1, verbose=-1, random_state=0)
 
 
 def lightgbm_methods(kind: str, scoring: str) -> Iterator[Method]:

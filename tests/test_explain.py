@@ -70,7 +70,7 @@ def slow_head_score(classifier, x, node):
 def test_ball_descriptions(model):
     classifier, features, _ = model
     names = features.get_feature_names_out()
-    bird = describe_ball(classifier, "bird", 3, feature_names=names)
+    bird = describe_ball(classifier, "bird", 6, feature_names=names)
     assert bird.members == ["owl", "robin"]
     assert bird.n_rows == 30
     assert bird.entropy == pytest.approx(1.0)

@@ -23,9 +23,9 @@ def text_features(
 ) -> FeatureUnion:
     """A transformer from texts to sparse features, one unit-length part for words and one for character n-grams.
 
-    Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless
-    ``characters`` is None, character n-grams within words; each is sublinear TF-IDF over features that occur in at least ``min_rows`` rows. An empty text gives an empty row, unknown words
-    give nothing.
+    Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters``
+    is None, character n-grams within words; each is sublinear TF-IDF over features that occur in at least ``min_rows``
+    rows. An empty text gives an empty row, unknown words give nothing.
 
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn.hipan.balls import writable
 
-#: What the columns of the evidence array mean, in order (`_evidence_kernels.gather_evidence`); `evidence_names` adds the descriptions.
+#: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
 EVIDENCE = (
     "cosine with the node's own centroid",
     "cosine with its ball's centroid",
