@@ -97,6 +97,7 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
       members: owl, robin
     """
     tree, model = _parts(source)
+    _check_count("k", k)
     i = _node(tree, node)
     inside = np.arange(*tree.slice(i).indices(tree.n_nodes))
     leaves = inside[tree.is_leaf[inside]]
@@ -127,6 +128,8 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     from vpunn.hipan.combiner import evidence_names
     from vpunn.hipan.heads import examine
 
+    _check_fitted(model)
+    _check_count("k", k)
     posterior = model._posterior(x)
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
@@ -170,6 +173,8 @@ def _step(
 
 def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = None) -> list[tuple[str, float]]:
     """The features that separate two nodes most: Σ of weights along a's chain minus along b's, positive speaks for ``a``."""
+    _check_fitted(model)
+    _check_count("k", k)
     tree = model.tree_
     i, j = _node(model._label_tree(), a), _node(model._label_tree(), b)
     difference = np.zeros(model.n_features_in_)
@@ -185,6 +190,8 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
     With ``max_nodes`` only the largest balls (or the most probable ones) are written, and ``hidden`` counts what was left out.
     """
     tree, model = _parts(source)
+    if max_nodes is not None:
+        _check_count("max_nodes", max_nodes)
     p = None
     if x is not None:
         if model is None:
@@ -226,8 +233,20 @@ def _parts(source: Any) -> tuple[Tree, Any]:
     raise VpunnError(f"expected a fitted classifier, a code or a Tree, got {type(source).__name__}.")
 
 
+def _check_fitted(model: Any) -> None:
+    if not hasattr(model, "balls_"):
+        raise VpunnError(f"expected a fitted classifier, got {type(model).__name__}; HiPaNClassifier.fit makes one.")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or value < 0:
+        raise VpunnError(f"{name} must be a whole number of at least 0, got {value!r}.")
+
+
 def _node(tree: Tree, node: Any) -> int:
     """A node id as it is, a label looked up; a label wins where an integer could be either."""
+    if isinstance(node, list) or np.ndim(node if hasattr(node, "ndim") else 0):
+        raise VpunnError(f"this takes one node, got {node!r}.")
     if isinstance(node, int | np.integer) and tree.labels.dtype.kind not in "iu" and not isinstance(tree.labels[-1], int):
         return int(tree.check_nodes(node))
     return int(tree.index(node))
@@ -288,7 +307,7 @@ def _gloss_words(tree: Tree, i: int, k: int) -> list[tuple[str, float]]:
     texts = tree.columns[column]
 
     def shares(nodes: np.ndarray) -> tuple[Counter[str], int]:
-        words = Counter(word.lower() for text in texts[nodes] if text for word in set(_WORD.findall(text)))
+        words = Counter(word.lower() for text in texts[nodes] if isinstance(text, str) for word in set(_WORD.findall(text)))
         return words, max(len(nodes), 1)
 
     family = np.arange(*tree.slice(int(tree.parent[i])).indices(tree.n_nodes))[1:]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +40,8 @@ def fit(
     from vpunn.hipan import HiPaNClassifier
     from vpunn.text import save_text_features, text_features
 
+    if out.exists() and not out.is_dir():
+        raise DataError(f"cannot write the model to {str(out)!r}: it is a file; name a folder.")
     features = None
     descriptions: Any = None
     if not table.exists() and str(table) in _task_names():
@@ -50,32 +54,36 @@ def fit(
         n = answers.n_nodes
         X = everything[: len(given)]
         descriptions = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
-        inputs: dict[str, Any] = {"text": ["text"]}
+        inputs: dict[str, Any] = {"text": ["text"], "target": "label", "task": str(table), "seed": seed}
     else:
         frame = _read(table)
         if (text is None) == (columns is None):
             raise VpunnError("say either --text with text columns or --columns with numeric columns.")
-        inputs = {"text": _split(text)} if text else {"columns": _split(columns)}
-        wanted = _split(target)
-        labels = _column(frame, wanted[0], table) if len(wanted) == 1 else np.stack([_column(frame, c, table) for c in wanted], 1)
+        inputs = {"text": _split(text)} if text is not None else {"columns": _split(columns)}
+        inputs["target"] = target
+        if not (inputs.get("text") or inputs.get("columns")) or not _split(target):
+            raise VpunnError("name at least one column after --text or --columns, and one after --target.")
+        labels = _labels(frame, target, table)
         answers = None
         if tree is not None:
             from vpunn.io import read_tree
 
             answers = read_tree(tree)
-        if text:
+        if text is not None:
             features = text_features(characters=(3, 5) if characters else None, min_rows=2 if len(frame) > 1000 else 1)
-            X = features.fit_transform(_texts(frame, inputs["text"], table))
+            X = _first_features(features, _texts(frame, inputs["text"], table), table)
         else:
             X = _numbers(frame, inputs["columns"], table)
     model = _with_progress(lambda: HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions))
     out.mkdir(parents=True, exist_ok=True)
+    for name in ("inputs.json", "features.npz"):  # no leftovers of another model, and none at all until the last file is written
+        (out / name).unlink(missing_ok=True)
     model.save(out / "model.npz")
     if features is not None:
         save_text_features(features, out / "features.npz")
     from vpunn.io.files import save
 
-    save(out / "inputs.json", json_format.dumps({**inputs, "target": target}).encode())
+    save(out / "inputs.json", json_format.dumps(inputs).encode())
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 
@@ -99,12 +107,12 @@ def predict(
         answer = fitted.predict(X, stop=stop, threshold=threshold, alpha=alpha, depth=depth)
         rows = [{"row": i, "label": label} for i, label in enumerate(answer)]
     else:
-        labels, p = fitted.top_k(X, top)
-        lookup = fitted._label_tree()
-        paths = {name: " / ".join(map(str, fitted.tree_.path(lookup.index(name)))) for name in set(labels.ravel().tolist())}
-        for i, (names, values) in enumerate(zip(labels.tolist(), p, strict=True)):
-            for name, value in zip(names, values, strict=True):
-                rows.append({"row": i, "label": name, "probability": float(value), "path": paths[name]})
+        nodes, p = fitted._posterior(X).top_k(min(top, len(fitted.class_nodes_)))
+        names = fitted.labels_[nodes].tolist()
+        paths = {node: _path(fitted.tree_, node) for node in np.unique(nodes).tolist()}
+        for i, at in enumerate(nodes.tolist()):
+            for name, value, node in zip(names[i], p[i].tolist(), at, strict=True):
+                rows.append({"row": i, "label": name, "probability": value, "path": paths[node]})
     if out is not None:
         import pandas as pd
 
@@ -120,14 +128,13 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
     """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
     from vpunn import metrics
 
+    if table is None and "task" not in _inputs(model):
+        raise VpunnError("give a table with the target column; only a model fitted on a named task brings its own test rows.")
     fitted, X, frame, meta = _load_all(model, table, None)
-    wanted = _split(meta["target"])
-    levels = [_column(frame, name, table) for name in wanted]
-    truth = levels[0] if len(levels) == 1 else list(zip(*(level.tolist() for level in levels), strict=True))
     from vpunn.hipan.targets import check_in_tree
 
     tree = fitted.tree_
-    nodes = check_in_tree(fitted._label_tree(), truth)
+    nodes = check_in_tree(fitted._label_tree(), _labels(frame, meta["target"], table))
     best, p = fitted._posterior(X).top_k(5)
     hit = best == nodes[:, None]
     covered = tree.is_ancestor(np.asarray(_risk_nodes(fitted, X)), nodes)
@@ -158,12 +165,9 @@ def explain(
     fitted, X = _load(model, table, ask)
     if row >= X.shape[0]:
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {X.shape[0] - 1}.")
-    names = None
-    if (model / "features.npz").exists():
-        from vpunn.text import load_text_features
-
-        names = load_text_features(model / "features.npz").get_feature_names_out()
-    found = explain_row(fitted, X[[row]], node, feature_names=names)
+    meta = _inputs(model)
+    names = _text_features(model).get_feature_names_out() if "text" in meta else meta["columns"]
+    found = explain_row(fitted, X[[row]], None if node is None else _asked_node(fitted, node), feature_names=names)
     if json:
         emit(asdict(found), True)
     else:
@@ -181,14 +185,77 @@ def _split(names: str | None) -> list[str]:
 
 
 def _read(path: Path) -> Any:
-    """A table by its suffix."""
+    """A table by its suffix, with at least one row."""
     import pandas as pd
 
-    if not path.exists():
+    if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}.")
-    if path.suffix == ".parquet":
-        return pd.read_parquet(path)
-    return pd.read_csv(path, sep="\t" if path.suffix in (".tsv", ".tab") else ",")
+    try:
+        if path.suffix == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            frame = pd.read_csv(path, sep="\t" if path.suffix in (".tsv", ".tab") else ",", encoding="utf-8-sig")
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{str(path)!r} cannot be read as a table: {str(error).strip().splitlines()[-1]}.") from error
+    if not len(frame):
+        raise DataError(f"{str(path)!r} has no rows.")
+    return frame
+
+
+def _labels(frame: Any, target: str, path: Path | None) -> np.ndarray:
+    """The target column, or level columns side by side."""
+    levels = [_column(frame, name, path) for name in _split(target)]
+    return levels[0] if len(levels) == 1 else np.stack([np.asarray(level, dtype=object) for level in levels], 1)
+
+
+def _first_features(features: Any, texts: list[str], path: Path) -> Any:
+    """The features of the training texts, which must contain words."""
+    try:
+        return features.fit_transform(texts)
+    except ValueError as error:
+        raise DataError(f"the texts of {str(path)!r} give no features: {error}.") from error
+
+
+def _path(tree: Any, node: int) -> str:
+    return " / ".join(map(str, tree.path(node)))
+
+
+def _asked_node(fitted: Any, name: str) -> Any:
+    """A node typed as its label or, to tell namesakes apart, as the path that `vpunn predict` prints."""
+    tree = fitted.tree_
+    same = [i for i, label in enumerate(tree.labels.tolist()) if str(label) == name]
+    if len(same) == 1:
+        return tree.labels[same[0]]
+    if same:
+        paths = examples([_path(tree, i) for i in same])
+        raise VpunnError(f"{name!r} names {len(same)} nodes; write the path of one of them: {paths}.")
+    last = [i for i in range(tree.n_nodes) if name.endswith(str(tree.labels[i])) and _path(tree, i) == name]
+    return last[0] if len(last) == 1 else name
+
+
+def _inputs(model: Path) -> dict[str, Any]:
+    """What the model of a folder was fitted on."""
+    if not (model / "inputs.json").exists():
+        raise DataError(f"{str(model)!r} is not a model folder; `vpunn fit` writes one.")
+    try:
+        meta = json_format.loads((model / "inputs.json").read_text(encoding="utf-8"))
+    except ValueError:
+        meta = None
+    if not isinstance(meta, dict) or "target" not in meta or not ("text" in meta or "columns" in meta):
+        raise DataError(f"{str(model / 'inputs.json')!r} is damaged; fit the model again.")
+    return meta
+
+
+def _text_features(model: Path) -> Any:
+    from vpunn.text import load_text_features
+
+    path = model / "features.npz"
+    try:
+        if zipfile.is_zipfile(path):
+            return load_text_features(path)
+    except (OSError, zipfile.BadZipFile, zlib.error):
+        pass
+    raise DataError(f"{str(path)!r} is missing or damaged; fit the model again.")
 
 
 def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
@@ -198,7 +265,10 @@ def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
 
 
 def _texts(frame: Any, names: list[str], path: Path | None) -> list[str]:
-    parts = [frame[name].fillna("").astype(str) if name in frame else _column(frame, name, path) for name in names]
+    import pandas as pd
+
+    columns = [_column(frame, name, path) for name in names]
+    parts = [["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)] for cells in columns]
     return [" ".join(cells) for cells in zip(*parts, strict=True)]
 
 
@@ -211,6 +281,8 @@ def _numbers(frame: Any, names: list[str], path: Path | None) -> np.ndarray:
 
 
 def _load(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any]:
+    if _inputs(model) and (table is None) == (ask is None):
+        raise VpunnError("give either a table or --ask with a text.")
     fitted, X, _, _ = _load_all(model, table, ask)
     return fitted, X
 
@@ -218,23 +290,27 @@ def _load(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any]:
 def _load_all(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The model, the features of what is asked, the table, and what the model was fitted on."""
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.text import load_text_features
 
-    if not (model / "inputs.json").exists():
-        raise DataError(f"{str(model)!r} is not a model folder; `vpunn fit` writes one.")
-    meta = json_format.loads((model / "inputs.json").read_text())
-    if (table is None) == (ask is None):
-        raise VpunnError("give either a table or --ask with a text.")
+    meta = _inputs(model)
     fitted = HiPaNClassifier.load(model / "model.npz")
     if ask is not None:
         if "text" not in meta:
             raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
-        return fitted, load_text_features(model / "features.npz").transform([ask]), None, meta
-    assert table is not None
-    frame = _read(table)
+        return fitted, _text_features(model).transform([ask]), None, meta
+    frame = _test_rows(meta) if table is None else _read(table)
     if "text" in meta:
-        return fitted, load_text_features(model / "features.npz").transform(_texts(frame, meta["text"], table)), frame, meta
+        return fitted, _text_features(model).transform(_texts(frame, meta["text"], table)), frame, meta
     return fitted, _numbers(frame, meta["columns"], table), frame, meta
+
+
+def _test_rows(meta: dict[str, Any]) -> Any:
+    """The test part of the task that a model was fitted on."""
+    import pandas as pd
+
+    from vpunn.tasks import load_task
+
+    task = load_task(meta["task"], meta["seed"])
+    return pd.DataFrame({"text": task.texts["test"], meta["target"]: task.labels("test")})
 
 
 def _risk_nodes(fitted: Any, X: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import VpunnError
 from vpunn.hipan import conformal, targets
@@ -22,6 +22,8 @@ from vpunn.tree import Tree
 
 #: Rows predicted at once; the answer for a row does not depend on it.
 BATCH = 1024
+#: Descriptions are numbered in one signed byte.
+MAX_DESCRIPTIONS = 127
 
 
 class HiPaNClassifier(ClassifierMixin, BaseEstimator):
@@ -93,16 +95,14 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             X, y = self._checked_pair(X, y)
             self.tree_ = self.tree
             node = targets.check_in_tree(self.tree_, y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+        weight = targets.checked_weight(sample_weight, X)
         self._learn_scale(X)
         rows = self._rows(X)
         keep = weight > 0
-        if not keep.any():
-            raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
         rows, node, weight = rows[keep], node[keep], weight[keep]
         kind = np.zeros(len(node), np.int8)
         if X_nodes is not None:
-            rows, node, weight, kind = self._with_descriptions(X_nodes, rows, node, weight)
+            rows, node, weight, kind = self._with_descriptions(X_nodes, rows, node, weight, flat is not None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         items = Items(_half_precision(rows), node, weight, kind)
         self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
@@ -116,27 +116,32 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < low:
                 raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-        if not 0 < self.holdout <= 0.5:
+        if not _is_number(self.holdout) or not 0 < self.holdout <= 0.5:
             raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
         if self.tree is not None and not isinstance(self.tree, Tree):
             raise VpunnError(f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one.")
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise VpunnError(f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}.") from error
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden))
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        X = targets.checked_features(self, X)
         if not isinstance(y, list | tuple):
             y = np.asarray(y)
-        n = len(y)
-        if n != X.shape[0]:
-            raise VpunnError(f"X has {X.shape[0]:,} rows but y has {n:,}; one label per row (inconsistent numbers of samples).")
+        _check_length(X, y)
         column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
         if column.ndim == 1 and column.dtype.kind == "f":
             from sklearn.utils.multiclass import check_classification_targets
 
             if not np.isfinite(column).all():
                 raise VpunnError("Input y contains NaN or infinity; every row needs a label.")
-            check_classification_targets(column)
+            try:
+                check_classification_targets(column)
+            except ValueError as error:
+                raise VpunnError(str(error)) from error
         if column.ndim == 2 and column.shape[1] == 1:
             y = targets.as_column(np.asarray(y))
         return X, y
@@ -159,19 +164,21 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         X.eliminate_zeros()
         return unit_rows(X)
 
-    def _with_descriptions(self, X_nodes: Any, rows: sparse.csr_matrix, node: np.ndarray, weight: np.ndarray) -> tuple[Any, ...]:
-        """The training rows followed by the descriptions that are not empty."""
-        expected = (self.tree_.n_nodes, self.n_features_in_)
+    def _with_descriptions(
+        self, X_nodes: Any, rows: sparse.csr_matrix, node: np.ndarray, weight: np.ndarray, flat: bool
+    ) -> tuple[Any, ...]:
+        """The training rows followed by the descriptions that are not empty; the root of flat classes takes none."""
+        given = X_nodes if isinstance(X_nodes, list | tuple) else [X_nodes]
+        if len(given) > MAX_DESCRIPTIONS:
+            raise VpunnError(f"X_nodes can hold at most {MAX_DESCRIPTIONS} descriptions per node, got {len(given):,}.")
         texts, described, kinds = [rows], [node], [np.zeros(len(node), np.int8)]
-        for k, given in enumerate(X_nodes if isinstance(X_nodes, list | tuple) else [X_nodes]):
-            given = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
-            if given.shape != expected:
-                raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {given.shape}.")
-            text = self._rows(given)
-            if not np.isfinite(text.data).all():
-                raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
-            has = np.flatnonzero(np.diff(text.indptr))
-            texts.append(text[has])
+        for k, features in enumerate(given):
+            table = self._checked_descriptions(features)
+            has = np.flatnonzero(np.diff(table.indptr))  # before scaling, which moves zero
+            text = self._rows(table[has])
+            kept = (np.diff(text.indptr) > 0) & ((has > 0) | (not flat))
+            has = has[kept]
+            texts.append(text[kept])
             described.append(has.astype(np.int32))
             kinds.append(np.full(len(has), k + 1, np.int8))
         extra = sum(map(len, described[1:]))
@@ -182,8 +189,25 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             np.concatenate(kinds),
         )
 
+    def _checked_descriptions(self, given: Any) -> sparse.csr_matrix:
+        """One table of descriptions: finite numbers, a row per node and the columns of X."""
+        expected = (self.tree_.n_nodes, self.n_features_in_)
+        try:
+            table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise VpunnError(f"X_nodes must be a table of numbers of shape {expected}, or a list of them.") from None
+        if table.shape != expected:
+            raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {table.shape}.")
+        table = sparse.csr_matrix(table, dtype=np.float64, copy=True)
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        if not np.isfinite(table.data).all():
+            raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
+        return table
+
     def _set_classes(self, flat: np.ndarray | None) -> None:
         """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
+        self.flat_ = flat is not None
         tree, counts = self.tree_, self.balls_.counts[: self.tree_.n_nodes]
         possible = tree.is_leaf | (counts > 0)
         possible[self.balls_.classes] = True
@@ -211,14 +235,20 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         Probabilities do not change.
         """
         posterior = self._posterior(X)
-        self.miss_scores_ = conformal.miss_scores(posterior, targets.check_in_tree(self._label_tree(), y))
+        node = self._nodes_of(y, len(posterior))
+        self.miss_scores_ = conformal.miss_scores(posterior, node)
         return self
+
+    def _nodes_of(self, y: Any, rows: int) -> np.ndarray:
+        """Node of each of the labels of ``rows`` rows."""
+        _check_length(np.empty((rows, 0)), y)
+        return targets.check_in_tree(self._label_tree(), y)
 
     def _label_tree(self) -> Tree:
         """The tree under the labels that `predict` answers with."""
-        if self.labels_ is self.tree_.labels:
+        if not self.flat_:
             return self.tree_
-        labels = np.concatenate([np.array([object()], object), self.classes_.astype(object)])
+        labels = np.concatenate([np.array([_Root()], object), self.classes_.astype(object)])
         tree = self.tree_
         return Tree(tree.parent, tree.depth, tree.size, tree.digit, labels)
 
@@ -228,7 +258,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is.
         """
         if not hasattr(self, "balls_"):
-            if self.tree is None and classes is not None:
+            if self.tree is None and classes is not None and y is not None:
                 known = np.unique(np.asarray(classes))
                 missing = np.setdiff1d(known, np.unique(targets.as_column(y)))
                 if len(missing):
@@ -237,10 +267,12 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
                         "classes]) to learn classes later."
                     )
             return self.fit(X, y, sample_weight=sample_weight)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        node = targets.check_in_tree(self._label_tree(), y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
-        old, rows = self.balls_, _half_precision(self._rows(X))
+        X = targets.checked_features(self, X, reset=False)
+        node = self._nodes_of(y, X.shape[0])
+        weight = targets.checked_weight(sample_weight, X)
+        keep = weight > 0
+        node, weight = node[keep], weight[keep]
+        old, rows = self.balls_, _half_precision(self._rows(X[keep]))
         items = Items(
             sparse.vstack([old.items.X, rows]).tocsr(),
             np.concatenate([old.items.node, node]),
@@ -252,15 +284,14 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         train(self.balls_, heads, np.arange(len(old.items.node), len(items.node)), self._settings(), rng)
         self.heads_ = heads.rounded()
-        self._set_classes(self.classes_ if self.labels_ is not self.tree_.labels else None)
+        self._set_classes(self.classes_ if self.flat_ else None)
         return self
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _posterior(self, X: Any) -> Posterior:
         check_is_fitted(self, "balls_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        rows = self._rows(X)
+        rows = self._rows(targets.checked_features(self, X, reset=False))
         parts = []
         for start in range(0, rows.shape[0], BATCH):
             part = rows[start : start + BATCH]
@@ -308,12 +339,15 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if stop is None:
             return self.labels_[posterior.best()]
         if stop == "threshold":
+            if not _is_number(threshold) or not 0 <= threshold <= 1:
+                raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
             nodes = posterior.deepest(threshold)
         elif stop == "risk":
             nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
         elif stop == "depth":
-            if not 0 <= depth <= self.tree_.max_depth:
-                raise VpunnError(f"depth must lie between 0 and {self.tree_.max_depth}, the depth of the tree; got {depth!r}.")
+            if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.tree_.max_depth:
+                deepest = self.tree_.max_depth
+                raise VpunnError(f"depth must lie between 0 and {deepest}, the depth of the tree, and be whole; got {depth!r}.")
             nodes = posterior.at_depth(depth)
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
@@ -325,18 +359,19 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, both (rows, k); exact."""
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
+        _check_k(k)
         nodes, p = self._posterior(X).top_k(min(int(k), len(self.class_nodes_)))
         return self.labels_[nodes], p
 
     def predict_proba(self, X: Any, k: int | None = None) -> Any:
         """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
+        if k is not None:
+            _check_k(k)
         posterior = self._posterior(X)
         place = np.full(self.tree_.n_nodes, -1, np.int64)
         place[self.class_nodes_] = np.arange(len(self.class_nodes_))
         if k is not None:
-            nodes, p = posterior.top_k(min(k, len(self.class_nodes_)))
+            nodes, p = posterior.top_k(min(int(k), len(self.class_nodes_)))
             start = np.arange(len(nodes) + 1) * nodes.shape[1]
             return sparse.csr_matrix((p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_)))
         out = np.empty((len(posterior), len(self.class_nodes_)))
@@ -374,6 +409,30 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _Root:
+    """Label of the root over flat classes: equal to no label that a caller can ask for."""
+
+    def __repr__(self) -> str:
+        return "(all)"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+def _check_k(k: Any) -> None:
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
+
+
+def _check_length(X: Any, y: Any) -> None:
+    """One label per row."""
+    if y is None or not hasattr(y, "__len__") or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
+        raise VpunnError(f"y must hold one label per row, got {y!r}.")
+    if len(y) != X.shape[0]:
+        raise VpunnError(f"X has {X.shape[0]:,} rows but y has {len(y):,}; one label per row (inconsistent numbers of samples).")
 
 
 def _half_precision(X: sparse.csr_matrix) -> sparse.csr_matrix:

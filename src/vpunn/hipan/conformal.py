@@ -31,7 +31,7 @@ def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
     >>> conformal_threshold(np.array([0.0, 0.0, 0.2, 0.7]), 0.1)
     1.0
     """
-    if not 0 < alpha < 1:
+    if not isinstance(alpha, int | float | np.integer | np.floating) or not 0 < alpha < 1:
         raise VpunnError(f"alpha is the accepted risk, a number between 0 and 1; got {alpha!r}.")
     rank = int(np.ceil((len(scores) + 1) * (1 - alpha)))
     return 1.0 if rank > len(scores) else float(np.sort(scores)[rank - 1])

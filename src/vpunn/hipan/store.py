@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from vpunn.errors import DataError
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
 from vpunn.hipan.heads import Heads
-from vpunn.io.files import written_beside
+from vpunn.io.files import check_path, written_beside
 from vpunn.tree import Tree
 
 FORMAT = 2
@@ -26,11 +27,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model, "balls_")
+    check_path(path)
     items, heads, tree = model.balls_.items, model.heads_, model.tree_
-    flat = model.labels_ is not tree.labels
+    flat = model.flat_
     labels, kind = _labels(model.classes_ if flat else tree.labels)
     head = {"format": FORMAT, "kind": kind, "flat": flat, "n_features": int(model.n_features_in_)}
-    head["options"] = {name: getattr(model, name) for name in OPTIONS}
+    head["options"] = {name: np.asarray(getattr(model, name)).item() for name in OPTIONS}
+    if isinstance(model.random_state, int | np.integer):
+        head["options"]["random_state"] = int(model.random_state)
     start = np.diff(items.X.indptr)
     arrays = {
         "head": np.array(json.dumps(head)),
@@ -58,15 +62,27 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def load(cls: Any, path: str | os.PathLike[str]) -> Any:
     """Read a file of `save`, rebuild the sums, and return the fitted model."""
+    check_path(path)
+    name = os.fspath(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            part = {name: archive[name] for name in archive.files}
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            part = {key: archive[key] for key in archive.files}
         head = json.loads(str(part["head"]))
-    except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{os.fspath(path)!r} is not a HiPaNClassifier file: {error}; HiPaNClassifier.save writes one.") from error
-    if head["format"] != FORMAT:
-        raise DataError(f"{os.fspath(path)!r} has format {head['format']}, this version reads {FORMAT}; fit and save it again.")
-    labels = part["labels"] if head["kind"] == "plain" else _decoded(part["labels"])
+        if head["format"] != FORMAT:
+            raise DataError(f"{name!r} has format {head['format']}, this version reads {FORMAT}; fit and save it again.")
+        return _rebuilt(cls, head, part)
+    except OSError as error:
+        raise DataError(f"cannot read {name!r}: {error.strerror or error}.") from error
+    except DataError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{name!r} is not a HiPaNClassifier file, or not all of one; HiPaNClassifier.save writes one.") from error
+
+
+def _rebuilt(cls: Any, head: dict[str, Any], part: dict[str, np.ndarray]) -> Any:
+    """The fitted model from the parts of its file."""
+    labels = _decoded(part["labels"]) if head["kind"] == "json" else part["labels"]
+    labels = labels.astype(object) if head["kind"] == "text" else labels
     names = np.concatenate([np.array(["(all)"], object), labels.astype(object)]) if head["flat"] else labels
     tree = Tree.from_parents(part["parent"], names)
     model = cls(None if head["flat"] else tree, **head["options"])
@@ -103,15 +119,22 @@ def _running(steps: np.ndarray, indptr: np.ndarray) -> np.ndarray:
 
 
 def _labels(labels: np.ndarray) -> tuple[np.ndarray, str]:
-    """Labels without pickle: plain arrays as they are, mixed objects as JSON texts."""
+    """Labels without pickle: plain arrays as they are, objects that are texts as such, other objects as JSON texts."""
     if labels.dtype != object:
         return labels, "plain"
     if all(isinstance(label, str) for label in labels):
-        return labels.astype(str), "plain"
+        return labels.astype(str), "text"
     try:
-        return np.array([json.dumps(label) for label in labels.tolist()]), "json"
+        return np.array([json.dumps(label, default=_as_python) for label in labels.tolist()]), "json"
     except TypeError as error:
         raise DataError(f"labels must be text or numbers to be saved: {error}; use pickle for other labels.") from error
+
+
+def _as_python(value: Any) -> Any:
+    """Scalars of NumPy as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is neither")
 
 
 def _decoded(texts: np.ndarray) -> np.ndarray:
