@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,6 @@ def load_text_features(path: str | os.PathLike[str]) -> FeatureUnion:
                 )
                 part.idf_ = archive[f"{name}_idf"]
                 parts.append((name, part))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{os.fspath(path)!r} holds no text features: {error}; save_text_features writes them.") from error
     return FeatureUnion(parts)

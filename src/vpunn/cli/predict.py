@@ -121,7 +121,7 @@ def predict(
         save(out, pd.DataFrame(rows).to_csv(index=False).encode())
         typer.echo(f"written: {out}")
         return
-    emit(rows, json)
+    emit(rows if json else [{**row, "path": _short(row["path"])} if "path" in row else row for row in rows], json)
 
 
 def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
@@ -218,6 +218,15 @@ def _first_features(features: Any, texts: list[str], path: Path) -> Any:
 
 def _path(tree: Any, node: int) -> str:
     return " / ".join(map(str, tree.path(node)))
+
+
+def _short(path: str) -> str:
+    """The end of a path, as much as fits beside a label in a terminal; files and JSON have all of it."""
+    steps = path.split(" / ")
+    kept = len(steps)
+    while kept > 2 and len(" / ".join(steps[-kept:])) > 60:
+        kept -= 1
+    return path if kept == len(steps) else "… / " + " / ".join(steps[-kept:])
 
 
 def _asked_node(fitted: Any, name: str) -> Any:

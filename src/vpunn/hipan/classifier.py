@@ -32,16 +32,17 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
     The model is a van der Put expansion with one block of numbers per ball B: the sum of its training rows and a weight
     vector w_B, so that the head score of a node is s(node) = Σ_{B∋node} ⟨w_B, x⟩ and siblings share what their ancestors
     know. The balls propose a few candidates per row; evidence about each (head score, centroid, likelihood shrunk along
-    the ancestors, nearest training items, counts, at the node and at its parent) goes through one small combiner that
-    is fitted on rows held out inside ``fit``. What comes out is a probability distribution over nodes.
+    the ancestors, nearest training items, counts, at the node and at its parent, also with the row read through a
+    dictionary learned across classes) goes through one small combiner that is fitted on rows held out inside ``fit``.
+    What comes out is a probability distribution over nodes.
 
     Parameters
     ----------
     tree : the tree whose labels ``y`` uses. Without one it is built from ``y``: level columns or tuples give their
         paths, plain labels a root with one child per class.
-    candidates : nodes proposed per row by the centroids, and again by the heads.
-    epochs : passes over the data at most; fitting stops earlier when held-out rows stop gaining.
-    holdout : share of the rows held out per round for the combiner (small data is held out in several rounds).
+    candidates : nodes proposed per row by the centroids, again by the heads, and half as many through the dictionary.
+    epochs : passes over the data; rows that the heads explain well are left out of the later ones.
+    holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few).
     hidden : units of the combiner.
     random_state : seed; the same seed gives the same bytes.
 
@@ -82,7 +83,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, X_nodes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels; ``X_nodes`` has one row of features per node of the tree (may be empty rows).
 
-        Descriptions in ``X_nodes`` count as training rows of their node and are also compared directly.
+        Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as training
+        rows of their node, and each kind is also compared directly.
         """
         settings = self._settings()
         if y is None:
