@@ -31,7 +31,7 @@ def text_features(
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])
     >>> X.shape, features.transform(["unknown"]).nnz
-    ((2, 11), 0)
+    ((2, 13), 0)
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import FeatureUnion
