@@ -24,6 +24,8 @@ from vpunn.tree import Tree
 BATCH = 1024
 #: Descriptions are numbered in one signed byte.
 MAX_DESCRIPTIONS = 127
+#: Fewer held-out rows than this are not worth a combiner of their own.
+FEW = 50
 
 
 class HiPaNClassifier(ClassifierMixin, BaseEstimator):
@@ -110,7 +112,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
         self.combiner_ = learn_to_combine(held, len(self.balls_.classes), settings, rng)
         self._set_classes(flat)
-        self._calibrate_on(held)
+        self._calibrate_on(held, settings, rng)
         return self
 
     def _settings(self) -> Settings:
@@ -226,8 +228,18 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if flat is not None:
             self.labels_ = np.concatenate([flat[:1], flat])  # the root cannot be answered; its label only fills the place
 
-    def _calibrate_on(self, held: HeldOut) -> None:
-        self.miss_scores_ = conformal.miss_scores(self._posterior_of(held.candidates, held.evidence), held.node)
+    def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
+        """Conformal scores of the held-out rows, each half by a combiner of the other half: one that has not seen them."""
+        scores = np.empty(len(held.node))
+        one, other = np.array_split(rng.permutation(len(held.node)), 2)
+        for rows, rest in ((one, other), (other, one)):
+            combiner = self.combiner_
+            if len(rest) >= FEW:
+                combiner = learn_to_combine(held.take(rest), len(self.balls_.classes), settings, rng, epochs=10)
+            if len(rows):
+                posterior = self._posterior_of(held.candidates[rows], held.evidence[rows], combiner)
+                scores[rows] = conformal.miss_scores(posterior, held.node[rows])
+        self.miss_scores_ = scores
 
     def calibrate(self, X: Any, y: Any) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.
@@ -306,9 +318,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             self.prior_,
         )
 
-    def _posterior_of(self, candidates: np.ndarray, evidence: np.ndarray) -> Posterior:
+    def _posterior_of(self, candidates: np.ndarray, evidence: np.ndarray, combiner: Combiner | None = None) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""
-        score = self.combiner_.scores(evidence).astype(np.float64)
+        score = (combiner or self.combiner_).scores(evidence).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
         score[~valid] = -np.inf
         p = np.exp(score - score.max(1, keepdims=True))

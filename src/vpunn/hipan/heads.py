@@ -74,7 +74,7 @@ def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.nda
 
 
 def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, limit: int) -> np.ndarray:
-    """Candidates of every row (−1 padded): the best by coverage · cosine, then the best by head score."""
+    """Candidates of every row (−1 padded): by coverage · cosine, the same read through the dictionary, then by head score."""
     new = np.full(X.shape[0], -1, np.int32)
     nothing = np.zeros(X.shape[0], np.float32)
     first = _nearest(balls, X, new, nothing, limit)

@@ -39,6 +39,10 @@ class HeldOut:
     node: np.ndarray
     weight: np.ndarray
 
+    def take(self, rows: np.ndarray) -> HeldOut:
+        """Some of the rows."""
+        return HeldOut(self.candidates[rows], self.evidence[rows], self.node[rows], self.weight[rows])
+
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
         """Several rounds as one."""
@@ -132,10 +136,12 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix(((X.data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
-def learn_to_combine(held: HeldOut, n_classes: int, settings: Settings, rng: np.random.Generator) -> Combiner:
+def learn_to_combine(
+    held: HeldOut, n_classes: int, settings: Settings, rng: np.random.Generator, *, epochs: int = 20
+) -> Combiner:
     """Fit the combiner on held-out evidence."""
     valid, truth = slots(held.candidates, held.node, n_classes)
-    return fit_combiner(held.evidence, valid, truth, held.weight, rng, hidden=settings.hidden)
+    return fit_combiner(held.evidence, valid, truth, held.weight, rng, hidden=settings.hidden, epochs=epochs)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
