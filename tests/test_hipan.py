@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
-from vpunn.hipan.balls import Balls, Items
-from vpunn.hipan.combiner import EVIDENCE, evidence_names
+from vpunn.hipan.balls import Balls, Items, branches
+from vpunn.hipan.combiner import EVIDENCE, evidence_names, fit_sharpness
 from vpunn.hipan.dictionary import learn_dictionary, read_through
 from vpunn.hipan.heads import Heads, add_by_heads, examine
 from vpunn.hipan.posterior import Posterior
@@ -107,9 +107,17 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
     full = np.array([prior[c[c >= 0]].sum() > 1 - 1e-9 for c in candidates])
     rest = np.where(full, 0.0, rng.random(rows) + 0.01)
     total = probability.sum(1) + rest
-    posterior = Posterior(tree, candidates, probability / total[:, None], rest / total, prior)
+    branch = branches(tree)
+    share = np.bincount(branch, prior)
+    tilt = rng.random((rows, len(share))) + 0.1
+    tilt /= (tilt @ share)[:, None]
+    posterior = Posterior(tree, candidates, probability / total[:, None], rest / total, prior, branch, tilt)
     dense = posterior.masses(slice(0, rows))
     np.testing.assert_allclose(dense.sum(1), 1.0)
+    for r in range(rows):  # outside of the candidates: in proportion to prior and tilt
+        other = np.setdiff1d(np.arange(n), candidates[r])
+        expected = prior[other] * tilt[r, branch[other]]
+        np.testing.assert_allclose(dense[r, other] * expected.sum(), expected * dense[r, other].sum(), atol=1e-12)
     nodes, p = posterior.top_k(k)
     m = min(k, n)
     np.testing.assert_allclose(p[:, :m], -np.sort(-dense, axis=1)[:, :m], atol=1e-12)
@@ -123,8 +131,8 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
     utility = dense + ball_sum * 2 / (tree.depth + prior @ tree.depth + 2)
     for r, node in enumerate(posterior.best(1.0)):
         listed = candidates[r][candidates[r] >= 0]
-        pool = listed if len(listed) else np.flatnonzero(prior > 0)
-        assert utility[r, node] >= utility[r, pool].max() - 1e-9
+        assert prior[node] > 0
+        assert utility[r, node] >= utility[r, listed].max(initial=0) - 1e-9
     for r, node in enumerate(posterior.deepest(0.6)):
         sure = np.flatnonzero(ball[r] >= 0.6)
         assert tree.depth[node] == tree.depth[sure].max()
@@ -221,7 +229,7 @@ def test_evidence_matches_a_slow_twin():
     heads.weight[:] = rng.normal(size=balls.n_entries)
     heads.bias[:] = rng.normal(size=2 * tree.n_nodes)
     queries = unit_rows(sparse.csr_matrix(rng.random((6, 25)) * (rng.random((6, 25)) < 0.4)))
-    candidates, evidence = examine(balls, heads, queries, 6)
+    candidates, evidence, branch_score = examine(balls, heads, queries, 6)
     assert evidence.shape[2] == len(evidence_names(1))
     read = read_through(balls.dictionary, queries).toarray()
     N, dense = tree.n_nodes, X.toarray().astype(float)
@@ -246,10 +254,11 @@ def test_evidence_matches_a_slow_twin():
                 found = [dense[d] @ x, (dense[d][x > 0] ** 2).sum(), dense[d] @ read[r]]
                 np.testing.assert_allclose(z[len(EVIDENCE) : len(EVIDENCE) + 3], found, rtol=1e-3, atol=1e-5)
             if heads.branch.shape[1] and c:
-                s = np.exp(x @ heads.branch[:-1] + heads.branch[-1])
+                s = x @ heads.branch[:-1] + heads.branch[-1]
+                np.testing.assert_allclose(branch_score[r], s, rtol=1e-3, atol=1e-4)
                 branch = int((np.flatnonzero(tree.depth == 1) <= c).sum()) - 1
-                at = EVIDENCE.index("log-probability of the depth-1 ball among all of them")
-                np.testing.assert_allclose(z[at], np.log(s[branch] / s.sum()), rtol=1e-3, atol=1e-3)
+                at = EVIDENCE.index("score of the depth-1 ball among all of them, below the best")
+                np.testing.assert_allclose(z[at], s[branch] - s.max(), rtol=1e-3, atol=1e-3)
             chain = [c] + [N + u for u in tree.ancestors(int(c)) if u and not tree.is_leaf[u]]
             np.testing.assert_allclose(z[11], W[c] @ x + heads.bias[c], rtol=1e-3, atol=1e-4)
             best = max(_head(tree, W, heads.bias, x, d) for d in candidates[r] if d >= 0)
@@ -504,3 +513,15 @@ def test_shuffled_tree_loses_the_gain():
     control = score(task, **_vpunn(task, X, Z, D, shuffled=True, seed=0))
     assert ours["exact"] > control["exact"] + 0.02
     assert ours["Wu–Palmer"] > control["Wu–Palmer"] + 0.02
+
+
+def test_sharpness_is_found_again():
+    """Branches drawn with prior · exp(3 · score): the fit finds 3; scores that say nothing get 0."""
+    rng = np.random.default_rng(0)
+    share = np.array([0.6, 0.3, 0.1])
+    score = rng.normal(size=(4000, 3)).astype(np.float32)
+    chance = share * np.exp(3 * score)
+    branch = 1 + (rng.random((4000, 1)) > np.cumsum(chance / chance.sum(1, keepdims=True), 1)).sum(1)
+    assert abs(fit_sharpness(score, branch, share) - 3) <= 0.25
+    assert fit_sharpness(score[rng.permutation(4000)], branch, share) <= 0.25
+    assert fit_sharpness(score, np.zeros(4000, int), share) == 0

@@ -83,7 +83,7 @@ def test_damaged_files(model, tmp_path):
         path.write_bytes(data)
         with pytest.raises(DataError, match="not a HiPaNClassifier file, or not all"):
             HiPaNClassifier.load(path)
-    for head in ('{"format": 2}', "[]"):
+    for head in ('{"format": 3}', "[]"):
         np.savez(path, head=head)
         with pytest.raises(DataError, match="not all of one"):
             HiPaNClassifier.load(path)

@@ -145,11 +145,11 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
             steps.append(_step(tree, balls, heads, row, names, k, tree.n_nodes + j, j, False, q, above))
             above = q
     steps.append(_step(tree, balls, heads, row, names, k, i, i, not tree.is_leaf[i], mass, above))
-    candidates, seen = examine(balls, heads, row, model.candidates)
-    at = np.flatnonzero(candidates[0] == i)
+    seen = examine(balls, heads, row, model.candidates)
+    at = np.flatnonzero(seen.candidates[0] == i)
     evidence = {}
     if len(at):
-        evidence = dict(zip(evidence_names(balls.n_kinds), seen[0, at[0]].tolist(), strict=True))
+        evidence = dict(zip(evidence_names(balls.n_kinds), seen.evidence[0, at[0]].tolist(), strict=True))
     score = sum(step.head for step in steps)
     return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence)
 

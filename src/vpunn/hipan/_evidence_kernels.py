@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from vpunn.hipan._train_kernels import add_chain, branch_probabilities, find_hits
+from vpunn.hipan._train_kernels import add_chain, branch_scores, find_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
 N_EVIDENCE = 33
@@ -49,7 +49,8 @@ def gather_evidence(
     norm2, seen_share, news, counts, background, use_likelihood,
     n_kinds, memory_span, memory_kind, memory_weight, item_indptr, item_indices, item_data,
 ):
-    """Evidence for every candidate of every row: array (rows, candidates + 1, N_EVIDENCE); the last slot is "none"."""
+    """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
+    scores (rows, branches) of the depth-1 balls."""
     n_rows = len(indptr) - 1
     n_nodes = len(parent)
     n_features = len(feature_start) - 1
@@ -76,7 +77,7 @@ def gather_evidence(
     mark = np.zeros(MARKS, np.bool_)  # which features the row may have, by their last bits: stays in the nearest cache
     above = np.empty(len(blocks), np.int32)
     classes = np.empty(width, np.int32)
-    branch_chance = np.empty(branch_weight.shape[1], np.float32)
+    branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
     branch = np.empty(len(blocks), np.int32)  # the block of the depth-1 ball a block lies in
     branch_fit = np.empty(len(blocks), np.float32)
     for r in range(n_rows):
@@ -173,12 +174,13 @@ def gather_evidence(
             z[24] = np.log1p(np.float32(m))
             classes[j] = branch[q]
         _compare_candidates(out[r], candidates[r], n_classes, parent, classes)
-        if len(branch_chance):
-            branch_probabilities(start, start + m, indices, data, branch_weight, branch_chance)
+        if branch_score.shape[1]:
+            branch_scores(start, start + m, indices, data, branch_weight, branch_score[r])
+            top = branch_score[r].max()
             for j in range(n_classes):
                 b = branch_of[candidates[r, j]]
-                if b >= 0:
-                    out[r, j, 32] = np.log(branch_chance[b] + np.float32(1e-6))
+                if b > 0:
+                    out[r, j, 32] = branch_score[r, b - 1] - top
         for a in range(m):
             x[indices[start + a], 0] = 0
         for a in range(reading_indptr[r], reading_indptr[r + 1]):
@@ -186,7 +188,7 @@ def gather_evidence(
         mark[:] = False
         for q in range(count):
             place[blocks[q]] = -1
-    return out
+    return out, branch_score
 
 
 @njit(cache=True)

@@ -169,41 +169,35 @@ def train_heads(
 
 
 @njit(cache=True)
-def branch_probabilities(start, stop, indices, data, weight, chance):
-    """Softmax over the depth-1 balls of their scores for one row; the last row of ``weight`` is the bias."""
-    for b in range(len(chance)):
-        chance[b] = weight[len(weight) - 1, b]
+def branch_scores(start, stop, indices, data, weight, score):
+    """Write the scores of the depth-1 balls for one row; the last row of ``weight`` is the bias."""
+    for b in range(len(score)):
+        score[b] = weight[len(weight) - 1, b]
     for a in range(start, stop):
         f, v = indices[a], data[a]
-        for b in range(len(chance)):
-            chance[b] += v * weight[f, b]
-    top, total = chance.max(), np.float32(0)
-    for b in range(len(chance)):
-        chance[b] = np.exp(chance[b] - top)
-        total += chance[b]
-    for b in range(len(chance)):
-        chance[b] /= total
+        for b in range(len(score)):
+            score[b] += v * weight[f, b]
 
 
 @njit(cache=True)
-def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, rate):
-    """One AdaGrad pass of multinomial logistic regression over the depth-1 balls; rows outside of all of them are passed over."""
-    chance = np.empty(weight.shape[1], np.float32)
+def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy):
+    """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over."""
+    score = np.empty(weight.shape[1], np.float32)
     last = len(weight) - 1
     for t in range(len(order)):
         r = order[t]
-        if branch[r] < 0:
+        if branch[r] == 0:
             continue
-        branch_probabilities(indptr[r], indptr[r + 1], indices, data, weight, chance)
-        chance[branch[r]] -= 1
-        for b in range(len(chance)):
-            g = chance[b] * row_weight[r]
-            if abs(g) < 1e-3:
+        branch_scores(indptr[r], indptr[r + 1], indices, data, weight, score)
+        for b in range(len(score)):
+            sign = np.float32(1 if b + 1 == branch[r] else -1)
+            g = -sign * max(np.float32(0), 1 - sign * score[b]) * row_weight[r]
+            if g == 0:
                 continue
             for a in range(indptr[r], indptr[r + 1]):
                 f = indices[a]
                 d = g * data[a]
                 energy[f, b] += d * d
-                weight[f, b] -= rate * d / np.sqrt(energy[f, b])
+                weight[f, b] -= d / np.sqrt(energy[f, b])
             energy[last, b] += g * g
-            weight[last, b] -= rate * g / np.sqrt(energy[last, b])
+            weight[last, b] -= g / np.sqrt(energy[last, b])

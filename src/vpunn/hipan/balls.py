@@ -133,11 +133,11 @@ class Balls:
 
 
 def branches(tree: Tree) -> np.ndarray:
-    """For every node the number of the depth-1 ball it lies in (−1 for the root, or where there are too many to compare)."""
+    """For every node the number, from 1, of the depth-1 ball it lies in (0: the root, or there are too many to compare)."""
     first = np.flatnonzero(tree.depth == 1)
     if not 2 <= len(first) <= BRANCHES:
-        return np.full(tree.n_nodes, -1, np.int32)
-    return (np.searchsorted(first, np.arange(tree.n_nodes), side="right") - 1).astype(np.int32)
+        return np.zeros(tree.n_nodes, np.int32)
+    return np.searchsorted(first, np.arange(tree.n_nodes), side="right").astype(np.int32)
 
 
 def _inner_balls(tree: Tree) -> sparse.csr_matrix:

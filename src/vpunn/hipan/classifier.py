@@ -15,7 +15,7 @@ from vpunn.errors import VpunnError
 from vpunn.hipan import conformal, targets
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
-from vpunn.hipan.heads import Heads, examine
+from vpunn.hipan.heads import Heads, Seen, examine
 from vpunn.hipan.posterior import Posterior
 from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.tree import Tree
@@ -110,8 +110,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         items = Items(_half_precision(rows), node, weight, kind)
         self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
-        self.combiner_ = learn_to_combine(held, len(self.balls_.classes), settings, rng)
         self._set_classes(flat)
+        self.combiner_ = learn_to_combine(held, self.balls_, self.branch_share_, settings, rng)
         self._calibrate_on(held, settings, rng)
         return self
 
@@ -221,6 +221,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if flat is not None:  # the root only holds the classes together
             share[0] = 0.0
         self.prior_ = share / share.sum()
+        branch = self.balls_.branch_of
+        self.branch_share_ = np.bincount(branch, self.prior_, minlength=branch.max() + 1)[1:]
         self.class_nodes_ = np.flatnonzero(share)
         labels = tree.labels[self.class_nodes_]
         self.classes_ = flat if flat is not None else labels
@@ -235,9 +237,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         for rows, rest in ((one, other), (other, one)):
             combiner = self.combiner_
             if len(rest) >= FEW:
-                combiner = learn_to_combine(held.take(rest), len(self.balls_.classes), settings, rng, epochs=10)
+                combiner = learn_to_combine(held.take(rest), self.balls_, self.branch_share_, settings, rng, epochs=10)
             if len(rows):
-                posterior = self._posterior_of(held.candidates[rows], held.evidence[rows], combiner)
+                posterior = self._posterior_of(held.take(rows).seen, combiner)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
         self.miss_scores_ = scores
 
@@ -309,23 +311,27 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         parts = []
         for start in range(0, rows.shape[0], BATCH):
             part = rows[start : start + BATCH]
-            parts.append(self._posterior_of(*examine(self.balls_, self.heads_, part, self.candidates)))
+            parts.append(self._posterior_of(examine(self.balls_, self.heads_, part, self.candidates), self.combiner_))
         return Posterior(
             self.tree_,
             np.concatenate([p.candidates for p in parts]),
             np.concatenate([p.probability for p in parts]),
             np.concatenate([p.rest for p in parts]),
             self.prior_,
+            self.balls_.branch_of,
+            np.concatenate([p.tilt for p in parts]),
         )
 
-    def _posterior_of(self, candidates: np.ndarray, evidence: np.ndarray, combiner: Combiner | None = None) -> Posterior:
+    def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""
-        score = (combiner or self.combiner_).scores(evidence).astype(np.float64)
+        candidates = seen.candidates
+        score = combiner.scores(seen.evidence).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
         score[~valid] = -np.inf
         p = np.exp(score - score.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
-        return Posterior(self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_)
+        tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
+        return Posterior(self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_, self.balls_.branch_of, tilt)
 
     def locate(self, X: Any) -> np.ndarray:
         """Node id of the place of each row: the answer of `predict`."""

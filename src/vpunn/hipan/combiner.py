@@ -46,7 +46,7 @@ EVIDENCE = (
     "cosine through the dictionary, below the best",
     "log-likelihood of the depth-1 ball, below the best",
     "log-probability of the depth-1 ball by the heads",
-    "log-probability of the depth-1 ball among all of them",
+    "score of the depth-1 ball among all of them, below the best",
 )
 
 
@@ -69,7 +69,10 @@ HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("no
 
 
 class Combiner(NamedTuple):
-    """Score of a candidate with standardised evidence z: ``linear·z + output·max(0, hidden z + bias)``."""
+    """Score of a candidate with standardised evidence z: ``linear·z + output·max(0, hidden z + bias)``.
+
+    ``sharpness`` says how much the depth-1 balls' scores for the row decide where an answer lies that is no candidate.
+    """
 
     centre: np.ndarray
     scale: np.ndarray
@@ -77,12 +80,43 @@ class Combiner(NamedTuple):
     hidden: np.ndarray
     hidden_bias: np.ndarray
     output: np.ndarray
+    sharpness: np.ndarray
 
     def scores(self, evidence: np.ndarray) -> np.ndarray:
         """Scores (rows, candidates) of an evidence array, one row at a time in compiled loops."""
         from vpunn.hipan._combine_kernels import combine
 
-        return combine(evidence, *map(writable, self))
+        return combine(evidence, *map(writable, self[:-1]))
+
+    def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
+
+        ``share`` is the branches' part of the prior; rows that are not ``known`` to any ball keep the prior.
+        """
+        tilt = np.ones((len(branch_score), len(share) + 1))
+        if len(share):
+            tilt[known, 1:] = np.exp(_log_tilt(branch_score[known], share, float(self.sharpness)))
+        return tilt
+
+
+def _log_tilt(branch_score: np.ndarray, share: np.ndarray, sharpness: float) -> np.ndarray:
+    """Logarithm of exp(sharpness · score) over its mean under the prior."""
+    lifted = sharpness * (branch_score.astype(np.float64) - branch_score.max(1, keepdims=True))
+    return lifted - np.log((np.exp(lifted) * share).sum(1) / share.sum())[:, None]
+
+
+def fit_sharpness(branch_score: np.ndarray, branch: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The sharpness that makes the branches of rows whose node was no candidate likeliest; 0, the prior, without such rows.
+
+    ``branch`` counts from 1; rows of no branch are left out.
+    """
+    inside = branch > 0
+    if not inside.any():
+        return np.zeros(())
+    found = branch[inside] - 1
+    at = np.arange(len(found))
+    grid = np.arange(0, 12.1, 0.25)
+    return np.array(grid[np.argmax([_log_tilt(branch_score[inside], share, s)[at, found].sum() for s in grid])])
 
 
 def fit_combiner(
@@ -90,6 +124,7 @@ def fit_combiner(
     valid: np.ndarray,
     truth: np.ndarray,
     weight: np.ndarray,
+    sharpness: np.ndarray,
     rng: np.random.Generator,
     *,
     hidden: int = 32,
@@ -136,7 +171,7 @@ def fit_combiner(
                 for mean, p in zip(mean_params, params, strict=True):
                     mean += (p - mean) / averaged
     linear, weights, bias, output = (p.astype(np.float32) for p in mean_params)
-    return Combiner(centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output)
+    return Combiner(centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness)
 
 
 def _gradients(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,8 @@ from vpunn.hipan.balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan.dictionary import read_through
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
-BRANCH_RATE = np.float32(1.0)
+#: Passes over the rows for the weights of the depth-1 balls.
+BRANCH_PASSES = 4
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Heads:
     def zeros(cls, balls: Balls) -> Heads:
         """Untrained heads."""
         n, blocks = balls.n_entries, 2 * balls.tree.n_nodes
-        branch = np.zeros((balls.items.X.shape[1] + 1, balls.branch_of.max(initial=-1) + 1), np.float32)
+        branch = np.zeros((balls.items.X.shape[1] + 1, balls.branch_of.max()), np.float32)
         energy = np.full(n, 0.3, np.float32), np.ones(blocks, np.float32)
         return cls(np.zeros(n, np.float32), np.zeros(blocks, np.float32), *energy, branch)
 
@@ -83,27 +84,33 @@ def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_m
 
 
 def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
-    """Three passes of logistic regression over the depth-1 balls; features of a single row stay at zero."""
+    """Each depth-1 ball against the others, by squared hinge loss."""
     from vpunn.hipan._train_kernels import train_branches
 
     if not heads.branch.shape[1]:
         return
     X = balls.items.X
-    common = np.append(np.bincount(X.indices, minlength=X.shape[1]) > 1, True)
-    weight, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
-    for _ in range(3):
+    heads.branch, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
+    for _ in range(BRANCH_PASSES):
         train_branches(
             X.indptr, X.indices, X.data, balls.branch_of[balls.items.node], balls.items.weight,
-            rng.permutation(X.shape[0]), weight, energy, BRANCH_RATE,
+            rng.permutation(X.shape[0]), heads.branch, energy,
         )
-    heads.branch = weight * common[:, None]
 
 
-def examine(balls: Balls, heads: Heads, X: sparse.csr_matrix, limit: int) -> tuple[np.ndarray, np.ndarray]:
+class Seen(NamedTuple):
+    """What the balls say about some rows: candidates (−1 padded), evidence about each and "none", scores of the depth-1 balls."""
+
+    candidates: np.ndarray
+    evidence: np.ndarray
+    branch_score: np.ndarray
+
+
+def examine(balls: Balls, heads: Heads, X: sparse.csr_matrix, limit: int) -> Seen:
     """Candidates of every row and the evidence about them; ``limit`` nodes by centroid, by heads, half as many by dictionary."""
     read = read_through(balls.dictionary, X)
     candidates = propose(balls, heads, X, read, limit)
-    return candidates, gather(balls, heads, X, read, candidates)
+    return Seen(candidates, *gather(balls, heads, X, read, candidates))
 
 
 def _merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
@@ -140,8 +147,8 @@ def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.nda
 
 def gather(
     balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, candidates: np.ndarray
-) -> np.ndarray:
-    """Evidence (rows, candidates + 1, columns) for the candidates; see `combiner.EVIDENCE`."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence (rows, candidates + 1, columns) for the candidates, see `combiner.EVIDENCE`; scores of the depth-1 balls."""
     from vpunn.hipan._evidence_kernels import gather_evidence
 
     memory = balls.memory

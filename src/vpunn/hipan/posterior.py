@@ -1,14 +1,15 @@
 """The classifier's answer for a batch of rows as a distribution over nodes, and exact questions to it.
 
 A row's distribution is a few candidates with a probability each, and a rest that is spread over all other nodes in
-proportion to how often they were seen. Node probabilities are sums of it over slices, so a ball's probability is
-its own stop mass plus that of its children, exactly.
+proportion to how often they were seen and to how well the row suits their depth-1 ball. Node probabilities are sums of it over
+slices, so a ball's probability is its own stop mass plus that of its children, exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,73 +19,77 @@ from vpunn.tree import Tree
 
 #: Rows whose dense distributions are held in memory at once.
 CHUNK_ENTRIES = 8_000_000
-#: Weight of the shared path against the exact node in `Posterior.best`; chosen on split 0 of the tasks.
+#: Weight of the shared path against the exact node in `Posterior.best`; chosen on validation rows.
 AGREEMENT = 1.0
 
 
 @dataclass
 class Posterior:
-    """``candidates`` (−1 padded) and their ``probability``, both (rows, k), and the ``rest`` (rows,), over a ``prior``."""
+    """``candidates`` (−1 padded) and their ``probability``, both (rows, k), and the ``rest`` (rows,), over a ``prior``.
+
+    ``branch`` numbers the depth-1 ball of every node (0: none) and ``tilt`` (rows, branches) says how much likelier than by
+    the prior the nodes of a branch are for a row.
+    """
 
     tree: Tree
     candidates: np.ndarray
     probability: np.ndarray
     rest: np.ndarray
     prior: np.ndarray
+    branch: np.ndarray
+    tilt: np.ndarray
 
     def __len__(self) -> int:
         return len(self.rest)
 
-    def spread(self) -> np.ndarray:
-        """Factor that turns the prior of a node that is no candidate into its probability, for every row."""
-        listed = np.where(self.candidates >= 0, self.prior[self.candidates], 0.0).sum(1)
-        left = 1.0 - listed
-        return np.where(left > 1e-12, self.rest / np.maximum(left, 1e-12), 0.0)
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """What turns the prior of a node that is no candidate into its probability, for every row and branch."""
+        row = np.arange(len(self))[:, None]
+        tilted = self.prior[self.candidates] * self.tilt[row, self.branch[self.candidates]]
+        left = 1.0 - np.where(self.candidates >= 0, tilted, 0.0).sum(1)
+        return self.tilt * np.where(left > 1e-12, self.rest / np.maximum(left, 1e-12), 0.0)[:, None]
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer.
+        """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""
+        from vpunn.hipan._combine_kernels import merge_best
 
-        Best first: candidates and the rest are each sorted, so the answer is a merge of two lists. The first k + C
-        nodes of the prior contain the best k that are no candidate.
-        """
-        rows, width = self.candidates.shape
-        favourites = np.argsort(-self.prior, kind="stable")[: k + width]
-        favourites = favourites[self.prior[favourites] > 0]
-        shared = (self.candidates[:, :, None] == favourites).any(1)
-        other = np.where(shared, -1.0, self.spread()[:, None] * self.prior[favourites])
-        node = np.concatenate([self.candidates.astype(np.int64), np.broadcast_to(favourites, (rows, len(favourites)))], 1)
-        value = np.concatenate([np.where(self.candidates >= 0, self.probability, -1.0), other], 1)
-        if node.shape[1] < k:
-            short = k - node.shape[1]
-            node = np.pad(node, ((0, 0), (0, short)), constant_values=-1)
-            value = np.pad(value, ((0, 0), (0, short)), constant_values=-1.0)
-        order = np.lexsort((node, -value), axis=1)[:, :k]
-        best, p = np.take_along_axis(node, order, 1), np.take_along_axis(value, order, 1)
-        return np.where(p < 0, -1, best), np.maximum(p, 0.0)
+        most = k + self.candidates.shape[1]
+        ranked = [part.start + np.argsort(-self.prior[part], kind="stable")[:most] for part in self._branches()]
+        start = np.cumsum([0, *map(len, ranked)])
+        return merge_best(
+            self.candidates, self.probability, self.factor, writable(self.prior), np.concatenate(ranked), start, k
+        )
+
+    def _branches(self) -> list[slice]:
+        """The nodes of each branch: one slice, because a depth-1 ball is one, and the root (or everything) comes before."""
+        edge = np.searchsorted(self.branch, np.arange(self.tilt.shape[1] + 1))
+        return [slice(a, b) for a, b in zip(edge[:-1].tolist(), edge[1:].tolist(), strict=True)]
 
     def best(self, agreement: float = AGREEMENT) -> np.ndarray:
         """One answer per row: probable itself, and sharing as much of its path as possible with whatever else may be true.
 
         The answer maximises p(c) + a · 2 E[shared path] / (its length + the typical length). The expected number of shared balls
         is Σ_{B∋c} P(B), a sum along the ancestors; scaled as in the Wu–Palmer similarity. With a clear favourite this is the
-        most probable node; where nothing is probable it stays in the most probable ball. In a flat tree both are the same.
+        most probable node; where nothing is probable it stays in the most probable ball, and be it at a typical node of a branch
+        that holds no candidate. In a flat tree both are the same.
         """
         from vpunn.hipan._combine_kernels import choose
 
         tree = self.tree
         ball = tree.subtree_sum(self.prior)
-        typical = float(self.prior @ tree.depth)
-        along = sweep_down(tree, ball) * 2.0 / (tree.depth + typical + 2.0)
-        fallback = int(np.where(self.prior > 0, self.prior + agreement * along, -1.0).argmax())
-        prior = writable(self.prior)
+        length = tree.depth + float(self.prior @ tree.depth) + 2.0
+        worth = np.where(self.prior > 0, self.prior + agreement * sweep_down(tree, ball) * 2.0 / length, -1.0)
+        typical = np.array([part.start + worth[part].argmax() for part in self._branches()])
+        typical[self.prior[typical] <= 0] = -1
         return choose(
-            self.candidates, self.probability, self.spread(), prior, ball, tree.parent, tree.depth, typical, fallback,
-            float(agreement),
+            self.candidates, self.probability, self.factor, self.branch, writable(self.prior), ball, tree.parent,
+            tree.depth, float(length[0] - 2.0), typical, float(agreement),
         )
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
-        dense = self.spread()[part, None] * self.prior
+        dense = self.factor[part][:, self.branch] * self.prior
         row, slot = np.nonzero(self.candidates[part] >= 0)
         dense[row, self.candidates[part][row, slot]] = self.probability[part][row, slot]
         return dense
@@ -104,6 +109,7 @@ class Posterior:
         inside = levels <= depth[:, None]
         balls = np.where(inside, tree.ancestor_at(nodes[:, None], np.minimum(levels, depth[:, None])), -1)
         cumulative = np.concatenate([[0.0], np.cumsum(self.prior)])
+        factor = np.take_along_axis(self.factor, self.branch[balls], 1)  # the same for all nodes of a ball below the root
         stop = balls + tree.size[balls]
         background = cumulative[stop] - cumulative[balls]
         p = np.zeros(balls.shape)
@@ -112,7 +118,8 @@ class Posterior:
             within = (c >= balls) & (c < stop) & (c >= 0)
             p += np.where(within, self.probability[:, slot, None], 0.0)
             background = background - np.where(within, self.prior[c], 0.0)
-        p += self.spread()[:, None] * np.maximum(background, 0.0)
+        p += factor * np.maximum(background, 0.0)
+        p[:, 0] = 1.0
         return balls, np.where(inside, np.minimum(p, 1.0), 0.0)
 
     def deepest(self, threshold: float) -> np.ndarray:

@@ -18,7 +18,7 @@ from vpunn.hipan.heads import Heads
 from vpunn.io.files import check_path, written_beside
 from vpunn.tree import Tree
 
-FORMAT = 2
+FORMAT = 3
 OPTIONS = ("candidates", "epochs", "holdout", "hidden")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan.balls import Balls, Items
-from vpunn.hipan.combiner import Combiner, fit_combiner
-from vpunn.hipan.heads import Heads, add_by_heads, examine, propose_for_items, train_branch, train_pass
+from vpunn.hipan.combiner import Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan.heads import Heads, Seen, add_by_heads, examine, propose_for_items, train_branch, train_pass
 from vpunn.tree import Tree
 
 #: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
@@ -34,30 +34,30 @@ class Settings:
 class HeldOut:
     """Evidence about rows that took no part in training, and where they belong: what the combiner learns from."""
 
-    candidates: np.ndarray
-    evidence: np.ndarray
+    seen: Seen
     node: np.ndarray
     weight: np.ndarray
 
     def take(self, rows: np.ndarray) -> HeldOut:
         """Some of the rows."""
-        return HeldOut(self.candidates[rows], self.evidence[rows], self.node[rows], self.weight[rows])
+        return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows])
 
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
         """Several rounds as one."""
-        wide = max(p.candidates.shape[1] for p in parts)
+        wide = max(p.seen.candidates.shape[1] for p in parts)
         rows = sum(len(p.node) for p in parts)
         candidates = np.full((rows, wide), -1, np.int32)
-        evidence = np.zeros((rows, wide + 1, parts[0].evidence.shape[2]), np.float32)
+        evidence = np.zeros((rows, wide + 1, parts[0].seen.evidence.shape[2]), np.float32)
         start = 0
         for p in parts:
-            stop, width = start + len(p.node), p.candidates.shape[1]
-            candidates[start:stop, :width] = p.candidates
-            evidence[start:stop, :width] = p.evidence[:, :-1]
-            evidence[start:stop, -1] = p.evidence[:, -1]
+            stop, width = start + len(p.node), p.seen.candidates.shape[1]
+            candidates[start:stop, :width] = p.seen.candidates
+            evidence[start:stop, :width] = p.seen.evidence[:, :-1]
+            evidence[start:stop, -1] = p.seen.evidence[:, -1]
             start = stop
-        return cls(candidates, evidence, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
+        seen = Seen(candidates, evidence, np.concatenate([p.seen.branch_score for p in parts]))
+        return cls(seen, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
 
 
 def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Generator) -> tuple[Balls, Heads, HeldOut]:
@@ -108,7 +108,7 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
 def judge(balls: Balls, heads: Heads, rows: Items, settings: Settings) -> HeldOut:
     """Candidates and evidence for rows the model has not seen."""
     X = as_unseen(balls.items.X, rows.X)
-    return HeldOut(*examine(balls, heads, X, settings.candidates), rows.node, rows.weight)
+    return HeldOut(examine(balls, heads, X, settings.candidates), rows.node, rows.weight)
 
 
 def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
@@ -137,11 +137,14 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def learn_to_combine(
-    held: HeldOut, n_classes: int, settings: Settings, rng: np.random.Generator, *, epochs: int = 20
+    held: HeldOut, balls: Balls, share: np.ndarray, settings: Settings, rng: np.random.Generator, *, epochs: int = 20
 ) -> Combiner:
-    """Fit the combiner on held-out evidence."""
-    valid, truth = slots(held.candidates, held.node, n_classes)
-    return fit_combiner(held.evidence, valid, truth, held.weight, rng, hidden=settings.hidden, epochs=epochs)
+    """Fit the combiner on held-out evidence; ``share`` is the branches' part of the prior."""
+    candidates, evidence, branch_score = held.seen
+    valid, truth = slots(candidates, held.node, len(balls.classes))
+    missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
+    sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
+    return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, epochs=epochs)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
