@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from vpunn.hipan._propose_kernels import longest_row
 from vpunn.hipan._train_kernels import add_chain, branch_scores, find_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
@@ -16,28 +17,32 @@ MARKS = 4096
 
 
 @njit(cache=True)
-def _log_ratio(share, m, start, indices, data, background):
-    """Log-likelihood of the row under a ball's shares, against the background."""
+def _log_ratio(share, usual, m, values):
+    """Log-likelihood of the row under a ball's shares, against the root's."""
     s = np.float32(0)
     for a in range(m):
-        back = background[indices[start + a]]
-        if back > 0:
-            s += data[start + a] * np.log(max(share[a], np.float32(1e-30)) / back)
+        if usual[a] > 0:
+            s += values[a] * np.log(max(share[a], np.float32(1e-30)) / usual[a])
     return s
 
 
 @njit(cache=True)
-def _products(x, mark, start, stop, indices, data):
-    """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has."""
-    s, t, known = np.float32(0), np.float32(0), np.float32(0)
+def _products(x, mark, start, stop, indices, data, found):
+    """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has.
+
+    Two passes, because every wrong guess whether a feature is shared costs as much as ten features: the first lists the
+    shared ones in ``found`` without a branch.
+    """
+    count = 0
     for a in range(start, stop):
-        f = indices[a]
-        if mark[f & (MARKS - 1)]:
-            v = data[a]
-            t += v * x[f, 1]
-            if x[f, 0] != 0:
-                s += v * x[f, 0]
-                known += v * v
+        found[count] = a
+        count += mark[indices[a] & (MARKS - 1)]
+    s, t, known = np.float32(0), np.float32(0), np.float32(0)
+    for i in range(count):
+        f, v = indices[found[i]], data[found[i]]
+        s += v * x[f, 0]
+        t += v * x[f, 1]
+        known += v * v if x[f, 0] != 0 else np.float32(0)
     return s, t, known
 
 
@@ -59,21 +64,21 @@ def gather_evidence(
     place = np.full(2 * n_nodes, -1, np.int32)
     blocks = np.empty(width * (longest_chain + 2), np.int32)
     stack = np.empty(longest_chain + 2, np.int32)
-    longest_row = 1
-    for r in range(n_rows):
-        longest_row = max(longest_row, indptr[r + 1] - indptr[r])
-    room = longest_row * len(blocks)
+    longest = longest_row(indptr)
+    room = longest * len(blocks)
     hit_entry = np.empty(room, np.int64)
     hit_block = np.empty(room, np.int32)
     hit_position = np.empty(room, np.int32)
-    sums = np.zeros((len(blocks), longest_row), np.float32)
-    share = np.zeros((len(blocks), longest_row), np.float32)
+    sums = np.zeros((len(blocks), longest), np.float32)
+    share = np.zeros((len(blocks), longest), np.float32)
+    usual = np.empty(longest, np.float32)  # the root's shares of the row's features
     dot = np.empty(len(blocks), np.float32)
     cover = np.empty(len(blocks), np.float32)
     cosine = np.empty(len(blocks), np.float32)
     head = np.empty(len(blocks), np.float32)
     prefix = np.empty(len(blocks), np.float32)
     x = np.zeros((n_features, 2), np.float32)  # the row, and the row read through the dictionary
+    found = np.empty(longest_row(item_indptr) + 1, np.int64)
     mark = np.zeros(MARKS, np.bool_)  # which features the row may have, by their last bits: stays in the nearest cache
     above = np.empty(len(blocks), np.int32)
     classes = np.empty(width, np.int32)
@@ -88,6 +93,7 @@ def gather_evidence(
             count = add_chain(candidates[r, n_classes], parent, inner, place, blocks, count, stack)
             n_classes += 1
         for a in range(m):
+            usual[a] = background[indices[start + a]]
             x[indices[start + a], 0] = data[start + a]
             mark[indices[start + a] & (MARKS - 1)] = True
         for a in range(reading_indptr[r], reading_indptr[r + 1]):
@@ -105,8 +111,11 @@ def gather_evidence(
         )
         for i in range(hits):
             q, a, e = hit_block[i], hit_position[i], hit_entry[i]
-            head[q] += weight[e] * data[start + a]
-            sums[q, a] = entry_sum[e]
+            v, s = data[start + a], entry_sum[e]
+            head[q] += weight[e] * v
+            dot[q] += s * v
+            cover[q] += v * v if s != 0 else np.float32(0)
+            sums[q, a] = s
         for q in range(count):
             b = blocks[q]
             is_node = b < n_nodes
@@ -116,22 +125,15 @@ def gather_evidence(
                 above[q] = -1  # the root: its distribution is the background
             else:
                 above[q] = place[up]
-            for a in range(m):
-                v = data[start + a]
-                s = sums[q, a]
-                dot[q] += s * v
-                if s != 0:
-                    cover[q] += v * v
             cosine[q] = dot[q] / np.sqrt(norm2[b]) if norm2[b] > 1e-6 else np.float32(0)
             prefix[q] = head[q] + (prefix[above[q]] if above[q] >= 0 else np.float32(0))
             if use_likelihood:
-                known, new = seen_share[b], news[b]
+                wider = share[above[q]] if above[q] >= 0 else usual
                 for a in range(m):
-                    back = share[above[q], a] if above[q] >= 0 else background[indices[start + a]]
-                    share[q, a] = known * sums[q, a] + new * back
+                    share[q, a] = seen_share[b] * sums[q, a] + news[b] * wider[a]
             branch[q] = branch[above[q]] if above[q] >= 0 else q
             if use_likelihood and branch[q] == q:
-                branch_fit[q] = _log_ratio(share[q], m, start, indices, data, background)
+                branch_fit[q] = _log_ratio(share[q], usual, m, data[start : start + m])
         for j in range(n_classes):
             c = candidates[r, j]
             q = place[c]
@@ -147,7 +149,7 @@ def gather_evidence(
             z[3] = cosine[far] if far >= 0 else np.float32(0)
             first, second, nearest, total = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
             for i in range(memory_span[c, 0], memory_span[c, 1]):
-                s, t, known = _products(x, mark, item_indptr[i], item_indptr[i + 1], item_indices, item_data)
+                s, t, known = _products(x, mark, item_indptr[i], item_indptr[i + 1], item_indices, item_data, found)
                 total += t * memory_weight[i]
                 if memory_kind[i]:
                     at = N_EVIDENCE + PER_KIND * (memory_kind[i] - 1)
@@ -162,7 +164,7 @@ def gather_evidence(
             if norm2[c] > 1e-6:
                 z[27] = total / np.sqrt(norm2[c])
             if use_likelihood:
-                z[9] = _log_ratio(share[q], m, start, indices, data, background)
+                z[9] = _log_ratio(share[q], usual, m, data[start : start + m])
                 z[30] = branch_fit[branch[q]]
             z[10], z[11] = prefix[q], head[q]
             z[12] = prefix[up] if up >= 0 else np.float32(0)

@@ -41,7 +41,8 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
 
 
 @njit(cache=True)
-def _longest_row(indptr):
+def longest_row(indptr):
+    """Most entries of a row, at least one."""
     longest = 1
     for r in range(len(indptr) - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
@@ -95,52 +96,51 @@ def propose_by_centroid(
     out = np.full((n_rows, limit), -1, np.int32)
     dot = np.zeros(n_nodes, np.float32)
     covered = np.zeros(n_nodes, np.float32)
-    seen = np.zeros(n_nodes, np.bool_)
-    touched = np.empty(n_nodes, np.int32)
+    opened = np.zeros(n_nodes, np.bool_)
+    classes = np.empty(n_nodes, np.int32)
     best = np.empty(limit, np.int32)
-    rarest = np.empty(_longest_row(indptr), np.int64)
+    rarest = np.empty(longest_row(indptr), np.int64)
     for r in range(n_rows):
         count = 0
         square = np.float32(0)
         openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
         for k in range(scorers):
-            a = rarest[k]
-            f = indices[a]
-            v = data[a]
-            start, stop = feature_start[f], feature_start[f + 1]
+            f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
-            for e in range(start, stop):
+            for e in range(feature_start[f], feature_start[f + 1]):
                 c = entry_block[e]
                 if c >= n_nodes:
                     break
-                if not seen[c]:
-                    if k >= openers:
-                        continue
-                    seen[c] = True
-                    touched[count] = c
-                    count += 1
                 dot[c] += v * entry_sum[e]
                 if c != own[r] or entry_sum[e] - row_weight[r] * v > 1e-6:
                     covered[c] += v * v
+                if k < openers and not opened[c]:
+                    opened[c] = True
+                    classes[count] = c
+                    count += 1
         for j in range(count):
-            c = touched[j]
+            c = classes[j]
+            opened[c] = False
             s, q = dot[c], norm2[c]
             if c == own[r]:
                 w = row_weight[r]
                 q = q - 2 * w * s + w * w * square
                 s -= w * square
             dot[c] = covered[c] * s / np.sqrt(q) if q > 1e-6 else np.float32(-1e30)
-        filled = keep_best(dot, count, limit, touched, best)
+        filled = keep_best(dot, count, limit, classes, best)
         kept = 0
         for j in range(filled):
             if dot[best[j]] > -1e29:
                 out[r, kept] = best[j]
                 kept += 1
-        for j in range(count):
-            c = touched[j]
-            dot[c] = 0
-            covered[c] = 0
-            seen[c] = False
+        for k in range(scorers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                dot[c] = 0
+                covered[c] = 0
     return out
 
 
@@ -156,9 +156,8 @@ def propose_by_heads(
     n_rows = len(indptr) - 1
     n_nodes = len(parent)
     out = np.full((n_rows, first.shape[1] + limit), -1, np.int32)
-    local = bias.copy()
-    dirty = np.zeros(2 * n_nodes, np.bool_)
-    touched = np.empty(2 * n_nodes, np.int32)
+    local = np.zeros(2 * n_nodes, np.float32)
+    opened = np.zeros(n_nodes, np.bool_)
     classes = np.empty(n_nodes, np.int32)
     chain = np.zeros(n_nodes, np.float32)
     known = np.full(n_nodes, -1, np.int32)
@@ -166,27 +165,24 @@ def propose_by_heads(
     best = np.empty(max(limit, 1), np.int32)
     seen = np.zeros(n_nodes, np.bool_)
     stack = np.empty(n_nodes, np.int32)
-    rarest = np.empty(_longest_row(indptr), np.int64)
+    rarest = np.empty(longest_row(indptr), np.int64)
     for r in range(n_rows):
-        count, n_classes = 0, 0
+        n_classes = 0
         openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
         for k in range(scorers):
-            a = rarest[k]
-            f = indices[a]
-            v = data[a]
-            start, stop = feature_start[f], feature_start[f + 1]
-            for e in range(start, stop):
-                b = entry_block[e]
-                if not dirty[b]:
-                    if k >= openers and b < n_nodes:
-                        continue
-                    dirty[b] = True
-                    touched[count] = b
-                    count += 1
-                    if b < n_nodes:
-                        classes[n_classes] = b
-                        n_classes += 1
-                local[b] += weight[e] * v
+            f, v = indices[rarest[k]], data[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):  # no question asked: a wrong guess costs more than an addition
+                local[entry_block[e]] += weight[e] * v
+        for k in range(openers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                if not opened[c]:
+                    opened[c] = True
+                    classes[n_classes] = c
+                    n_classes += 1
         for j in range(n_classes):
             c = classes[j]
             waiting = 0
@@ -199,10 +195,11 @@ def propose_by_heads(
             for i in range(waiting - 1, -1, -1):
                 u = stack[i]
                 if inner[u]:
-                    s += local[n_nodes + u]
+                    s += bias[n_nodes + u] + local[n_nodes + u]
                 chain[u] = s
                 known[u] = r
-            total[c] = s + local[c]
+            total[c] = s + bias[c] + local[c]
+            opened[c] = False
         filled = keep_best(total, n_classes, limit, classes, best)
         kept = 0
         for j in range(first.shape[1]):
@@ -219,7 +216,8 @@ def propose_by_heads(
             if first[r, j] < 0:
                 break
             seen[first[r, j]] = False
-        for j in range(count):
-            local[touched[j]] = bias[touched[j]]
-            dirty[touched[j]] = False
+        for k in range(scorers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                local[entry_block[e]] = 0
     return out

@@ -39,7 +39,7 @@ def find_hits(
     for a in range(start_row, stop_row):
         f = indices[a]
         start, stop = feature_start[f], feature_start[f + 1]
-        if stop - start <= 4 * count:
+        if stop - start <= (4 if dense_row[f] >= 0 else 16) * count:
             for e in range(start, stop):
                 q = place[entry_block[e]]
                 if q >= 0:

@@ -325,7 +325,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""
         candidates = seen.candidates
-        score = combiner.scores(seen.evidence).astype(np.float64)
+        score = combiner.scores(seen.evidence, candidates).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
         score[~valid] = -np.inf
         p = np.exp(score - score.max(1, keepdims=True))

@@ -82,11 +82,11 @@ class Combiner(NamedTuple):
     output: np.ndarray
     sharpness: np.ndarray
 
-    def scores(self, evidence: np.ndarray) -> np.ndarray:
-        """Scores (rows, candidates) of an evidence array, one row at a time in compiled loops."""
+    def scores(self, evidence: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Scores (rows, candidates + 1) of an evidence array, one row at a time in compiled loops; −inf where there is none."""
         from vpunn.hipan._combine_kernels import combine
 
-        return combine(evidence, *map(writable, self[:-1]))
+        return combine(evidence, candidates, *map(writable, self[:-1]))
 
     def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
         """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
