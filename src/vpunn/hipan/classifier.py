@@ -237,7 +237,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         for rows, rest in ((one, other), (other, one)):
             combiner = self.combiner_
             if len(rest) >= FEW:
-                combiner = learn_to_combine(held.take(rest), self.balls_, self.branch_share_, settings, rng, epochs=10)
+                combiner = learn_to_combine(held.take(rest), self.balls_, self.branch_share_, settings, rng, effort=0.5)
             if len(rows):
                 posterior = self._posterior_of(held.take(rows).seen, combiner)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])

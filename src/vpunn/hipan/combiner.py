@@ -65,6 +65,9 @@ def evidence_names(n_kinds: int) -> tuple[str, ...]:
     return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in PER_KIND)
 
 
+#: Passes over the held-out rows, and steps at least.
+PASSES, STEPS = 20, 500
+
 HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("none of the candidates")
 
 
@@ -128,13 +131,13 @@ def fit_combiner(
     rng: np.random.Generator,
     *,
     hidden: int = 32,
-    epochs: int = 20,
+    effort: float = 1.0,
     penalty: float = 1e-4,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
     ``valid`` marks the slots that hold a candidate. Batches are drawn by ``rng``; the last third of the passes averages
-    the weights, which replaces a tuned learning-rate schedule.
+    the weights, which replaces a tuned learning-rate schedule. ``effort`` scales the number of passes.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
@@ -153,6 +156,7 @@ def fit_combiner(
     mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
     first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
     batch = int(np.clip(n // 12, 16, 112))
+    epochs = int(np.ceil(effort * max(PASSES, STEPS * batch / n)))
     step = averaged = 0
     for epoch in range(epochs):
         order = rng.permutation(n)

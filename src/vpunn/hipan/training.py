@@ -137,14 +137,14 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def learn_to_combine(
-    held: HeldOut, balls: Balls, share: np.ndarray, settings: Settings, rng: np.random.Generator, *, epochs: int = 20
+    held: HeldOut, balls: Balls, share: np.ndarray, settings: Settings, rng: np.random.Generator, *, effort: float = 1.0
 ) -> Combiner:
     """Fit the combiner on held-out evidence; ``share`` is the branches' part of the prior."""
     candidates, evidence, branch_score = held.seen
     valid, truth = slots(candidates, held.node, len(balls.classes))
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
-    return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, epochs=epochs)
+    return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
