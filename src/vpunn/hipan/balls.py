@@ -15,7 +15,7 @@ from vpunn.tree import Tree
 #: Features in more blocks than this get a direct block → entry table.
 FREQUENT = 500
 #: Entries a row may read to open candidates and to score them, its rarest features first (all features count as evidence).
-PROPOSING = 1_500, 8_000
+PROPOSING = 1_500, 5_000
 #: Items of a node that a row is compared with one by one; larger nodes are known well enough by their sums.
 MEMORY = 64
 #: Depth-1 balls that are compared with each other as a whole, at most.
