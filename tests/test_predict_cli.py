@@ -75,6 +75,12 @@ def test_evaluate(app, folder):
     assert found["exact"] > 0.9
     assert found["rows"] == 34
     assert 0 <= found["ECE"] <= 1
+    group, kind = found["by depth"]
+    assert (group["depth"], kind["depth"], kind["rows"]) == (1, 2, 34)
+    assert kind["right"] == found["exact"]
+    assert group["right"] >= kind["right"]
+    assert group["said"] >= kind["said"]
+    assert "how often it is right" in run(app, "evaluate", folder / "model", folder / "test.parquet")
 
 
 def test_explain(app, folder):

@@ -135,7 +135,8 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
 
     tree = fitted.tree_
     nodes = check_in_tree(fitted._label_tree(), _labels(frame, meta["target"], table))
-    best, p = fitted._posterior(X).top_k(5)
+    posterior = fitted._posterior(X)
+    best, p = posterior.top_k(5)
     hit = best == nodes[:, None]
     covered = tree.is_ancestor(np.asarray(_risk_nodes(fitted, X)), nodes)
     result = {
@@ -146,7 +147,34 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
         "ECE": metrics.calibration_error(p[:, 0], hit[:, 0]),
         "coverage at 90 %": float(np.mean(covered)),
     }
-    emit({key: value for key, value in result.items() if np.ndim(value) == 0}, json)
+    result = {key: value for key, value in result.items() if np.ndim(value) == 0}
+    depths = _by_depth(posterior, nodes, best[:, 0])
+    if json:
+        emit({**result, "by depth": depths}, True)
+        return
+    emit(result, False)
+    if depths:
+        emit(depths, False, "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be")
+
+
+def _by_depth(posterior: Any, truth: np.ndarray, answer: np.ndarray) -> list[dict[str, Any]]:
+    """Accuracy and calibration of the balls on the answers' paths, a row per depth that an answer reaches."""
+    from vpunn import metrics
+
+    tree = posterior.tree
+    balls, p = posterior.chain(answer)
+    rows = []
+    for depth in range(1, balls.shape[1]):
+        there = np.flatnonzero(balls[:, depth] >= 0)
+        if not len(there):
+            break
+        right = tree.is_ancestor(balls[there, depth], truth[there])
+        found = metrics.calibration_error_interval(p[there, depth], right)
+        rows.append({
+            "depth": depth, "rows": len(there), "right": float(right.mean()), "said": float(p[there, depth].mean()),
+            "ECE": found.value, "by chance": found.noise,
+        })
+    return rows
 
 
 def explain(
