@@ -16,6 +16,7 @@ from vpunn.hipan.combiner import EVIDENCE, evidence_names, fit_sharpness
 from vpunn.hipan.dictionary import learn_dictionary, read_through
 from vpunn.hipan.heads import Heads, add_by_heads, examine
 from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.rest import BY_PRIOR, fit_rings, rings_around, rounded
 from vpunn.hipan.training import as_unseen, unit_rows
 from vpunn.text import load_text_features, save_text_features, text_features
 from vpunn.tree import Tree
@@ -103,7 +104,7 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
         candidates[r, :count] = rng.permutation(n)[:count]
         probability[r, :count] = rng.random(count)
     prior = rng.random(n) * (rng.random(n) < 0.7) + 1e-9
-    prior /= prior.sum()
+    prior = rounded(prior / prior.sum())
     full = np.array([prior[c[c >= 0]].sum() > 1 - 1e-9 for c in candidates])
     rest = np.where(full, 0.0, rng.random(rows) + 0.01)
     total = probability.sum(1) + rest
@@ -111,13 +112,16 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
     share = np.bincount(branch, prior)
     tilt = rng.random((rows, len(share))) + 0.1
     tilt /= (tilt @ share)[:, None]
-    posterior = Posterior(tree, candidates, probability / total[:, None], rest / total, prior, branch, tilt)
-    dense = posterior.masses(slice(0, rows))
+    shared = (tree, candidates, probability / total[:, None], rest / total, prior, branch, tilt)
+    dense = Posterior(*shared, BY_PRIOR).masses(slice(0, rows))
     np.testing.assert_allclose(dense.sum(1), 1.0)
-    for r in range(rows):  # outside of the candidates: in proportion to prior and tilt
+    for r in range(rows):  # without anything learned about rings: in proportion to prior and tilt
         other = np.setdiff1d(np.arange(n), candidates[r])
         expected = prior[other] * tilt[r, branch[other]]
-        np.testing.assert_allclose(dense[r, other] * expected.sum(), expected * dense[r, other].sum(), atol=1e-12)
+        np.testing.assert_allclose(dense[r, other] * expected.sum(), expected * dense[r, other].sum(), atol=1e-9)
+    posterior = Posterior(*shared, rng.normal(size=(2, 3)))
+    dense = posterior.masses(slice(0, rows))
+    np.testing.assert_allclose(dense.sum(1), 1.0)
     nodes, p = posterior.top_k(k)
     m = min(k, n)
     np.testing.assert_allclose(p[:, :m], -np.sort(-dense, axis=1)[:, :m], atol=1e-12)
@@ -525,3 +529,22 @@ def test_sharpness_is_found_again():
     assert abs(fit_sharpness(score, branch, share) - 3) <= 0.25
     assert fit_sharpness(score[rng.permutation(4000)], branch, share) <= 0.25
     assert fit_sharpness(score, np.zeros(4000, int), share) == 0
+
+
+def test_rings_are_found_again():
+    """Answers drawn from rings with known weights: the fit finds the weights."""
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 120)
+    rows, width = 6000, 4
+    candidates = np.array([rng.permutation(tree.n_nodes)[:width] for _ in range(rows)], np.int32)
+    probability = rng.dirichlet(np.ones(width), rows) * 0.5
+    prior, branch = rounded(rng.dirichlet(np.ones(tree.n_nodes))), branches(tree)
+    tilt = np.ones((rows, branch.max() + 1))
+    weights = np.array([[0.5, 0.6, 0.8], [-0.4, 0.7, 0.5]])
+    posterior = Posterior(tree, candidates, probability, np.full(rows, 0.5), prior, branch, tilt, weights)
+    other = posterior.masses(slice(0, rows))
+    np.put_along_axis(other, candidates.astype(np.int64), 0.0, 1)
+    np.testing.assert_allclose(other.sum(1), 0.5)
+    truth = (2 * np.cumsum(other, 1) < rng.random((rows, 1))).sum(1)
+    rings = rings_around(tree, candidates, probability, prior, branch, tilt)
+    np.testing.assert_allclose(fit_rings(rings, tree, truth), weights, atol=0.15)

@@ -17,6 +17,7 @@ from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
 from vpunn.hipan.heads import Heads, Seen, examine
 from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.rest import fit_rings, rings_around, rounded
 from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.tree import Tree
 
@@ -111,7 +112,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         items = Items(_half_precision(rows), node, weight, kind)
         self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
         self._set_classes(flat)
-        self.combiner_ = learn_to_combine(held, self.balls_, self.branch_share_, settings, rng)
+        self.combiner_ = self._learned_combiner(held, settings, rng)
         self._calibrate_on(held, settings, rng)
         return self
 
@@ -220,7 +221,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         share = np.where(possible, counts + 0.5, 0.0).astype(np.float64)
         if flat is not None:  # the root only holds the classes together
             share[0] = 0.0
-        self.prior_ = share / share.sum()
+        self.prior_ = rounded(share / share.sum())
         branch = self.balls_.branch_of
         self.branch_share_ = np.bincount(branch, self.prior_, minlength=branch.max() + 1)[1:]
         self.class_nodes_ = np.flatnonzero(share)
@@ -230,6 +231,17 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if flat is not None:
             self.labels_ = np.concatenate([flat[:1], flat])  # the root cannot be answered; its label only fills the place
 
+    def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator, effort: float = 1.0) -> Combiner:
+        """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
+        combiner = learn_to_combine(held, self.balls_, self.branch_share_, settings, rng, effort=effort)
+        candidates = held.seen.candidates
+        missed = np.flatnonzero((candidates != held.node[:, None]).all(1) & (candidates[:, 0] >= 0))
+        if not len(missed):
+            return combiner
+        found = self._posterior_of(held.take(missed).seen, combiner)
+        rings = rings_around(self.tree_, found.candidates, found.probability, found.prior, found.branch, found.tilt)
+        return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
+
     def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
         """Conformal scores of the held-out rows, each half by a combiner of the other half: one that has not seen them."""
         scores = np.empty(len(held.node))
@@ -237,7 +249,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         for rows, rest in ((one, other), (other, one)):
             combiner = self.combiner_
             if len(rest) >= FEW:
-                combiner = learn_to_combine(held.take(rest), self.balls_, self.branch_share_, settings, rng, effort=0.5)
+                combiner = self._learned_combiner(held.take(rest), settings, rng, effort=0.5)
             if len(rows):
                 posterior = self._posterior_of(held.take(rows).seen, combiner)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
@@ -320,6 +332,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             self.prior_,
             self.balls_.branch_of,
             np.concatenate([p.tilt for p in parts]),
+            self.combiner_.ring_weights,
         )
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
@@ -331,7 +344,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         p = np.exp(score - score.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
-        return Posterior(self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_, self.balls_.branch_of, tilt)
+        return Posterior(
+            self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_, self.balls_.branch_of, tilt, combiner.ring_weights
+        )
 
     def locate(self, X: Any) -> np.ndarray:
         """Node id of the place of each row: the answer of `predict`."""

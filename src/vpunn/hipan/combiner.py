@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan.balls import writable
+from vpunn.hipan.rest import BY_PRIOR
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
 EVIDENCE = (
@@ -74,7 +75,8 @@ HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("no
 class Combiner(NamedTuple):
     """Score of a candidate with standardised evidence z: ``linear·z + output·max(0, hidden z + bias)``.
 
-    ``sharpness`` says how much the depth-1 balls' scores for the row decide where an answer lies that is no candidate.
+    Where an answer lies that is no candidate: ``sharpness`` says how much the depth-1 balls' scores for the row decide,
+    ``ring_weights`` how near to the best candidate it is (`rest.fit_rings`).
     """
 
     centre: np.ndarray
@@ -84,12 +86,13 @@ class Combiner(NamedTuple):
     hidden_bias: np.ndarray
     output: np.ndarray
     sharpness: np.ndarray
+    ring_weights: np.ndarray
 
     def scores(self, evidence: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         """Scores (rows, candidates + 1) of an evidence array, one row at a time in compiled loops; −inf where there is none."""
         from vpunn.hipan._combine_kernels import combine
 
-        return combine(evidence, candidates, *map(writable, self[:-1]))
+        return combine(evidence, candidates, *map(writable, self[:-2]))
 
     def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
         """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
@@ -175,7 +178,7 @@ def fit_combiner(
                 for mean, p in zip(mean_params, params, strict=True):
                     mean += (p - mean) / averaged
     linear, weights, bias, output = (p.astype(np.float32) for p in mean_params)
-    return Combiner(centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness)
+    return Combiner(centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness, BY_PRIOR)
 
 
 def _gradients(

@@ -1,8 +1,7 @@
 """The classifier's answer for a batch of rows as a distribution over nodes, and exact questions to it.
 
-A row's distribution is a few candidates with a probability each, and a rest that is spread over all other nodes in
-proportion to how often they were seen and to how well the row suits their depth-1 ball. Node probabilities are sums of it over
-slices, so a ball's probability is its own stop mass plus that of its children, exactly.
+A row's distribution is a few candidates with a probability each, and a rest that is spread over all other nodes (`rest`).
+Ball probabilities are sums of it over slices, so a ball's is its own stop mass plus that of its children, exactly.
 """
 
 from __future__ import annotations
@@ -10,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from vpunn.hipan.balls import writable
+from vpunn.hipan.rest import Rest, rings_around, spread_rest
 from vpunn.sweeps import sweep_down
 from vpunn.tree import Tree
 
@@ -27,8 +28,8 @@ AGREEMENT = 1.0
 class Posterior:
     """``candidates`` (−1 padded) and their ``probability``, both (rows, k), and the ``rest`` (rows,), over a ``prior``.
 
-    ``branch`` numbers the depth-1 ball of every node (0: none) and ``tilt`` (rows, branches) says how much likelier than by
-    the prior the nodes of a branch are for a row.
+    ``branch`` numbers the depth-1 ball of every node (0: none), ``tilt`` (rows, branches) says how much likelier than by
+    the prior the nodes of a branch are for a row, and ``ring_weights`` how far from the best candidate an answer lies.
     """
 
     tree: Tree
@@ -38,33 +39,35 @@ class Posterior:
     prior: np.ndarray
     branch: np.ndarray
     tilt: np.ndarray
+    ring_weights: np.ndarray
 
     def __len__(self) -> int:
         return len(self.rest)
 
     @cached_property
-    def factor(self) -> np.ndarray:
-        """What turns the prior of a node that is no candidate into its probability, for every row and branch."""
-        row = np.arange(len(self))[:, None]
-        tilted = self.prior[self.candidates] * self.tilt[row, self.branch[self.candidates]]
-        left = 1.0 - np.where(self.candidates >= 0, tilted, 0.0).sum(1)
-        return self.tilt * np.where(left > 1e-12, self.rest / np.maximum(left, 1e-12), 0.0)[:, None]
+    def spread(self) -> Rest:
+        """The rest, spread over the rings around the best candidate."""
+        rings = rings_around(self.tree, self.candidates, self.probability, self.prior, self.branch, self.tilt)
+        return spread_rest(rings, self.rest, self.tilt, self.ring_weights)
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""
-        from vpunn.hipan._combine_kernels import merge_best
+        from vpunn.hipan._rest_kernels import merge_best
 
-        most = k + self.candidates.shape[1]
-        ranked = [part.start + np.argsort(-self.prior[part], kind="stable")[:most] for part in self._branches()]
-        start = np.cumsum([0, *map(len, ranked)])
+        half = 1 << (self.tree.n_nodes - 1).bit_length()
+        peaks = np.zeros(2 * half)  # a tree of maxima over the prior
+        peaks[half : half + self.tree.n_nodes] = self.prior
+        while half > 1:
+            half //= 2
+            peaks[half : 2 * half] = peaks[2 * half : 4 * half].reshape(-1, 2).max(1)
+        chain, _, factor, outer = self.spread
         return merge_best(
-            self.candidates, self.probability, self.factor, writable(self.prior), np.concatenate(ranked), start, k
+            self.candidates, self.probability, peaks, self._branch_edges(), self.tree.size, chain, factor, outer, k
         )
 
-    def _branches(self) -> list[slice]:
-        """The nodes of each branch: one slice, because a depth-1 ball is one, and the root (or everything) comes before."""
-        edge = np.searchsorted(self.branch, np.arange(self.tilt.shape[1] + 1))
-        return [slice(a, b) for a, b in zip(edge[:-1].tolist(), edge[1:].tolist(), strict=True)]
+    def _branch_edges(self) -> np.ndarray:
+        """Where each branch starts in the order of nodes, and the end: a depth-1 ball is one slice, the root comes before."""
+        return np.searchsorted(self.branch, np.arange(self.tilt.shape[1] + 1))
 
     def best(self, agreement: float = AGREEMENT) -> np.ndarray:
         """One answer per row: probable itself, and sharing as much of its path as possible with whatever else may be true.
@@ -74,24 +77,28 @@ class Posterior:
         most probable node; where nothing is probable it stays in the most probable ball, and be it at a typical node of a branch
         that holds no candidate. In a flat tree both are the same.
         """
-        from vpunn.hipan._combine_kernels import choose
+        from vpunn.hipan._rest_kernels import choose
 
         tree = self.tree
         ball = tree.subtree_sum(self.prior)
         length = tree.depth + float(self.prior @ tree.depth) + 2.0
         worth = np.where(self.prior > 0, self.prior + agreement * sweep_down(tree, ball) * 2.0 / length, -1.0)
-        typical = np.array([part.start + worth[part].argmax() for part in self._branches()])
+        edges = self._branch_edges().tolist()
+        typical = np.array([a + worth[a:b].argmax() for a, b in pairwise(edges)])
         typical[self.prior[typical] <= 0] = -1
         return choose(
-            self.candidates, self.probability, self.factor, self.branch, writable(self.prior), ball, tree.parent,
-            tree.depth, float(length[0] - 2.0), typical, float(agreement),
+            self.candidates, self.probability, writable(self.prior), ball, tree.parent, tree.depth, self.branch, *self.spread,
+            float(length[0] - 2.0), typical, float(agreement),
         )
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
-        dense = self.factor[part][:, self.branch] * self.prior
-        row, slot = np.nonzero(self.candidates[part] >= 0)
-        dense[row, self.candidates[part][row, slot]] = self.probability[part][row, slot]
+        from vpunn.hipan._rest_kernels import fill_masses
+
+        candidates, probability = self.candidates[part], self.probability[part]
+        chain, _, factor, outer = (array[part] for array in self.spread)
+        dense = np.empty((len(candidates), self.tree.n_nodes))
+        fill_masses(candidates, probability, writable(self.prior), self.branch, self.tree.size, chain, factor, outer, dense)
         return dense
 
     def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -108,17 +115,20 @@ class Posterior:
         levels = np.arange(tree.max_depth + 1)
         inside = levels <= depth[:, None]
         balls = np.where(inside, tree.ancestor_at(nodes[:, None], np.minimum(levels, depth[:, None])), -1)
-        cumulative = np.concatenate([[0.0], np.cumsum(self.prior)])
-        factor = np.take_along_axis(self.factor, self.branch[balls], 1)  # the same for all nodes of a ball below the root
+        below = np.concatenate([[0.0], np.cumsum(self.prior)])
         stop = balls + tree.size[balls]
-        background = cumulative[stop] - cumulative[balls]
+        free = below[stop] - below[balls]
         p = np.zeros(balls.shape)
         for slot in range(self.candidates.shape[1]):
             c = self.candidates[:, slot, None]
             within = (c >= balls) & (c < stop) & (c >= 0)
             p += np.where(within, self.probability[:, slot, None], 0.0)
-            background = background - np.where(within, self.prior[c], 0.0)
-        p += factor * np.maximum(background, 0.0)
+            free -= np.where(within, self.prior[c], 0.0)
+        chain, rest_inside, factor, outer = self.spread
+        common = (balls == chain) & inside
+        ring = common.sum(1)[:, None] - 1  # balls that leave the chain lie in this ring, whole
+        around = np.where(ring > 0, np.take_along_axis(factor, ring, 1), np.take_along_axis(outer, self.branch[balls], 1))
+        p += np.where(common, rest_inside, around * np.maximum(free, 0.0))
         p[:, 0] = 1.0
         return balls, np.where(inside, np.minimum(p, 1.0), 0.0)
 
