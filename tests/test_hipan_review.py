@@ -347,3 +347,57 @@ def test_a_task_brings_its_own_test_rows(app, tmp_path, monkeypatch):
     assert json.loads(run(app, "evaluate", tmp_path / "m", "--json"))["rows"] == 20
     with pytest.raises(VpunnError, match="either a table or --ask"):
         run(app, "predict", tmp_path / "m")
+
+
+def test_few_seen_classes_in_a_tree_with_empty_leaves():
+    """Where every class with rows is a candidate, "none of them" must be learned to be rare, not left to chance."""
+    tree = Tree.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w"), ("c", "u"), ("c", "v")], root="all")
+    rng = np.random.default_rng(0)
+    y = np.array(["x", "y", "z", "w"])[np.arange(150) % 4]
+    X = sparse.csr_matrix(np.eye(12)[np.arange(150) % 4 + 4 * rng.integers(0, 2, 150)] + 0.3 * rng.random((150, 12)))
+    model = HiPaNClassifier(tree).fit(X, y)
+    assert np.mean(model.predict(X) == y) > 0.9
+    p = model.predict_node_proba(X)
+    assert 0 < p[:, tree.index("c")].max() < 0.2
+
+
+def test_rows_of_opposite_signs_and_of_any_size():
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(np.repeat(rng.random((40, 3)), 4, axis=1))
+    y = np.arange(40) % 4
+    model = HiPaNClassifier().fit(X, y)
+    odd = sparse.csr_matrix(np.tile([1.0, -1.0], (2, 6)))
+    assert np.isfinite(model.predict_proba(odd)).all()
+    for scale in (1e-200, 1e200):
+        np.testing.assert_allclose(model.predict_proba(X * scale), model.predict_proba(X), atol=1e-5)
+    with pytest.raises(VpunnError, match="at most 1e\\+09"):
+        HiPaNClassifier().fit(X, y, sample_weight=np.full(40, 1e19))
+
+
+def test_sums_that_cancel():
+    """Features of opposite sign may leave a ball without an entry: weights go to their own entries or nowhere."""
+    assert HiPaNClassifier().fit(np.array([[1.0], [-1.0]]), ["a", "a"]).predict([[1.0]]).tolist() == ["a"]
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(rng.choice([-1.0, 1.0], size=(40, 3)))
+    model = HiPaNClassifier().fit(X[:20], np.arange(20) % 2)
+    assert np.isfinite(model.partial_fit(X[20:], np.arange(20) % 2).predict_proba(X)).all()
+
+
+def test_deep_chains_stay_finite():
+    paths = [tuple(f"{name}{k}" for k in range(60)) for name in "abc"]
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths(paths, root="all")
+    y = np.array([path[-1] for path in paths])[np.arange(90) % 3]
+    X = sparse.csr_matrix(np.eye(3)[np.arange(90) % 3] @ rng.random((3, 20)) + 0.1 * rng.random((90, 20)))
+    p = HiPaNClassifier(tree).fit(X, y).predict_node_proba(X)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p[:, 0], 1.0)
+
+
+def test_a_flat_answer_is_the_most_probable_one():
+    rng = np.random.default_rng(3)
+    for classes in (3, 64, 70):
+        X = rng.random((4 * classes, 10)) * (rng.random((4 * classes, 10)) < 0.3)
+        model = HiPaNClassifier(epochs=1).fit(X, np.arange(4 * classes) % classes)
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p[np.arange(len(p)), model.predict(X)], p.max(1))

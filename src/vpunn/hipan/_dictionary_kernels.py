@@ -69,6 +69,7 @@ def meanings(feature_start, row, value, weight, profile_start, profile_feature, 
     meaning = np.empty(room, np.int32)
     strength = np.empty(room, np.float32)
     total = np.zeros(n_features, np.float32)
+    known = np.zeros(n_features, np.bool_)
     listed = np.empty(n_features, np.int32)
     best = np.empty(limit, np.int32)
     filled = 0
@@ -83,11 +84,12 @@ def meanings(feature_start, row, value, weight, profile_start, profile_feature, 
             rows += 1
             for b in range(profile_start[r], profile_start[r + 1]):
                 g = profile_feature[b]
-                if total[g] == 0:
+                if not known[g]:
+                    known[g] = True
                     listed[count] = g
                     count += 1
                 total[g] += v * profile_value[b]
-        if rows:
+        if seen > 0:
             scale = np.float32(1) / (seen * (1 + doubt / rows))
             above = 0
             for j in range(count):
@@ -101,8 +103,9 @@ def meanings(feature_start, row, value, weight, profile_start, profile_feature, 
                 meaning[filled] = best[j]
                 strength[filled] = total[best[j]]
                 filled += 1
-            for j in range(count):
-                total[listed[j]] = 0
+        for j in range(count):
+            total[listed[j]] = 0
+            known[listed[j]] = False
         start[f + 1] = filled
     return start, meaning[:filled].copy(), strength[:filled].copy()
 
@@ -116,6 +119,7 @@ def translate(indptr, indices, data, meaning_start, meaning, strength, limit):
     feature = np.empty(n_rows * limit, np.int32)
     value = np.empty(n_rows * limit, np.float32)
     total = np.zeros(n_features, np.float32)
+    known = np.zeros(n_features, np.bool_)
     listed = np.empty(n_features, np.int32)
     best = np.empty(limit, np.int32)
     filled = 0
@@ -125,7 +129,8 @@ def translate(indptr, indices, data, meaning_start, meaning, strength, limit):
             f = indices[a]
             for b in range(meaning_start[f], meaning_start[f + 1]):
                 g = meaning[b]
-                if total[g] == 0:
+                if not known[g]:
+                    known[g] = True
                     listed[count] = g
                     count += 1
                 total[g] += data[a] * strength[b]
@@ -133,12 +138,13 @@ def translate(indptr, indices, data, meaning_start, meaning, strength, limit):
         square = 0.0
         for j in range(kept):
             square += total[best[j]] ** 2
-        chosen = np.sort(best[:kept])
-        for j in range(kept):
+        chosen = np.sort(best[: kept if square > 0 else 0])
+        for j in range(len(chosen)):
             feature[filled] = chosen[j]
             value[filled] = total[chosen[j]] / np.sqrt(square)
             filled += 1
         start[r + 1] = filled
         for j in range(count):
             total[listed[j]] = 0
+            known[listed[j]] = False
     return start, feature[:filled].copy(), value[:filled].copy()

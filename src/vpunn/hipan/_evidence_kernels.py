@@ -221,8 +221,8 @@ def _compare_candidates(z, classes, n_classes, parent, branch):
             if parent[classes[i]] == parent[classes[j]]:
                 family += np.exp(z[i, 10] - head)
                 nearest = max(nearest, z[i, 4])
-        z[j, 21] = np.log(family / total)
-        z[j, 31] = np.log(wide / total)
+        z[j, 21] = np.log(max(family / total, np.float32(1e-30)))  # of heads far below the best nothing is left in 32 bits
+        z[j, 31] = np.log(max(wide / total, np.float32(1e-30)))
         z[j, 25] = nearest - similar
     for j in range(n_classes):
         z[j, 17] = z[j, 0] * z[j, 6] - product

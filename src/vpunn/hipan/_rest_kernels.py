@@ -87,11 +87,11 @@ def fill_masses(candidates, probability, prior, branch, size, chain, factor, out
 @njit(cache=True)
 def choose(
     candidates, probability, prior, prior_ball, parent, depth, branch, chain, inside, factor, outer, typical_depth, typical,
-    agreement,
+    likeliest, agreement,
 ):
     """For every row the node c of largest p(c) + agreement · (Σ_{B∋c} P(B)) · 2 / (depth(c) + typical depth + 2).
 
-    Asked are the candidates and one ``typical`` node per branch (−1: none).
+    Asked are the candidates, the ``likeliest`` node of the row and one ``typical`` node per branch (−1: none).
     """
     n_rows, width = candidates.shape
     held = np.zeros((len(parent), 2))  # probability and prior of the candidates in a ball
@@ -114,8 +114,8 @@ def choose(
             last += 1
             level[chain[r, last]] = last
         best, found = -1.0, 0
-        for j in range(count + len(typical)):
-            c = candidates[r, j] if j < count else typical[j - count]
+        for j in range(count + 1 + len(typical)):
+            c = likeliest[r] if j == count else candidates[r, j] if j < count else typical[j - count - 1]
             if c < 0 or (j >= count and listed[c]):
                 continue
             u = c

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from vpunn.hipan._propose_kernels import longest_row
+
 
 @njit(cache=True)
 def add_chain(c, parent, inner, place, blocks, count, stack):
@@ -91,10 +93,7 @@ def train_heads(
     score = np.empty(len(blocks), np.float32)
     gradient = np.empty(len(blocks), np.float32)
     stack = np.empty(longest_chain + 2, np.int32)
-    longest_row = 0
-    for r in range(len(indptr) - 1):
-        longest_row = max(longest_row, indptr[r + 1] - indptr[r])
-    room = longest_row * len(blocks)
+    room = longest_row(indptr) * len(blocks)
     hit_entry = np.empty(room, np.int64)
     hit_block = np.empty(room, np.int32)
     hit_position = np.empty(room, np.int32)

@@ -15,7 +15,7 @@ from vpunn.errors import VpunnError
 from vpunn.hipan import conformal, targets
 from vpunn.hipan.balls import Balls, Items
 from vpunn.hipan.combiner import Combiner
-from vpunn.hipan.heads import Heads, Seen, examine
+from vpunn.hipan.heads import Heads, Seen, examine, train_branch
 from vpunn.hipan.posterior import Posterior
 from vpunn.hipan.rest import fit_rings, rings_around, rounded
 from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
@@ -233,7 +233,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator, effort: float = 1.0) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
-        combiner = learn_to_combine(held, self.balls_, self.branch_share_, settings, rng, effort=effort)
+        n_classes = len(self.class_nodes_)
+        combiner = learn_to_combine(held, self.balls_, n_classes, self.branch_share_, settings, rng, effort)
         candidates = held.seen.candidates
         missed = np.flatnonzero((candidates != held.node[:, None]).all(1) & (candidates[:, 0] >= 0))
         if not len(missed):
@@ -281,7 +282,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         return Tree(tree.parent, tree.depth, tree.size, tree.digit, labels)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
-        """Learn more rows of the same tree: they join the sums and the memory and the heads make one pass over them.
+        """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'
+        weights on all rows again).
 
         The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is.
         """
@@ -310,6 +312,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         self.balls_ = Balls(self.tree_, items)
         heads = self.heads_.carried(old, self.balls_)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        train_branch(self.balls_, heads, rng)
         train(self.balls_, heads, np.arange(len(old.items.node), len(items.node)), self._settings(), rng)
         self.heads_ = heads.rounded()
         self._set_classes(self.classes_ if self.flat_ else None)
@@ -340,12 +343,13 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         candidates = seen.candidates
         score = combiner.scores(seen.evidence, candidates).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
-        score[~valid] = -np.inf
+        score[~valid[:, -1], -1] = -np.inf
         p = np.exp(score - score.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
         return Posterior(
-            self.tree_, candidates, p[:, :-1], p[:, -1], self.prior_, self.balls_.branch_of, tilt, combiner.ring_weights
+            self.tree_, candidates, np.ascontiguousarray(p[:, :-1]), p[:, -1], self.prior_, self.balls_.branch_of, tilt,
+            combiner.ring_weights,
         )
 
     def locate(self, X: Any) -> np.ndarray:
@@ -366,8 +370,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
         With ``stop`` the answer may be a ball that is surer than any node.
 
-        ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around the most
-        probable node that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
+        ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around this
+        answer that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
         best answer cut at ``depth``.
         """
         posterior = self._posterior(X)
@@ -410,9 +414,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             start = np.arange(len(nodes) + 1) * nodes.shape[1]
             return sparse.csr_matrix((p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_)))
         out = np.empty((len(posterior), len(self.class_nodes_)))
-        step = max(8_000_000 // self.tree_.n_nodes, 1)
-        for start in range(0, len(posterior), step):
-            part = slice(start, min(start + step, len(posterior)))
+        for part in posterior.parts():
             out[part] = posterior.masses(part)[:, self.class_nodes_]
         return out
 

@@ -47,8 +47,11 @@ class Heads:
     def carried(self, old: Balls, new: Balls) -> Heads:
         """The same weights in the layout of ``new``, a model of the same tree with more rows; new entries start at zero."""
         heads = Heads.zeros(new)
-        place = np.searchsorted(new.keys(), old.keys())
-        heads.weight[place], heads.energy[place] = self.weight, self.energy
+        keys, wanted = new.keys(), old.keys()
+        place = np.searchsorted(keys, wanted)
+        there = place < len(keys)
+        there[there] = keys[place[there]] == wanted[there]  # sums of signed features may have become zero, and their entry gone
+        heads.weight[place[there]], heads.energy[place[there]] = self.weight[there], self.energy[there]
         heads.bias, heads.bias_energy = self.bias.copy(), self.bias_energy.copy()
         heads.branch = self.branch.copy()
         return heads

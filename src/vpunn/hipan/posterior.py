@@ -72,10 +72,10 @@ class Posterior:
     def best(self, agreement: float = AGREEMENT) -> np.ndarray:
         """One answer per row: probable itself, and sharing as much of its path as possible with whatever else may be true.
 
-        The answer maximises p(c) + a · 2 E[shared path] / (its length + the typical length). The expected number of shared balls
+        Of the candidates, the most probable node and a typical node of each branch, the answer is the one that maximises
+        p(c) + a · 2 E[shared path] / (its length + the typical length). The expected number of shared balls
         is Σ_{B∋c} P(B), a sum along the ancestors; scaled as in the Wu–Palmer similarity. With a clear favourite this is the
-        most probable node; where nothing is probable it stays in the most probable ball, and be it at a typical node of a branch
-        that holds no candidate. In a flat tree both are the same.
+        most probable node; where nothing is probable it stays in the most probable ball. In a flat tree both are the same.
         """
         from vpunn.hipan._rest_kernels import choose
 
@@ -86,9 +86,10 @@ class Posterior:
         edges = self._branch_edges().tolist()
         typical = np.array([a + worth[a:b].argmax() for a, b in pairwise(edges)])
         typical[self.prior[typical] <= 0] = -1
+        likeliest = self.top_k(1)[0][:, 0]
         return choose(
             self.candidates, self.probability, writable(self.prior), ball, tree.parent, tree.depth, self.branch, *self.spread,
-            float(length[0] - 2.0), typical, float(agreement),
+            float(length[0] - 2.0), typical, likeliest, float(agreement),
         )
 
     def masses(self, part: slice) -> np.ndarray:
@@ -101,11 +102,15 @@ class Posterior:
         fill_masses(candidates, probability, writable(self.prior), self.branch, self.tree.size, chain, factor, outer, dense)
         return dense
 
-    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Probability of every ball, dense, a part of the rows at a time."""
+    def parts(self) -> Iterator[slice]:
+        """The rows, as many at a time as dense distributions may be held in memory."""
         step = max(CHUNK_ENTRIES // self.tree.n_nodes, 1)
         for start in range(0, len(self), step):
-            part = slice(start, min(start + step, len(self)))
+            yield slice(start, min(start + step, len(self)))
+
+    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Probability of every ball, dense, a part of the rows at a time."""
+        for part in self.parts():
             yield part, self.tree.subtree_sum(np.ascontiguousarray(self.masses(part).T)).T
 
     def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ BY_PRIOR = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
 
 def rounded(prior: np.ndarray) -> np.ndarray:
     """The prior as multiples of 2⁻⁵⁰: every sum of its numbers is exact, so what is left of a ball is never a rounding error."""
-    return np.rint(np.ldexp(prior, 50)) * 2.0**-50
+    return np.where(prior > 0, np.maximum(np.rint(np.ldexp(prior, 50)), 1.0), 0.0) * 2.0**-50
 
 
 class Rings(NamedTuple):

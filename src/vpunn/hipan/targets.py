@@ -9,6 +9,9 @@ import numpy as np
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.tree import Tree
 
+#: Beyond this, weights squared leave the range of 32-bit numbers.
+LARGEST_WEIGHT = 1e9
+
 
 def nodes_of(tree: Tree, y: Any) -> np.ndarray:
     """Node ids of targets: labels of the tree, or paths below its root as tuples or level columns."""
@@ -149,6 +152,9 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
     except ValueError as error:
         raise VpunnError(str(error)) from error
+    if weight.max(initial=0) > LARGEST_WEIGHT:
+        found = f"{weight.max():g}"
+        raise VpunnError(f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number.")
     if not (weight > 0).any():
         raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
     return np.asarray(weight)

@@ -131,17 +131,20 @@ def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matr
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     """Rows scaled to length one in float32; empty rows stay empty."""
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    norm = np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    largest = np.zeros(X.shape[0])
+    np.maximum.at(largest, row, np.abs(X.data))  # first, so that squares neither overflow nor vanish
+    data = X.data / np.where(largest == 0, 1.0, largest)[row]
+    norm = np.sqrt(np.bincount(row, data.astype(np.float64) ** 2, minlength=X.shape[0]))
     norm[norm == 0] = 1.0
-    return sparse.csr_matrix(((X.data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+    return sparse.csr_matrix(((data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
 def learn_to_combine(
-    held: HeldOut, balls: Balls, share: np.ndarray, settings: Settings, rng: np.random.Generator, *, effort: float = 1.0
+    held: HeldOut, balls: Balls, n_classes: int, share: np.ndarray, settings: Settings, rng: np.random.Generator, effort: float
 ) -> Combiner:
-    """Fit the combiner on held-out evidence; ``share`` is the branches' part of the prior."""
+    """Fit the combiner on held-out evidence; ``share`` is the part of the prior in each branch, of ``n_classes`` nodes in all."""
     candidates, evidence, branch_score = held.seen
-    valid, truth = slots(candidates, held.node, len(balls.classes))
+    valid, truth = slots(candidates, held.node, n_classes)
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
     return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
