@@ -38,7 +38,7 @@ def fit(
 ) -> None:
     """Fit a classifier on a table with a text column or numeric columns and write it to a folder."""
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.text import save_text_features, text_features
+    from vpunn.text import save_text_features
 
     if out.exists() and not out.is_dir():
         raise DataError(f"cannot write the model to {str(out)!r}: it is a file; name a folder.")
@@ -49,7 +49,7 @@ def fit(
 
         task = load_task(str(table), seed)
         given, labels, answers = task.texts["train"], task.labels("train"), task.tree
-        features = text_features(characters=(3, 5) if characters else None, min_rows=2)
+        features = _new_features(characters, len(given))
         everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
         n = answers.n_nodes
         X = everything[: len(given)]
@@ -70,7 +70,7 @@ def fit(
 
             answers = read_tree(tree)
         if text is not None:
-            features = text_features(characters=(3, 5) if characters else None, min_rows=2 if len(frame) > 1000 else 1)
+            features = _new_features(characters, len(frame))
             X = _first_features(features, _texts(frame, inputs["text"], table), table)
         else:
             X = _numbers(frame, inputs["columns"], table)
@@ -86,6 +86,13 @@ def fit(
     save(out / "inputs.json", json_format.dumps(inputs).encode())
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
+
+
+def _new_features(characters: bool, rows: int) -> Any:
+    """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
+    from vpunn.text import text_features
+
+    return text_features(characters=(3, 5) if characters else None, min_rows=2 if characters and rows > 1000 else 1)
 
 
 def predict(
