@@ -49,8 +49,8 @@ def run(seeds: int = 10) -> Any:
     report.text(
         "Exact node, top-5, first digit (depth 1), Wu–Palmer similarity and calibration error (ECE, 15 bins) on test rows that no "
         "method has seen. The paper's Table 14 compares methods that were given the code digits of the answer as input; "
-        "those numbers cannot be compared with any held-out result and are not repeated. Settings were chosen on validation rows, a "
-        f"few older ones with sight of the test rows of split 0, which is not shown, and none at all on {UNTOUCHED}. "
+        "those numbers cannot be compared with any held-out result and are not repeated. Settings were chosen on validation rows, "
+        f"a few older ones with sight of the test rows of split 0, which is not shown, and none at all on {UNTOUCHED}. "
         f"{CONTROL} gets one split; {', '.join(SLOW)} get one split of {SLOW_TASK}; every other tool has "
         f"{BUDGET_SECONDS / 60:g} minutes. 'By chance' is the ECE that perfect probabilities would show on so many rows."
     )
