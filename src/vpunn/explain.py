@@ -1,6 +1,6 @@
 """Why: what a ball contains and stands for, why an item was placed where it was, and what separates two nodes.
 
-Free functions over fitted models, trees and codes. Every number a `HiPaNClassifier` has learned belongs to one ball, so an
+Free functions over fitted models, trees and codes. The head weights of a `HiPaNClassifier` belong to one ball each, so an
 explanation is a list of balls with what each contributed, and it sums to the score exactly.
 """
 
