@@ -68,6 +68,8 @@ def test_predict_a_table(app, folder):
     assert np.mean(answers["label"].to_numpy() == truth) > 0.9
     depth = json.loads(run(app, "predict", folder / "model", folder / "test.parquet", "--stop", "depth", "--depth", 1, "--json"))
     assert {row["label"] for row in depth} == {"bird", "fish"}
+    with pytest.raises(VpunnError, match="--top 2 does not go with it"):
+        run(app, "predict", folder / "model", folder / "test.parquet", "--stop", "depth", "--top", 2)
 
 
 def test_evaluate(app, folder):

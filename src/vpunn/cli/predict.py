@@ -108,6 +108,8 @@ def predict(
     json: JsonFlag = False,
 ) -> None:
     """Predict the place of every row of a table, or of one text."""
+    if stop is not None and top > 1:
+        raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
     fitted, X = _load(model, table, ask)
     rows: list[dict[str, Any]] = []
     if stop is not None:
