@@ -8,11 +8,9 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from scipy import sparse
-from typer.testing import CliRunner
 
-from vpunn.cli import predict as family
+from commands import predict_app, run
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import contrast, describe_ball, explain, export_tree_for_viz
 from vpunn.hipan import HiPaNClassifier
@@ -244,17 +242,7 @@ WORDS = {"owl": "night bird hoots", "robin": "small bird breast", "carp": "pond 
 
 @pytest.fixture(scope="module")
 def app():
-    app = typer.Typer()
-    family.register(app)
-    return app
-
-
-def run(app, *words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return predict_app()
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from vpunn.cli import predict as family
+from commands import predict_app, run
 from vpunn.errors import VpunnError
 
 WORDS = {"owl": "night bird hoots mice", "robin": "small bird red breast", "carp": "pond fish scales", "eel": "slippery fish snake"}
@@ -18,9 +16,7 @@ WORDS = {"owl": "night bird hoots mice", "robin": "small bird red breast", "carp
 
 @pytest.fixture(scope="module")
 def app():
-    app = typer.Typer()
-    family.register(app)
-    return app
+    return predict_app()
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +40,6 @@ def folder(tmp_path_factory, app):
     inputs = ("--target", "kind", "--text", "gloss", "--tree", here / "tree.csv")
     run(app, "fit", here / "train.csv", "--out", here / "model", *inputs)
     return here
-
-
-def run(app, *words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_predict_a_text_of_your_own(app, folder):

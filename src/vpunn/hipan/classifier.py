@@ -1,4 +1,4 @@
-"""`HiPaNClassifier`: place items on a tree, with a calibrated probability for every ball."""
+"""`HiPaNClassifier`: place items on a tree, with a probability for every ball, calibrated on held-out rows."""
 
 from __future__ import annotations
 
