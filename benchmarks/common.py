@@ -13,9 +13,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
-def best_seconds(
-    call: Callable[[], Any], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
-) -> float:
+def best_seconds(call: Callable[[], Any], repeats: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
     """Fastest of several runs by a clock: on a shared machine the minimum is the least disturbed one."""
     times = []
     for _ in range(repeats):

@@ -17,12 +17,14 @@ from typing import Annotated
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
-from vpunn.reproduce.baselines import averaged, compare
+from vpunn.paper.reports.baselines import averaged, compare
 
 
 def main(
     task: Annotated[str, typer.Option(help="wordnet, wordnet-texts, go, go-process or go-component.")] = "wordnet",
-    seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas; split 0 was for choosing settings.")] = "1",
+    seeds: Annotated[
+        str, typer.Option(help="Split seeds, separated by commas; split 0 was for choosing settings.")
+    ] = "1",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas; all if empty.")] = "",
     budget: Annotated[float, typer.Option(help="Seconds each tool may take.")] = 600.0,
     json: JsonFlag = False,

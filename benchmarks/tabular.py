@@ -97,7 +97,9 @@ def agreement() -> list[dict[str, Any]]:
     quick = LatentTreeEncoder("two-stage", nodes_per_level=[8], random_state=0, verbose=False)
     seconds = cpu_seconds(lambda: quick.fit(rows))
     score = adjusted_rand_score(exact.leaf_, quick.leaf_)
-    found.append({"case": f"two-stage against exact Ward, 50,000 rows, 8 clusters: ARI {score:.3f}", "seconds": seconds})
+    found.append(
+        {"case": f"two-stage against exact Ward, 50,000 rows, 8 clusters: ARI {score:.3f}", "seconds": seconds}
+    )
     kept = LatentTreeEncoder(verbose=False).fit(rows[:5000]).kept_
     return [*found, {"case": f"rows that stay in Ward's own leaf (5,000 rows, 64 leaves): {kept:.2%}"}]
 
@@ -115,7 +117,10 @@ def ids() -> list[dict[str, Any]]:
     words = TfidfVectorizer(min_df=3, sublinear_tf=True).fit_transform(map(str, glosses))
     vectors = TruncatedSVD(128, random_state=0).fit_transform(words)
     found = []
-    for name, data, metric in (("digit images", load_digits().data, "euclidean"), ("WordNet glosses", vectors, "cosine")):
+    for name, data, metric in (
+        ("digit images", load_digits().data, "euclidean"),
+        ("WordNet glosses", vectors, "cosine"),
+    ):
         for p in (8, 256):
             start = time.process_time()
             made = semantic_ids(data, p=p, K=3, metric=metric)
@@ -151,7 +156,9 @@ def main() -> None:
         return
     rows: list[dict[str, Any]] = []
     for name in options.cases or CASES:
-        done = subprocess.run([sys.executable, "-m", "benchmarks.tabular", "--inside", name], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.tabular", "--inside", name], capture_output=True, text=True
+        )
         if done.returncode:
             why = done.stderr.strip().splitlines()[-1]
             rows.append({"case": f"{name}: {why}"})  # a peer that is not installed is a result, not an end

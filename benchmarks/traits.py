@@ -27,11 +27,11 @@ from sklearn.preprocessing import TargetEncoder
 from benchmarks.common import best_seconds, write_results
 from vpunn.cli.common import emit
 from vpunn.datasets import load_pantheria
-from vpunn.encoders import PadicTargetEncoder
 from vpunn.metrics import calibration_error_interval, negative_log_likelihood
+from vpunn.paper.reports.traits import LEVELS, AsCategories, BackOffMeans, lightgbm
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
-from vpunn.reproduce.traits import LEVELS, AsCategories, BackOffMeans, lightgbm
-from vpunn.shrinkage import fit_shrinkage, restricted_log_likelihood
+from vpunn.regress.encoders import PadicTargetEncoder
+from vpunn.regress.shrinkage import fit_shrinkage, restricted_log_likelihood
 from vpunn.tree import Tree
 
 CONTINUOUS = {
@@ -86,8 +86,13 @@ def regressors(frame: pd.DataFrame) -> Iterator[Method]:
     yield "LightGBM on sklearn TargetEncoder", lambda: make_pipeline(TargetEncoder(), lightgbm("LGBMRegressor"))
     for name in ("TargetEncoder", "JamesSteinEncoder", "MEstimateEncoder", "CatBoostEncoder"):
         yield f"category_encoders {name} + ridge", lambda name=name: make_pipeline(category_encoder(name), Ridge())
-    yield "category_encoders TargetEncoder(hierarchy) + ridge", lambda: make_pipeline(
-        category_encoder("TargetEncoder", cols=["Genus"], hierarchy={"Genus": hierarchy_of(frame)}), GenusOnly(), Ridge()
+    yield (
+        "category_encoders TargetEncoder(hierarchy) + ridge",
+        lambda: make_pipeline(
+            category_encoder("TargetEncoder", cols=["Genus"], hierarchy={"Genus": hierarchy_of(frame)}),
+            GenusOnly(),
+            Ridge(),
+        ),
     )
 
 
@@ -120,7 +125,9 @@ def category_encoder(name: str, **options: Any) -> Any:
     return getattr(category_encoders, name)(**options)
 
 
-def run(name: str, make: Callable[[], Any], repeats: int, evaluate: Callable[[Any, int], dict[str, Any]]) -> dict[str, Any]:
+def run(
+    name: str, make: Callable[[], Any], repeats: int, evaluate: Callable[[Any, int], dict[str, Any]]
+) -> dict[str, Any]:
     """One method on one task; what went wrong if it did."""
     repeats = 1 if name.endswith("tuned") else repeats
     start = time.perf_counter()
@@ -150,7 +157,12 @@ def continuous_rows(frame: pd.DataFrame, repeats: int, tuned: bool) -> Iterator[
                         inside.append(np.abs(y[test] - mean) <= 1.96 * sd)
                 errors.append(np.sqrt(np.mean((left - y) ** 2)))
             cover = {"95 % interval covers": float(np.mean(np.concatenate(inside)))} if inside else {}
-            return {"RMSE": float(np.mean(errors)), "RMSE, seed 0": errors[0], "sd over seeds": float(np.std(errors)), **cover}
+            return {
+                "RMSE": float(np.mean(errors)),
+                "RMSE, seed 0": errors[0],
+                "sd over seeds": float(np.std(errors)),
+                **cover,
+            }
 
         for name, make in regressors(frame):
             if tuned or not name.endswith("tuned"):
@@ -163,7 +175,9 @@ def categorical_rows(frame: pd.DataFrame, repeats: int, tuned: bool) -> Iterator
         X, y = rows[LEVELS].reset_index(drop=True), rows[column].astype(int).to_numpy()
         classes, codes = np.unique(y, return_inverse=True)
 
-        def evaluate(make: Any, repeats: int, X: Any = X, y: Any = y, classes: Any = classes, codes: Any = codes) -> dict[str, Any]:
+        def evaluate(
+            make: Any, repeats: int, X: Any = X, y: Any = y, classes: Any = classes, codes: Any = codes
+        ) -> dict[str, Any]:
             probas = []
             for seed in range(repeats):
                 left = np.zeros((len(y), len(classes)))
@@ -175,7 +189,12 @@ def categorical_rows(frame: pd.DataFrame, repeats: int, tuned: bool) -> Iterator
             right = proba.argmax(axis=1) == target
             ece = calibration_error_interval(probas[0].max(axis=1), right[: len(y)])
             loss = negative_log_likelihood(np.minimum(proba, 1.0), target, floor=FLOOR)
-            return {"accuracy": float(right.mean()), "log loss": loss, "ECE, seed 0": ece.value, "ECE of chance": ece.noise}
+            return {
+                "accuracy": float(right.mean()),
+                "log loss": loss,
+                "ECE, seed 0": ece.value,
+                "ECE of chance": ece.noise,
+            }
 
         for name, make in classifiers(frame):
             if tuned or not name.endswith("tuned"):
@@ -207,7 +226,9 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="how many times the 5 folds are drawn")
-    parser.add_argument("--no-tuning", action="store_true", help="leave out the tuned LightGBM, which takes most of the time")
+    parser.add_argument(
+        "--no-tuning", action="store_true", help="leave out the tuned LightGBM, which takes most of the time"
+    )
     options = parser.parse_args()
     frame = load_pantheria()
     rows: list[dict[str, Any]] = []

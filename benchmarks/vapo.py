@@ -43,8 +43,8 @@ def head_rows() -> list[dict[str, Any]]:
     from scipy.optimize import minimize as scipy_minimize
 
     from vpunn.datasets import load_wordnet
-    from vpunn.heads import DigitHeads, SoftmaxHeads, TwoLogitCEHead
     from vpunn.network import VPuNN
+    from vpunn.vapo.heads import DigitHeads, SoftmaxHeads, TwoLogitCEHead
 
     tree = load_wordnet("3.1").tree
     values = np.arange(tree.n_leaves) % 997
@@ -55,23 +55,48 @@ def head_rows() -> list[dict[str, Any]]:
         rows.append({"what": what, "seconds": best_seconds(call, 3), "limit": limit, "note": note(result)})
 
     for kind in ("real", "integer", "padic", "rational"):
-        add(f"exact fit, {kind}", 0.2 if kind in ("real", "integer") else None,
+        add(
+            f"exact fit, {kind}",
+            0.2 if kind in ("real", "integer") else None,
             lambda kind=kind: VPuNN(tree, values=kind).interpolate(values).predict(tree.leaves),
-            lambda found: f"largest error {np.abs(found - values).max()}")
+            lambda found: f"largest error {np.abs(found - values).max()}",
+        )
     for loss in ("zero-one", "ordinal"):
         digits = DigitHeads(tree, loss=loss)
-        add(f"one GIST sweep, full, {loss}", 0.5, lambda digits=digits: minimize(digits, max_sweeps=1),
-            lambda r, digits=digits: f"loss {r.loss:.6g}, digit accuracy {digits.accuracies(r.parameters)['digit']:.4f}")
+        add(
+            f"one GIST sweep, full, {loss}",
+            0.5,
+            lambda digits=digits: minimize(digits, max_sweeps=1),
+            lambda r, digits=digits: (
+                f"loss {r.loss:.6g}, digit accuracy {digits.accuracies(r.parameters)['digit']:.4f}"
+            ),
+        )
     for name, heads in (("soft-max", SoftmaxHeads(tree)), ("two-logit", TwoLogitCEHead(tree))):
-        add(f"Adam to optimum, {name}", 10.0, lambda heads=heads: minimize(heads, "adam"),
-            lambda r, heads=heads: f"gap {r.loss - heads.optimum():.1e} after {r.epochs} steps")
+        add(
+            f"Adam to optimum, {name}",
+            10.0,
+            lambda heads=heads: minimize(heads, "adam"),
+            lambda r, heads=heads: f"gap {r.loss - heads.optimum():.1e} after {r.epochs} steps",
+        )
     heads = SoftmaxHeads(tree)
-    add("Fisher to optimum, soft-max", 2.0, lambda: minimize(heads, "fisher"),
-        lambda r: f"gap {r.loss - heads.optimum():.1e} after {r.epochs} steps")
-    add("SciPy L-BFGS, soft-max", None,
-        lambda: scipy_minimize(lambda t: (heads.loss(t), heads.gradient(t)), heads.initial(), jac=True, method="L-BFGS-B",
-                               options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-10}),
-        lambda r: f"gap {r.fun - heads.optimum():.1e} after {r.nit} steps")
+    add(
+        "Fisher to optimum, soft-max",
+        2.0,
+        lambda: minimize(heads, "fisher"),
+        lambda r: f"gap {r.loss - heads.optimum():.1e} after {r.epochs} steps",
+    )
+    add(
+        "SciPy L-BFGS, soft-max",
+        None,
+        lambda: scipy_minimize(
+            lambda t: (heads.loss(t), heads.gradient(t)),
+            heads.initial(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-10},
+        ),
+        lambda r: f"gap {r.fun - heads.optimum():.1e} after {r.nit} steps",
+    )
     rows.append({"what": "peak RSS, MB", "seconds": peak_rss_mb(), "limit": 600.0, "note": "whole process"})
     return rows
 
@@ -181,8 +206,17 @@ def ours(neighbourhood: str, order: str) -> Contestant:
     """GIST with perturbation."""
 
     def run(counter: Counter, start: np.ndarray, seed: int) -> None:
-        minimize(counter.rows, p=P, n=len(start), neighbourhood=neighbourhood, order=order, start=start, seed=seed,
-                 budget=counter.budget, vectorized=True)
+        minimize(
+            counter.rows,
+            p=P,
+            n=len(start),
+            neighbourhood=neighbourhood,
+            order=order,
+            start=start,
+            seed=seed,
+            budget=counter.budget,
+            vectorized=True,
+        )
 
     return run
 
@@ -217,8 +251,12 @@ def nelder_mead(counter: Counter, start: np.ndarray, seed: int) -> None:
     x = start.astype(float)
     while True:
         simplex = np.vstack([x, x + np.eye(len(x)) * rng.choice([-1.0, 1.0], len(x))])
-        scipy_minimize(counter.real, x, method="Nelder-Mead",
-                       options={"initial_simplex": simplex, "adaptive": True, "maxfev": 10**9, "maxiter": 10**9})
+        scipy_minimize(
+            counter.real,
+            x,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "adaptive": True, "maxfev": 10**9, "maxiter": 10**9},
+        )
         x = rng.integers(0, P, len(start)).astype(float)
 
 
@@ -227,8 +265,15 @@ def annealing(counter: Counter, start: np.ndarray, seed: int) -> None:
     from scipy.optimize import dual_annealing
 
     while True:
-        dual_annealing(counter.real, [(-0.49, P - 0.51)] * len(start), x0=start.astype(float), seed=seed,
-                       no_local_search=True, maxiter=10**6, maxfun=10**9)
+        dual_annealing(
+            counter.real,
+            [(-0.49, P - 0.51)] * len(start),
+            x0=start.astype(float),
+            seed=seed,
+            no_local_search=True,
+            maxiter=10**6,
+            maxfun=10**9,
+        )
 
 
 def nevergrad(name: str) -> Contestant:
@@ -281,8 +326,9 @@ def blackbox_rows(digits: list[int], seeds: int, seconds: float) -> list[dict[st
     return rows
 
 
-def one_run(name: str, contestant: Contestant, objective: str, loss: Any, start: np.ndarray, seed: int,
-            seconds: float) -> dict[str, Any]:
+def one_run(
+    name: str, contestant: Contestant, objective: str, loss: Any, start: np.ndarray, seed: int, seconds: float
+) -> dict[str, Any]:
     """One contestant on one objective; ends when the counter says so."""
     counter = Counter(loss, BUDGETS[len(start)], seconds)
     began = time.perf_counter()
@@ -290,8 +336,15 @@ def one_run(name: str, contestant: Contestant, objective: str, loss: Any, start:
         warnings.simplefilter("ignore")  # peers warn about budgets and tolerances
         contestant(counter, start.copy(), seed)
     return {
-        "digits": len(start), "objective": objective, "method": name, "seed": seed, "loss": counter.best,
-        "evaluations": counter.used, "budget": counter.budget, "seconds": time.perf_counter() - began, "trace": counter.trace,
+        "digits": len(start),
+        "objective": objective,
+        "method": name,
+        "seed": seed,
+        "loss": counter.best,
+        "evaluations": counter.used,
+        "budget": counter.budget,
+        "seconds": time.perf_counter() - began,
+        "trace": counter.trace,
     }
 
 
@@ -324,8 +377,14 @@ def plot(rows: list[dict[str, Any]], path: Any) -> None:
                 curves = [step_values(r["trace"], grid[grid <= r["evaluations"]]) for r in runs]
                 length = min(map(len, curves))
                 middle = np.median([c[:length] for c in curves], axis=0)
-                ax.plot(grid[:length], middle, color=colour, lw=2.2 if method.startswith("GIST") else 1.2,
-                        ls="-" if method.startswith("GIST") else "--", label=method)
+                ax.plot(
+                    grid[:length],
+                    middle,
+                    color=colour,
+                    lw=2.2 if method.startswith("GIST") else 1.2,
+                    ls="-" if method.startswith("GIST") else "--",
+                    label=method,
+                )
             ax.set_xscale("log")
             ax.set_title(f"{objective}, {n:,} digits", fontsize=9)
             ax.tick_params(labelsize=8)

@@ -11,7 +11,7 @@ from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError
 from vpunn.explain import contrast, describe_ball, explain, export_tree_for_viz
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan.balls import Balls
+from vpunn.hipan._balls import Balls
 from vpunn.text import text_features
 from vpunn.tree import Tree
 
@@ -81,7 +81,8 @@ def test_ball_descriptions(model):
 
 def test_glosses_speak_for_a_ball():
     tree = Tree.from_parents(
-        [-1, 0, 0, 1, 2], list("abcde"),
+        [-1, 0, 0, 1, 2],
+        list("abcde"),
         columns={"gloss": np.array(["top", "feathered wings", "scaly fins", "feathered night", "scaly water"], object)},
     )
     assert describe_ball(tree, "b", 1).speaks_for == [("feathered", 1.0)]

@@ -8,30 +8,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vpunn import padic
-from vpunn.codes import PadicCode
+from vpunn.codes import MixedRadixCode, PadicCode
 from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError, VpunnError
 from vpunn.io import read_tree, write_tree
-from vpunn.mixed_radix import MixedRadixCode
 from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import calibration, datasets, explain, hipaq, metrics, tabular, vapo
-    from vpunn.encoders import PadicEncoder, PadicTargetEncoder
+    from vpunn import datasets, explain, hipaq, metrics, tabular, vapo
+    from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.regress import VPuNNClassifier, VPuNNRegressor
+    from vpunn.metrics import calibration
+    from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
     from vpunn.text import text_features
+    from vpunn.vapo import heads
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
     "HiPaNClassifier": "vpunn.hipan",
-    "PadicEncoder": "vpunn.encoders",
-    "PadicTargetEncoder": "vpunn.encoders",
+    "PadicEncoder": "vpunn.regress",
+    "PadicTargetEncoder": "vpunn.regress",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
-    "calibration": "vpunn.calibration",
+    "calibration": "vpunn.metrics.calibration",
     "datasets": "vpunn.datasets",
     "explain": "vpunn.explain",
     "hipaq": "vpunn.hipaq",
@@ -39,6 +40,8 @@ _LATER = {
     "tabular": "vpunn.tabular",
     "text_features": "vpunn.text",
     "vapo": "vpunn.vapo",
+    "heads": "vpunn.vapo.heads",
+    "tasks": "vpunn.datasets.tasks",
 }
 
 __all__ = [
@@ -61,11 +64,13 @@ __all__ = [
     "check_tree",
     "datasets",
     "explain",
+    "heads",
     "hipaq",
     "metrics",
     "padic",
     "read_tree",
     "tabular",
+    "tasks",
     "text_features",
     "vapo",
     "write_tree",

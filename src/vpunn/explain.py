@@ -42,7 +42,9 @@ class BallDescription:
             "  members: " + ", ".join(map(str, self.members)),
         ]
         if self.speaks_for:
-            lines.append("  against its siblings: " + ", ".join(f"{name} {value:+.3g}" for name, value in self.speaks_for))
+            lines.append(
+                "  against its siblings: " + ", ".join(f"{name} {value:+.3g}" for name, value in self.speaks_for)
+            )
         return "\n".join(lines)
 
 
@@ -115,7 +117,15 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
     else:
         speaks = _gloss_words(tree, i, k)
     return BallDescription(
-        i, tree.labels[i], tree.path(i), len(inside), len(leaves), rows, entropy, tree.labels[leaves[:k]].tolist(), speaks
+        i,
+        tree.labels[i],
+        tree.path(i),
+        len(inside),
+        len(leaves),
+        rows,
+        entropy,
+        tree.labels[leaves[:k]].tolist(),
+        speaks,
     )
 
 
@@ -125,8 +135,8 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     The head score of the node is Σ_B (⟨w_B, x⟩ + b_B) over the balls listed, and ln P(node) is Σ_B ln P(B | ball above), the
     last term being that the path stops there; both sums are exact up to float rounding.
     """
-    from vpunn.hipan.combiner import evidence_names
-    from vpunn.hipan.heads import examine
+    from vpunn.hipan._combiner import evidence_names
+    from vpunn.hipan._weights import examine
 
     _check_fitted(model)
     _check_count("k", k)
@@ -155,7 +165,17 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
 
 
 def _step(
-    tree: Tree, balls: Any, heads: Any, row: Any, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
+    tree: Tree,
+    balls: Any,
+    heads: Any,
+    row: Any,
+    names: Any,
+    k: int,
+    block: int,
+    node: int,
+    stops: bool,
+    p: float,
+    above: float,
 ) -> BallContribution:
     values = {}
     for f, v in zip(row.indices.tolist(), row.data.tolist(), strict=True):
@@ -167,7 +187,14 @@ def _step(
     head = float(heads.bias[block]) + sum(values.values())
     gain = float(np.log(p / above)) if p > 0 and above > 0 else -np.inf
     return BallContribution(
-        node, tree.labels[node], int(tree.depth[node]), stops, head, p, gain, [(str(names(f)), v) for f, v in largest if v]
+        node,
+        tree.labels[node],
+        int(tree.depth[node]),
+        stops,
+        head,
+        p,
+        gain,
+        [(str(names(f)), v) for f, v in largest if v],
     )
 
 
@@ -207,7 +234,12 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
     built: dict[int, dict[str, Any]] = {}
     for i in kept.tolist():
         label = tree.labels[i]
-        entry: dict[str, Any] = {"name": str(label), "id": i, "depth": int(tree.depth[i]), "leaves": int(tree.leaf_counts[i])}
+        entry: dict[str, Any] = {
+            "name": str(label),
+            "id": i,
+            "depth": int(tree.depth[i]),
+            "leaves": int(tree.leaf_counts[i]),
+        }
         if model is not None:
             entry["rows"] = float(model.balls_.counts[tree.n_nodes + i])
         if p is not None:
@@ -247,7 +279,11 @@ def _node(tree: Tree, node: Any) -> int:
     """A node id as it is, a label looked up; a label wins where an integer could be either."""
     if isinstance(node, list) or np.ndim(node if hasattr(node, "ndim") else 0):
         raise VpunnError(f"this takes one node, got {node!r}.")
-    if isinstance(node, int | np.integer) and tree.labels.dtype.kind not in "iu" and not isinstance(tree.labels[-1], int):
+    if (
+        isinstance(node, int | np.integer)
+        and tree.labels.dtype.kind not in "iu"
+        and not isinstance(tree.labels[-1], int)
+    ):
         return int(tree.check_nodes(node))
     return int(tree.index(node))
 
@@ -307,7 +343,9 @@ def _gloss_words(tree: Tree, i: int, k: int) -> list[tuple[str, float]]:
     texts = tree.columns[column]
 
     def shares(nodes: np.ndarray) -> tuple[Counter[str], int]:
-        words = Counter(word.lower() for text in texts[nodes] if isinstance(text, str) for word in set(_WORD.findall(text)))
+        words = Counter(
+            word.lower() for text in texts[nodes] if isinstance(text, str) for word in set(_WORD.findall(text))
+        )
         return words, max(len(nodes), 1)
 
     family = np.arange(*tree.slice(int(tree.parent[i])).indices(tree.n_nodes))[1:]

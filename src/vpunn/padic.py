@@ -273,7 +273,9 @@ def distance(x: Any, y: Any, p: int) -> Any:
     try:
         difference = a - b
     except ValueError:
-        raise CodeError(f"numbers of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many.") from None
+        raise CodeError(
+            f"numbers of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many."
+        ) from None
     return norm(difference, p)
 
 
@@ -343,7 +345,9 @@ class Ball:
 
     def _check_same_prime(self, other: Any) -> None:
         if not isinstance(other, Ball):
-            raise CodeError(f"a ball can be compared with another ball, got {other!r}; 'x in ball' asks about a number.")
+            raise CodeError(
+                f"a ball can be compared with another ball, got {other!r}; 'x in ball' asks about a number."
+            )
         if self.p != other.p:
             raise CodeError(f"balls of different primes, {self.p} and {other.p}, cannot be compared.")
 

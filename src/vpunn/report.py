@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpunn.cells import plain, show
+from vpunn._show import plain, show
 from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ class Report:
             for path in beside.values():
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-            raise VpunnError(f"the report cannot be written to {folder} ({error.strerror}); choose another folder.") from error
+            raise VpunnError(
+                f"the report cannot be written to {folder} ({error.strerror}); choose another folder."
+            ) from error
         return folder
 
     def print(self, console: Console | None = None) -> None:

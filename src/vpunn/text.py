@@ -81,5 +81,7 @@ def load_text_features(path: str | os.PathLike[str]) -> FeatureUnion:
                 part.idf_ = archive[f"{name}_idf"]
                 parts.append((name, part))
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{os.fspath(path)!r} holds no text features: {error}; save_text_features writes them.") from error
+        raise DataError(
+            f"{os.fspath(path)!r} holds no text features: {error}; save_text_features writes them."
+        ) from error
     return FeatureUnion(parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cells import plain, show
+from vpunn._show import plain, show
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
 def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tree.")] = Path("demo")) -> None:
     """Fetch WordNet's nouns, encode them, check the code on a million pairs, and learn to place new words."""
     from vpunn.codes import PadicCode
+    from vpunn.codes.isometry import check_losslessness
     from vpunn.datasets import load_wordnet
-    from vpunn.isometry import check_losslessness
 
     def say(title: str, text: str) -> None:
         typer.secho(f"\n{title}", bold=True)
@@ -38,7 +38,10 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     top = tree.index("canine.n.02")
     text = tree.show(top, max_nodes=14).splitlines()
     shown = [f"{line:<38}{code.format(top + i, 'digits')}" for i, line in enumerate(text[:14])]
-    say("A ball and its digits (root digit first; a ball is the set of nodes that share a prefix)", "\n".join([*shown, *text[14:]]))
+    say(
+        "A ball and its digits (root digit first; a ball is the set of nodes that share a prefix)",
+        "\n".join([*shown, *text[14:]]),
+    )
 
     wolf, cat, oak = tree.index(["wolf.n.01", "cat.n.01", "oak.n.02"])
     lines = []
@@ -64,7 +67,9 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
         f"Spearman(distance, LCA depth) = {found.spearman} ({time.perf_counter() - start:.1f} s)",
     )
     _write(out, tree, code)
-    typer.echo(f"\nwritten: {out / 'wordnet.parquet'} (the tree), {out / 'wordnet-codes.csv'} (label, depth, digits, code)")
+    typer.echo(
+        f"\nwritten: {out / 'wordnet.parquet'} (the tree), {out / 'wordnet-codes.csv'} (label, depth, digits, code)"
+    )
     if not found.exact:
         raise typer.Exit(1)
     _place(out / "placement", say)
@@ -81,7 +86,9 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
     say(f"Where does this belong? “{question}”", "")
     predict.predict(model, ask=question, top=3)
     command = sys.argv[0] if Path(sys.argv[0]).name == "vpunn" else "vpunn"
-    typer.echo(f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)')
+    typer.echo(
+        f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)'
+    )
 
 
 def _write(out: Path, tree: Tree, code: PadicCode) -> None:
@@ -92,7 +99,12 @@ def _write(out: Path, tree: Tree, code: PadicCode) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_tree(tree, out / "wordnet.parquet")
     table = pd.DataFrame(
-        {"label": tree.labels, "depth": tree.depth, "digits": code.format(mode="digits"), "code": code.format(mode="int")}
+        {
+            "label": tree.labels,
+            "depth": tree.depth,
+            "digits": code.format(mode="digits"),
+            "code": code.format(mode="int"),
+        }
     )
     beside = out / ".wordnet-codes.csv.part"
     table.to_csv(beside, index=False)

@@ -13,28 +13,42 @@ from vpunn.cli.common import JsonFlag, emit
 
 def register(app: typer.Typer) -> None:
     """Add the family of commands."""
-    family = typer.Typer(no_args_is_help=True, help="Codes whose digits are invariants: groups, hydrogen, decays, trees.")
+    family = typer.Typer(
+        no_args_is_help=True, help="Codes whose digits are invariants: groups, hydrogen, decays, trees."
+    )
     for command in (groups, hydrogen, decays, trees):
         family.command()(command)
     app.add_typer(family, name="hipaq")
 
 
 def groups(
-    table: Annotated[Path | None, typer.Argument(help="Multiplication table to identify (.json, .npy, .csv or .txt).")] = None,
-    permutations: Annotated[Path | None, typer.Option(help="JSON list of permutations (images of 0, 1, …) to identify.")] = None,
+    table: Annotated[
+        Path | None, typer.Argument(help="Multiplication table to identify (.json, .npy, .csv or .txt).")
+    ] = None,
+    permutations: Annotated[
+        Path | None, typer.Option(help="JSON list of permutations (images of 0, 1, …) to identify.")
+    ] = None,
     number: Annotated[str | None, typer.Option("--id", help="Show one group of the catalogue, such as 8,3.")] = None,
-    ties: Annotated[bool, typer.Option(help="List every class of groups that the invariants cannot tell apart.")] = False,
+    ties: Annotated[
+        bool, typer.Option(help="List every class of groups that the invariants cannot tell apart.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """What each digit separates among the 1,251 groups of order ≤ 125, or which of them a given group is."""
-    from vpunn.hipaq import group_catalogue, group_name
+    from vpunn.hipaq import group_catalogue
+    from vpunn.hipaq import group_name
 
     if table is not None or permutations is not None or number is not None:
         _identify(table, permutations, number, json)
         return
     catalogue = group_catalogue()
     classes = catalogue.tie_classes()
-    facts = {"groups": len(catalogue.names), "p": catalogue.code.p, "K": catalogue.code.K, "separated": catalogue.n_separated()}
+    facts = {
+        "groups": len(catalogue.names),
+        "p": catalogue.code.p,
+        "K": catalogue.code.K,
+        "separated": catalogue.n_separated(),
+    }
     if json:
         emit({**facts, "digits": catalogue.digits(), "tie classes": classes}, json)
         return
@@ -55,7 +69,11 @@ def _identify(table: Path | None, permutations: Path | None, number: str | None,
         group = small_group(*_read_id(str(number)))
     found = identify_group(group)
     order, position = found.candidates[0]
-    name = {"SmallGroup": f"({order}, {position})", "structure": group_name(order, position), "settled by": found.settled_by}
+    name = {
+        "SmallGroup": f"({order}, {position})",
+        "structure": group_name(order, position),
+        "settled by": found.settled_by,
+    }
     # The code as text: it has more digits than JSON readers keep of a number.
     code = {"code": str(found.code), "digits": "|".join(map(str, found.digits))}
     emit({**name, **code, **found.path}, json)
@@ -64,7 +82,9 @@ def _identify(table: Path | None, permutations: Path | None, number: str | None,
 def hydrogen(
     n: Annotated[int, typer.Option(min=1, help="Largest principal quantum number.")] = 8,
     spin: Annotated[bool, typer.Option(help="Count both spin states.")] = False,
-    noise: Annotated[str, typer.Option(help="Measurement errors to try, separated by commas.")] = "0,0.01,0.05,0.1,0.2,0.5",
+    noise: Annotated[
+        str, typer.Option(help="Measurement errors to try, separated by commas.")
+    ] = "0,0.01,0.05,0.1,0.2,0.5",
     repeats: Annotated[int, typer.Option(min=1, help="Readings of every state.")] = 5,
     seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds, from 0.")] = 3,
     json: JsonFlag = False,
@@ -91,7 +111,9 @@ def hydrogen(
 
 
 def decays(
-    file: Annotated[Path | None, typer.Argument(help="Decay chain as JSON; the shipped τ⁻ channels if left out.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Decay chain as JSON; the shipped τ⁻ channels if left out.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Codes of decay channels, the entropy of each digit and the Huffman bound."""
@@ -131,7 +153,10 @@ def trees(
         from vpunn.io import read_tree
 
         tree = read_tree(file)
-        emit({"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))}, json)
+        emit(
+            {"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))},
+            json,
+        )
         return
     catalogue = tree_catalogue(max_nodes)
     sizes = Counter(row[0] for row in catalogue.rows)

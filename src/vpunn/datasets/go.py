@@ -74,13 +74,17 @@ class GeneOntology(Hierarchy):
         nodes = pd.DataFrame({"term": self.tree.labels, "node": range(self.tree.n_nodes)})
         frame = frame.merge(nodes, on="term")  # inner: also drops what is not in this tree
         order = ["protein", "symbol", "term", "node", "evidence", "qualifier"]
-        return frame[order].drop_duplicates().sort_values(["protein", "node", "evidence"], kind="stable", ignore_index=True)
+        return (
+            frame[order]
+            .drop_duplicates()
+            .sort_values(["protein", "node", "evidence"], kind="stable", ignore_index=True)
+        )
 
 
 def load_go(namespace: Namespace = "molecular_function", *, policy: str = "first") -> GeneOntology:
     """One gene ontology: its terms joined by ``is_a``. About a second.
 
-    Many terms have several parents (2,000 of molecular function); ``policy`` says which one counts (see `vpunn.dag`).
+    Many terms have several parents (2,000 of molecular function); ``policy`` says which one counts (see `vpunn.tree.dag`).
     Obsolete terms are dropped; relations other than ``is_a`` (part_of, regulates…) do not make the tree. Siblings are
     in the order of their ids.
 

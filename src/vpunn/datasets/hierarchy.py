@@ -12,8 +12,8 @@ from vpunn.tree import Tree
 class Hierarchy:
     """A tree with its pedigree. ``tree.labels`` are identifiers, ``tree.columns["name"]`` is for people to read.
 
-    ``policy`` is the rule that made a tree of a graph with several parents per node (see `vpunn.dag`);
-    `vpunn.dag.dropped_edges` of the tree lists what the rule left out.
+    ``policy`` is the rule that made a tree of a graph with several parents per node (see `vpunn.tree.dag`);
+    `vpunn.tree.dag.dropped_edges` of the tree lists what the rule left out.
     """
 
     tree: Tree

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from vpunn.build import tree_from_edges
 from vpunn.datasets.catalog import describe_dataset
 from vpunn.datasets.fetch import fetch_dataset
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError
+from vpunn.tree.build import tree_from_edges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,12 +65,10 @@ class WordNet(Hierarchy):
         return nodes
 
 
-def load_wordnet(
-    version: Literal["3.0", "3.1"] = "3.0", *, policy: str = "first", instances: bool = False
-) -> WordNet:
+def load_wordnet(version: Literal["3.0", "3.1"] = "3.0", *, policy: str = "first", instances: bool = False) -> WordNet:
     """WordNet's nouns: synsets joined by their hypernym ("is a kind of") edges. About a second.
 
-    About 1,400 synsets have several hypernyms; ``policy`` says which one becomes the parent (see `vpunn.dag`; the
+    About 1,400 synsets have several hypernyms; ``policy`` says which one becomes the parent (see `vpunn.tree.dag`; the
     default keeps every synset at its smallest depth). With ``instances`` the 7,700 named individuals (*Einstein*
     below *physicist*) are included as well. Siblings are in the order of WordNet's file.
 

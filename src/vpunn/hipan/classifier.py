@@ -12,13 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import VpunnError
-from vpunn.hipan import conformal, targets
-from vpunn.hipan.balls import Balls, Items
-from vpunn.hipan.combiner import Combiner
-from vpunn.hipan.heads import Heads, Seen, examine, train_branch
+from vpunn.hipan import _targets as targets
+from vpunn.hipan import conformal
+from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._rest import fit_rings, rings_around, rounded
+from vpunn.hipan._training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
+from vpunn.hipan._weights import Heads, Seen, examine, train_branch
 from vpunn.hipan.posterior import Posterior
-from vpunn.hipan.rest import fit_rings, rings_around, rounded
-from vpunn.hipan.training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.tree import Tree
 
 #: Rows predicted at once; the answer for a row does not depend on it.
@@ -124,11 +125,15 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if not _is_number(self.holdout) or not 0 < self.holdout <= 0.5:
             raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
         if self.tree is not None and not isinstance(self.tree, Tree):
-            raise VpunnError(f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one.")
+            raise VpunnError(
+                f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one."
+            )
         try:
             check_random_state(self.random_state)
         except ValueError as error:
-            raise VpunnError(f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}.") from error
+            raise VpunnError(
+                f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}."
+            ) from error
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden))
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -202,7 +207,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         except (TypeError, ValueError):
             raise VpunnError(f"X_nodes must be a table of numbers of shape {expected}, or a list of them.") from None
         if table.shape != expected:
-            raise VpunnError(f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {table.shape}.")
+            raise VpunnError(
+                f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {table.shape}."
+            )
         table = sparse.csr_matrix(table, dtype=np.float64, copy=True)
         table.sum_duplicates()
         table.eliminate_zeros()
@@ -229,9 +236,13 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = flat if flat is not None else labels
         self.labels_ = tree.labels
         if flat is not None:
-            self.labels_ = np.concatenate([flat[:1], flat])  # the root cannot be answered; its label only fills the place
+            self.labels_ = np.concatenate(
+                [flat[:1], flat]
+            )  # the root cannot be answered; its label only fills the place
 
-    def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator, effort: float = 1.0) -> Combiner:
+    def _learned_combiner(
+        self, held: HeldOut, settings: Settings, rng: np.random.Generator, effort: float = 1.0
+    ) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
         n_classes = len(self.class_nodes_)
         combiner = learn_to_combine(held, self.balls_, n_classes, self.branch_share_, settings, rng, effort)
@@ -348,7 +359,13 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         p /= p.sum(1, keepdims=True)
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
         return Posterior(
-            self.tree_, candidates, np.ascontiguousarray(p[:, :-1]), p[:, -1], self.prior_, self.balls_.branch_of, tilt,
+            self.tree_,
+            candidates,
+            np.ascontiguousarray(p[:, :-1]),
+            p[:, -1],
+            self.prior_,
+            self.balls_.branch_of,
+            tilt,
             combiner.ring_weights,
         )
 
@@ -386,7 +403,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         elif stop == "depth":
             if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.tree_.max_depth:
                 deepest = self.tree_.max_depth
-                raise VpunnError(f"depth must lie between 0 and {deepest}, the depth of the tree, and be whole; got {depth!r}.")
+                raise VpunnError(
+                    f"depth must lie between 0 and {deepest}, the depth of the tree, and be whole; got {depth!r}."
+                )
             nodes = posterior.at_depth(depth)
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
@@ -412,7 +431,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         if k is not None:
             nodes, p = posterior.top_k(min(int(k), len(self.class_nodes_)))
             start = np.arange(len(nodes) + 1) * nodes.shape[1]
-            return sparse.csr_matrix((p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_)))
+            return sparse.csr_matrix(
+                (p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_))
+            )
         out = np.empty((len(posterior), len(self.class_nodes_)))
         for part in posterior.parts():
             out[part] = posterior.masses(part)[:, self.class_nodes_]
@@ -469,7 +490,9 @@ def _check_length(X: Any, y: Any) -> None:
     if y is None or not hasattr(y, "__len__") or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
         raise VpunnError(f"y must hold one label per row, got {y!r}.")
     if len(y) != X.shape[0]:
-        raise VpunnError(f"X has {X.shape[0]:,} rows but y has {len(y):,}; one label per row (inconsistent numbers of samples).")
+        raise VpunnError(
+            f"X has {X.shape[0]:,} rows but y has {len(y):,}; one label per row (inconsistent numbers of samples)."
+        )
 
 
 def _half_precision(X: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -13,10 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from vpunn.hipan.balls import writable
-from vpunn.hipan.rest import Rest, rings_around, spread_rest
-from vpunn.sweeps import sweep_down
+from vpunn.hipan._balls import writable
+from vpunn.hipan._rest import Rest, rings_around, spread_rest
 from vpunn.tree import Tree
+from vpunn.tree.sweeps import sweep_down
 
 #: Rows whose dense distributions are held in memory at once.
 CHUNK_ENTRIES = 8_000_000
@@ -52,7 +52,7 @@ class Posterior:
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""
-        from vpunn.hipan._rest_kernels import merge_best
+        from vpunn.hipan.kernels.rest import merge_best
 
         half = 1 << (self.tree.n_nodes - 1).bit_length()
         peaks = np.zeros(2 * half)  # a tree of maxima over the prior
@@ -77,7 +77,7 @@ class Posterior:
         is Σ_{B∋c} P(B), a sum along the ancestors; scaled as in the Wu–Palmer similarity. With a clear favourite this is the
         most probable node; where nothing is probable it stays in the most probable ball. In a flat tree both are the same.
         """
-        from vpunn.hipan._rest_kernels import choose
+        from vpunn.hipan.kernels.rest import choose
 
         tree = self.tree
         ball = tree.subtree_sum(self.prior)
@@ -88,18 +88,30 @@ class Posterior:
         typical[self.prior[typical] <= 0] = -1
         likeliest = self.top_k(1)[0][:, 0]
         return choose(
-            self.candidates, self.probability, writable(self.prior), ball, tree.parent, tree.depth, self.branch, *self.spread,
-            float(length[0] - 2.0), typical, likeliest, float(agreement),
+            self.candidates,
+            self.probability,
+            writable(self.prior),
+            ball,
+            tree.parent,
+            tree.depth,
+            self.branch,
+            *self.spread,
+            float(length[0] - 2.0),
+            typical,
+            likeliest,
+            float(agreement),
         )
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
-        from vpunn.hipan._rest_kernels import fill_masses
+        from vpunn.hipan.kernels.rest import fill_masses
 
         candidates, probability = self.candidates[part], self.probability[part]
         chain, _, factor, outer = (array[part] for array in self.spread)
         dense = np.empty((len(candidates), self.tree.n_nodes))
-        fill_masses(candidates, probability, writable(self.prior), self.branch, self.tree.size, chain, factor, outer, dense)
+        fill_masses(
+            candidates, probability, writable(self.prior), self.branch, self.tree.size, chain, factor, outer, dense
+        )
         return dense
 
     def parts(self) -> Iterator[slice]:
@@ -132,7 +144,9 @@ class Posterior:
         chain, rest_inside, factor, outer = self.spread
         common = (balls == chain) & inside
         ring = common.sum(1)[:, None] - 1  # balls that leave the chain lie in this ring, whole
-        around = np.where(ring > 0, np.take_along_axis(factor, ring, 1), np.take_along_axis(outer, self.branch[balls], 1))
+        around = np.where(
+            ring > 0, np.take_along_axis(factor, ring, 1), np.take_along_axis(outer, self.branch[balls], 1)
+        )
         p += np.where(common, rest_inside, around * np.maximum(free, 0.0))
         p[:, 0] = 1.0
         return balls, np.where(inside, np.minimum(p, 1.0), 0.0)

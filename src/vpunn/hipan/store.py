@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.errors import DataError
-from vpunn.hipan.balls import Balls, Items
-from vpunn.hipan.combiner import Combiner
-from vpunn.hipan.heads import Heads
+from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._weights import Heads
 from vpunn.io.files import check_path, written_beside
 from vpunn.tree import Tree
 
@@ -69,14 +69,18 @@ def load(cls: Any, path: str | os.PathLike[str]) -> Any:
             part = {key: archive[key] for key in archive.files}
         head = json.loads(str(part["head"]))
         if head["format"] != FORMAT:
-            raise DataError(f"{name!r} has format {head['format']}, this version reads {FORMAT}; fit and save it again.")
+            raise DataError(
+                f"{name!r} has format {head['format']}, this version reads {FORMAT}; fit and save it again."
+            )
         return _rebuilt(cls, head, part)
     except OSError as error:
         raise DataError(f"cannot read {name!r}: {error.strerror or error}.") from error
     except DataError:
         raise
     except (KeyError, ValueError, TypeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{name!r} is not a HiPaNClassifier file, or not all of one; HiPaNClassifier.save writes one.") from error
+        raise DataError(
+            f"{name!r} is not a HiPaNClassifier file, or not all of one; HiPaNClassifier.save writes one."
+        ) from error
 
 
 def _rebuilt(cls: Any, head: dict[str, Any], part: dict[str, np.ndarray]) -> Any:

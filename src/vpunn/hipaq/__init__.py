@@ -3,8 +3,8 @@
 `Invariants` is the general tool: any objects, any ordered invariants, a tree, a code and look-ups both ways.
 """
 
+from vpunn.hipaq._group_catalogue import group_catalogue, group_name, identify_group, small_group
 from vpunn.hipaq.decays import DecayTree, read_decays
-from vpunn.hipaq.group_catalogue import group_catalogue, group_name, identify_group, small_group
 from vpunn.hipaq.group_invariants import GROUP_CASCADE, GroupProfile, group_invariants
 from vpunn.hipaq.groups import Group, GroupError, find_isomorphism
 from vpunn.hipaq.hydrogen import hydrogen_observables, hydrogen_states, hydrogen_tree, recover_shells

@@ -222,5 +222,7 @@ def _number(channel: dict[str, Any], key: str, at: str, where: str) -> float:
     value = channel.get(key)
     low = 0.0 if key == "error" else np.nextafter(0.0, 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= 1:
-        raise DataError(f'{where}: "{key}" of {at} must be a number in {"[0, 1]" if key == "error" else "(0, 1]"}, got {value!r}.')
+        raise DataError(
+            f'{where}: "{key}" of {at} must be a number in {"[0, 1]" if key == "error" else "(0, 1]"}, got {value!r}.'
+        )
     return float(value)

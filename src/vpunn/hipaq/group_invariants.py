@@ -150,7 +150,7 @@ class GroupProfile:
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        from vpunn.hipaq.group_kernels import two_generator_orders
+        from vpunn.hipaq._kernels import two_generator_orders
 
         class_of, representatives = self.group.classes
         # ⟨x, y⟩ depends on y only through the cyclic subgroup ⟨y⟩, and up to conjugation on the class of x.

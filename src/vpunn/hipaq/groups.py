@@ -235,16 +235,24 @@ def _as_table(table: Any) -> np.ndarray:
         array = np.empty(0, object)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         ragged = isinstance(table, Sequence) and not array.size and all(isinstance(row, Sequence) for row in table)
-        got = f"rows of lengths {examples([len(row) for row in table])}" if ragged and len(table) else f"shape {np.shape(array)}"
+        got = (
+            f"rows of lengths {examples([len(row) for row in table])}"
+            if ragged and len(table)
+            else f"shape {np.shape(array)}"
+        )
         raise GroupError(f"a multiplication table is n × n with n ≥ 1, got {got}; give one row per element.")
     floats = array.dtype.kind == "f" and bool((abs(array) < 2**53).all())
     if not (array.dtype.kind in "iu" or (floats and np.array_equal(array, np.trunc(array)))):
-        raise GroupError(f"table entries must be element numbers from 0, got {examples(array.ravel())}; number the elements first.")
+        raise GroupError(
+            f"table entries must be element numbers from 0, got {examples(array.ravel())}; number the elements first."
+        )
     array = array.astype(np.int64)
     bad = np.argwhere((array < 0) | (array >= len(array)))
     if len(bad):
         a, b = bad[0].tolist()
-        raise GroupError(f"entry ({a}, {b}) is {array[a, b]}, but {len(array)} elements are numbered 0 … {len(array) - 1}.")
+        raise GroupError(
+            f"entry ({a}, {b}) is {array[a, b]}, but {len(array)} elements are numbered 0 … {len(array) - 1}."
+        )
     return array
 
 
@@ -261,7 +269,9 @@ def _find_identity(table: np.ndarray) -> int:
     if not side:
         x = int(np.flatnonzero(table[:, near] != everything)[0])
         side = f"{x}·{near} = {table[x, near]}"
-    raise GroupError(f"no element is an identity (nearest is {near}, but {side}); a group has one e with e·x = x·e = x.")
+    raise GroupError(
+        f"no element is an identity (nearest is {near}, but {side}); a group has one e with e·x = x·e = x."
+    )
 
 
 def _check_inverses(table: np.ndarray, identity: int) -> None:
@@ -301,19 +311,25 @@ def _check_associative(table: np.ndarray, generators: Sequence[int]) -> None:
         if len(wrong):
             b, c = wrong[0].tolist()
             left, right = table[table[a, b], c], table[a, table[b, c]]
-            raise GroupError(f"not associative at the triple ({a}, {b}, {c}): ({a}·{b})·{c} = {left} but {a}·({b}·{c}) = {right}.")
+            raise GroupError(
+                f"not associative at the triple ({a}, {b}, {c}): ({a}·{b})·{c} = {left} but {a}·({b}·{c}) = {right}."
+            )
 
 
 def _as_permutations(given: Any) -> list[np.ndarray]:
     """Image arrays padded to a common degree."""
     listed = getattr(given, "generators", given)
     if not isinstance(listed, Iterable):
-        raise GroupError(f"permutations are given as a list of lists of images, such as [[1, 2, 0], [1, 0, 2]], got {given!r}.")
+        raise GroupError(
+            f"permutations are given as a list of lists of images, such as [[1, 2, 0], [1, 0, 2]], got {given!r}."
+        )
     items = list(listed)
     try:
         arrays = [np.asarray(getattr(item, "array_form", item)) for item in items]
     except ValueError:
-        raise GroupError("a permutation is one flat list of images, got nested lists; list the image of each point.") from None
+        raise GroupError(
+            "a permutation is one flat list of images, got nested lists; list the image of each point."
+        ) from None
     for at, array in enumerate(arrays):
         if array.ndim != 1 or array.dtype.kind not in "iu" or not np.array_equal(np.sort(array), np.arange(len(array))):
             raise GroupError(
@@ -338,7 +354,9 @@ def _close(generators: Sequence[np.ndarray]) -> np.ndarray:
             key = product.tobytes()
             if key not in number:
                 if len(elements) == MAX_ORDER:
-                    raise GroupError(f"the permutations generate more than {MAX_ORDER:,} elements, too many for a table.")
+                    raise GroupError(
+                        f"the permutations generate more than {MAX_ORDER:,} elements, too many for a table."
+                    )
                 number[key] = len(elements)
                 elements.append(product)
             column.append(number[key])

@@ -113,7 +113,9 @@ def recover_shells(
     the same clusters after shuffling the readings), ARI (adjusted Rand index), clusters found and true.
     """
     if not (0 <= noise < np.inf and repeats >= 1 and cut > 0):
-        raise VpunnError(f"noise must be ≥ 0 and finite, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}.")
+        raise VpunnError(
+            f"noise must be ≥ 0 and finite, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}."
+        )
     rng = np.random.default_rng(seed)
     states = np.repeat(hydrogen_states(n_max, spin=spin), repeats, axis=0)
     if len(states) > MAX_READINGS:

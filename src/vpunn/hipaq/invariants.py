@@ -57,7 +57,9 @@ class Invariants:
         same: Callable[[Any, Any], bool] | None = None,
     ) -> None:
         if not isinstance(cascade, Mapping):
-            raise InvariantError(f"the cascade maps a digit's name to a function, such as {{'size': len}}, got {cascade!r}.")
+            raise InvariantError(
+                f"the cascade maps a digit's name to a function, such as {{'size': len}}, got {cascade!r}."
+            )
         if not cascade:
             raise InvariantError("the cascade is empty; give at least one invariant function, such as {'size': len}.")
         self.cascade = dict(cascade)
@@ -82,7 +84,9 @@ class Invariants:
         members = dict(zip(names, prepared, strict=True))
         for twins in found.tie_classes() if self.same else ():
             for at, name in enumerate(twins):
-                again = [other for other in twins[:at] if self.same and self.same(found.member(other), found.member(name))]
+                again = [
+                    other for other in twins[:at] if self.same and self.same(found.member(other), found.member(name))
+                ]
                 if again:
                     raise InvariantError(f"{again[0]!r} and {name!r} are the same object; keep one of them.")
         return found
@@ -100,14 +104,20 @@ class Invariants:
             raise InvariantError(f"got {len(names)} names for {len(rows)} objects; give one name per object.")
         wrong = [row for row in rows if len(row) != len(self.cascade)]
         if wrong:
-            raise InvariantError(f"each object needs {len(self.cascade)} values, one per invariant, got {examples(wrong)}.")
+            raise InvariantError(
+                f"each object needs {len(self.cascade)} values, one per invariant, got {examples(wrong)}."
+            )
         try:
             count = Counter(names)
         except TypeError as error:
-            raise InvariantError(f"names must be hashable ({error}), got {examples(names)}; pass names=… of your own.") from None
+            raise InvariantError(
+                f"names must be hashable ({error}), got {examples(names)}; pass names=… of your own."
+            ) from None
         if len(count) < len(names):
             twice = [name for name, times in count.items() if times > 1]
-            raise InvariantError(f"names must be unique, but {examples(twice)} occur more than once; pass names=… of your own.")
+            raise InvariantError(
+                f"names must be unique, but {examples(twice)} occur more than once; pass names=… of your own."
+            )
         tree = _build_tree(list(self.cascade), rows, names)
         return Catalogue(self, tree, [tuple(row) for row in rows], tuple(names), member)
 
@@ -155,7 +165,9 @@ class Catalogue:
     def member(self, name: Hashable) -> Any:
         """The prepared object behind a name."""
         if self._member is None:
-            raise InvariantError("this catalogue was built from values alone and holds no objects; pass member=… to fetch them.")
+            raise InvariantError(
+                "this catalogue was built from values alone and holds no objects; pass member=… to fetch them."
+            )
         self._leaf_of(name)
         return self._member(name)
 
@@ -256,7 +268,9 @@ class Catalogue:
         """For every object the first digit after which it is alone (the tie digit if invariants never separate it)."""
         alone = self.tree.leaf_counts == 1
         first = np.flatnonzero(alone & ~np.append(False, alone[self.tree.parent[1:]]))
-        leaf = self.tree.leaves[np.searchsorted(self.tree.leaves, first)]  # the only leaf below: the next one in preorder
+        leaf = self.tree.leaves[
+            np.searchsorted(self.tree.leaves, first)
+        ]  # the only leaf below: the next one in preorder
         return dict(zip(self.tree.labels[leaf].tolist(), self.tree.depth[first].tolist(), strict=True))
 
     def tie_classes(self) -> list[tuple[Any, ...]]:
@@ -311,7 +325,9 @@ def _ranked(level: str, values: Sequence[Hashable]) -> tuple[np.ndarray, np.ndar
     try:
         distinct = sorted(set(values))  # type: ignore[type-var]
     except TypeError as error:
-        raise InvariantError(f"the values of {level!r} must be hashable and sortable ({error}); got {examples(values)}.") from error
+        raise InvariantError(
+            f"the values of {level!r} must be hashable and sortable ({error}); got {examples(values)}."
+        ) from error
     rank = {value: at for at, value in enumerate(distinct)}
     return _objects(distinct), np.array([rank[value] for value in values])
 

@@ -59,7 +59,9 @@ def tree_from_code(code: int) -> Tree:
     tree = _tree_of_levels([0, *height[steps == 1].tolist()]).canonical()
     if tree_code(tree) != code:
         other = show_integer(tree_code(tree))
-        raise CodeError(f"{show_integer(code)} walks around a tree whose siblings are not in canonical order; its code is {other}.")
+        raise CodeError(
+            f"{show_integer(code)} walks around a tree whose siblings are not in canonical order; its code is {other}."
+        )
     return tree
 
 

@@ -30,7 +30,15 @@ _READERS = {
 #: Formats that `read_tree` knows.
 FORMATS = tuple(_READERS)
 
-_READ_ENDINGS = {**ENDINGS, ".obo": "obo", ".paths": "paths", ".dmp": "ncbi", ".zip": "ncbi", ".tar": "ncbi", ".tgz": "ncbi"}
+_READ_ENDINGS = {
+    **ENDINGS,
+    ".obo": "obo",
+    ".paths": "paths",
+    ".dmp": "ncbi",
+    ".zip": "ncbi",
+    ".tar": "ncbi",
+    ".tgz": "ncbi",
+}
 
 
 def read_tree(path: Any, format: str | None = None, policy: str = "first", **options: Any) -> Tree:
@@ -39,12 +47,12 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
     The format follows from the ending, else from the content: ``csv``, ``tsv`` and ``parquet`` tables of edges, paths
     or levels, lists of ``paths``, ``newick``, ``obo``, nested ``json``, the ``ncbi`` dump (folder or archive), and for
     any other folder its ``directory`` tree. Files packed with gzip, bzip2 or xz are unpacked. ``policy`` says which
-    parent counts where a node has several (see `vpunn.dag`); what was dropped is in ``tree.report``.
+    parent counts where a node has several (see `vpunn.tree.dag`); what was dropped is in ``tree.report``.
 
     ``options`` belong to the format, see the reader's docstring: `tables.tree_from_table` and `tables.read_text_table`
     (parent, child, label, paths, levels, delimiter, header…), `newick.read_newick`, `obo.read_obo` (relations,
     namespace, obsolete), `nested.read_json` (name, children), `ncbi.read_ncbi`, `folders.read_folder` (hidden, files);
-    those that read edges also take the options of `vpunn.build.tree_from_edges` (root, add_root, duplicates,
+    those that read edges also take the options of `vpunn.tree.build.tree_from_edges` (root, add_root, duplicates,
     self_parents, max_nodes).
 
     >>> import io
@@ -91,8 +99,8 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
 
 def _options(reader: Callable[..., Tree]) -> set[str]:
     """The keyword options of a reader and of the function it hands further ones to."""
-    from vpunn.build import tree_from_edges
     from vpunn.io import tables
+    from vpunn.tree.build import tree_from_edges
 
     known: set[str] = set()
     queue = [reader]
@@ -135,4 +143,6 @@ def _format_of_content(source: files.Source) -> str:
         return "newick"
     if b"/" in line:
         return "paths"
-    raise DataError(f"cannot tell the format of {source.name} from its ending or content; pass format='…': {', '.join(FORMATS)}.")
+    raise DataError(
+        f"cannot tell the format of {source.name} from its ending or content; pass format='…': {', '.join(FORMATS)}."
+    )

@@ -1,4 +1,4 @@
-"""Compiled loops of the readers and writers; imported on first use only, like `vpunn._kernels`."""
+"""Compiled loops of the readers and writers; imported on first use only, like `vpunn.tree._kernels`."""
 
 import numpy as np
 from numba import njit

@@ -57,7 +57,9 @@ class Source:
 def check_path(path: Any) -> None:
     """Refuse what is no path."""
     if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file is named by text or a pathlib.Path ('-' for a standard stream), got {reprlib.repr(path)}.")
+        raise DataError(
+            f"a file is named by text or a pathlib.Path ('-' for a standard stream), got {reprlib.repr(path)}."
+        )
 
 
 def load(path: Any) -> Source:

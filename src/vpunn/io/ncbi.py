@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.build import tree_from_edges, with_report
 from vpunn.errors import DataError
-from vpunn.inputs import object_array
 from vpunn.io import files
 from vpunn.tree import Tree
+from vpunn.tree._inputs import object_array
+from vpunn.tree.build import tree_from_edges, with_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,9 @@ def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pa.Tabl
 
     first = data[: data.find(b"\n") + 1].decode("utf-8", "replace").rstrip("\r\n").split("\t")
     if len(first) <= max(fields.values()) or set(first[1::2]) != {"|"}:
-        raise DataError(f"{str(path)!r}: line 1 of {name} is not of the form '1\\t|\\t…\\t|'; this is not an NCBI dump.")
+        raise DataError(
+            f"{str(path)!r}: line 1 of {name} is not of the form '1\\t|\\t…\\t|'; this is not an NCBI dump."
+        )
     wanted = {place: field for field, place in fields.items()}
     columns = [wanted.get(k, str(k)) for k in range(len(first))]
     try:
@@ -80,12 +82,16 @@ def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pa.Tabl
             parse_options=arrow_csv.ParseOptions(delimiter="\t", quote_char=False),  # names contain stray quotes
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=list(fields),
-                column_types={field: pa.int64() if field in ("id", "parent") else pa.large_string() for field in fields},
+                column_types={
+                    field: pa.int64() if field in ("id", "parent") else pa.large_string() for field in fields
+                },
                 null_values=[],
             ),
         )
     except pa.ArrowInvalid as error:
-        raise DataError(f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0].rstrip('.')}; fetch it again.") from None
+        raise DataError(
+            f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0].rstrip('.')}; fetch it again."
+        ) from None
 
 
 def _first(names: pa.Table, wanted: np.ndarray, kinds: list[str]) -> np.ndarray:

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import DataError, examples
-from vpunn.inputs import label_array, object_array, take_or_missing
 from vpunn.io.files import Source
 from vpunn.tree import Tree
+from vpunn.tree._inputs import label_array, object_array, take_or_missing
 
 
 def read_json(
-    source: Source, *, name: str = "name", children: str = "children", add_root: str | None = None, encoding: str = "utf-8"
+    source: Source,
+    *,
+    name: str = "name",
+    children: str = "children",
+    add_root: str | None = None,
+    encoding: str = "utf-8",
 ) -> Tree:
     """A node is an object with the keys ``name`` and ``children`` (absent or null at leaves); further keys are columns.
 
@@ -35,7 +40,9 @@ def read_json(
         return _from_top(source, top, name, children, add_root)
     except json.JSONDecodeError as error:
         detail = error.msg[:1].lower() + error.msg[1:]
-        raise DataError(f"{source.name}, line {error.lineno:,}, column {error.colno:,}: this is not JSON: {detail}.") from None
+        raise DataError(
+            f"{source.name}, line {error.lineno:,}, column {error.colno:,}: this is not JSON: {detail}."
+        ) from None
     finally:
         if collects:
             gc.enable()
@@ -44,7 +51,9 @@ def read_json(
 def _from_top(source: Source, top: Any, name: str, children: str, add_root: str | None) -> Tree:
     if isinstance(top, list):
         if add_root is None and len(top) != 1:
-            raise DataError(f"{source.name}: the top is a list of {len(top):,} nodes; add_root='name' puts a root above them.")
+            raise DataError(
+                f"{source.name}: the top is a list of {len(top):,} nodes; add_root='name' puts a root above them."
+            )
         top = top[0] if add_root is None else {name: add_root, children: top}
     return _flatten(source, top, name, children)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.inputs import object_array
 from vpunn.io.files import Source
 from vpunn.tree import Tree
+from vpunn.tree._inputs import object_array
 
 
 def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8") -> Tree:
@@ -85,7 +85,9 @@ def _numbers(source: Source, ranges: np.ndarray) -> np.ndarray:
         for a, b in zip(starts, ends, strict=True):
             if not _is_number(data[a:b]):
                 shown = data[a:b].decode("utf-8", "replace")
-                raise source.error(a, f"the branch length {shown!r} is not a number; write it like 0.25 or 1e-3.") from None
+                raise source.error(
+                    a, f"the branch length {shown!r} is not a number; write it like 0.25 or 1e-3."
+                ) from None
         raise
     return values
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.build import tree_from_edges, with_report
-from vpunn.dag import report_edges
 from vpunn.errors import DataError, TreeError, examples
 from vpunn.io.files import Source
 from vpunn.tree import Tree
+from vpunn.tree.build import tree_from_edges, with_report
+from vpunn.tree.dag import report_edges
 
 
 @dataclass
@@ -46,7 +46,7 @@ def read_obo(
     ``relations`` are the links that lead to a parent (``is_a``, and names of relationships such as ``part_of``);
     ``namespace`` keeps the terms of one or some namespaces; obsolete terms are left out unless ``obsolete``. Links to
     terms that are left out are dropped and listed in the report. ``policy``, ``root``, ``add_root``… are those of
-    `vpunn.build.tree_from_edges`.
+    `vpunn.tree.build.tree_from_edges`.
 
     Columns: ``name``, ``namespace``, ``definition``, ``alt_ids`` (a tuple of merged ids) and ``synonyms`` (a tuple of
     (text, scope) pairs, the scope being EXACT, BROAD, NARROW or RELATED).
@@ -95,7 +95,9 @@ def _select(source: Source, terms: list[Term], namespace: str | Sequence[str] | 
     if not terms:
         raise DataError(f"{source.name}: there is no [Term] in this file; is it an OBO file?")
     wanted = None if namespace is None else {namespace} if isinstance(namespace, str) else set(namespace)
-    chosen = [term for term in terms if (obsolete or not term.obsolete) and (wanted is None or term.namespace in wanted)]
+    chosen = [
+        term for term in terms if (obsolete or not term.obsolete) and (wanted is None or term.namespace in wanted)
+    ]
     if not chosen:
         spaces = examples(sorted({term.namespace for term in terms}), limit=10)
         raise DataError(f"{source.name}: no term is left for namespace={namespace!r}; the namespaces are {spaces}.")
@@ -138,7 +140,9 @@ def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
     if tag in ("def", "synonym"):
         match = _STRING.match(value)
         if not match:
-            raise source.line_error(number, f"the text after '{tag}:' must stand in double quotes; add the missing quote.")
+            raise source.line_error(
+                number, f"the text after '{tag}:' must stand in double quotes; add the missing quote."
+            )
         if tag == "def":
             term.definition = _plain(match[1])
         else:
@@ -171,7 +175,9 @@ def _finished(source: Source, term: Term, default_namespace: str, seen: dict[str
         raise source.line_error(term.line, "this [Term] has no 'id:' line; add one.")
     if term.id in seen:
         first = f"{seen[term.id]:,}"
-        raise source.line_error(term.line, f"the term {term.id!r} was already defined in line {first}; remove one of them.")
+        raise source.line_error(
+            term.line, f"the term {term.id!r} was already defined in line {first}; remove one of them."
+        )
     seen[term.id] = term.line
     term.namespace = term.namespace or default_namespace
     return term

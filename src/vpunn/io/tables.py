@@ -13,19 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.build import tree_from_edges, tree_from_levels, tree_from_paths, with_report
 from vpunn.errors import DataError, examples
-from vpunn.inputs import collection, label_array, object_array
 from vpunn.io.files import Source
 from vpunn.io.writers import FRAME_COLUMNS
 from vpunn.tree import Tree
+from vpunn.tree._inputs import collection, label_array, object_array
+from vpunn.tree.build import tree_from_edges, tree_from_levels, tree_from_paths, with_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Column names that are understood without being told, in order of preference.
 PARENT_NAMES = ("parent", "parent_id", "parentid", "parent_tax_id", "source", "from", "hypernym", "broader")
-CHILD_NAMES = ("child", "child_id", "id", "node", "node_id", "tax_id", "target", "to", "hyponym", "narrower", "label", "name")
+CHILD_NAMES = (
+    "child",
+    "child_id",
+    "id",
+    "node",
+    "node_id",
+    "tax_id",
+    "target",
+    "to",
+    "hyponym",
+    "narrower",
+    "label",
+    "name",
+)
 PATH_NAMES = ("path", "lineage")
 
 
@@ -118,7 +131,9 @@ def tree_from_table(
     asked = [column for column in (parent, child, label, paths, *(levels or ())) if column is not None]
     absent = [column for column in asked if column not in columns]
     if absent:
-        raise DataError(f"{name}: there is no column {examples(absent)}; the columns are {examples(columns, limit=20)}.")
+        raise DataError(
+            f"{name}: there is no column {examples(absent)}; the columns are {examples(columns, limit=20)}."
+        )
     if table.num_rows == 0:
         raise DataError(f"{name}: the table has no rows; a tree needs at least one node.")
     if levels is not None:
@@ -208,7 +223,10 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
         return arrow_csv.read_csv(
             pa.py_buffer(data),
             read_options=arrow_csv.ReadOptions(
-                column_names=names, skip_rows=first.line_num if header else 0, use_threads=False, block_size=len(data) + 1
+                column_names=names,
+                skip_rows=first.line_num if header else 0,
+                use_threads=False,
+                block_size=len(data) + 1,
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
@@ -222,7 +240,9 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
         if "Empty CSV" in str(error):  # a header and nothing else
             return pa.table({column: pa.array([], pa.large_string()) for column in names})
         detail = str(error).splitlines()[0].removeprefix("CSV parse error: ").rstrip(". ")
-        raise DataError(f"{source.name}: {detail}; quote cells that contain {delimiter!r}, or pass delimiter=….") from None
+        raise DataError(
+            f"{source.name}: {detail}; quote cells that contain {delimiter!r}, or pass delimiter=…."
+        ) from None
 
 
 def _looks_like_data(table: pa.Table) -> bool:
@@ -292,7 +312,9 @@ def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:
     return object_array(cells.to_pylist())
 
 
-def _ends(up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: list[Any], numbers: bool, where: str) -> tuple[Any, Any]:
+def _ends(
+    up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: list[Any], numbers: bool, where: str
+) -> tuple[Any, Any]:
     """Parents (None if there is none) and children, which must agree on being text or numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -300,11 +322,15 @@ def _ends(up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: list[Any], numb
     if down.null_count or _has_empty_text(down):
         rows = np.flatnonzero([cell is None or cell == "" for cell in down.to_pylist()])
         raise DataError(f"{where} is empty in row {examples(rows)} (counted from 0); each row needs a child.")
-    if no_parent != [""] or _has_empty_text(up):  # arrays made here bring in pandas, which takes longer than a small file
+    if no_parent != [""] or _has_empty_text(
+        up
+    ):  # arrays made here bring in pandas, which takes longer than a small file
         try:
             missing = pa.array(no_parent if _is_text(up) else [x for x in no_parent if x != ""], up.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            raise DataError(f"no_parent={no_parent!r} must hold values of the type of the parent column, {up.type}.") from None
+            raise DataError(
+                f"no_parent={no_parent!r} must hold values of the type of the parent column, {up.type}."
+            ) from None
         up = pc.if_else(pc.is_in(up, missing), pa.scalar(None, up.type), up)
     if numbers and _is_text(up) and _is_text(down):
         above, below = _whole(up), _whole(down)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, TreeError, examples
-from vpunn.inputs import object_array
 from vpunn.io import files
 from vpunn.tree import Tree
+from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
     import networkx
@@ -226,7 +226,9 @@ def _check_comments(notes: list[Any]) -> None:
             if depth < 0:
                 break
         if depth:
-            raise TreeError(f"the comment {note!r} has an unmatched bracket, which Newick cannot hold; mend the column 'comment'.")
+            raise TreeError(
+                f"the comment {note!r} has an unmatched bracket, which Newick cannot hold; mend the column 'comment'."
+            )
 
 
 def _absent(value: Any) -> bool:
@@ -243,7 +245,9 @@ def _json_value(value: Any, where: object) -> str:
         return _ENCODER.encode(value)
     except TypeError:
         kind = type(value).__name__
-        raise TreeError(f"the {where} {value!r} is a {kind}, which JSON cannot hold; make it text or a number first.") from None
+        raise TreeError(
+            f"the {where} {value!r} is a {kind}, which JSON cannot hold; make it text or a number first."
+        ) from None
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
@@ -260,7 +264,9 @@ def _parquet(tree: Tree) -> bytes:
             columns[name] = pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             detail = str(error).splitlines()[0].rstrip(".")
-            raise TreeError(f"Parquet cannot hold the column {name!r} ({detail}); make it all text, or write JSON.") from None
+            raise TreeError(
+                f"Parquet cannot hold the column {name!r} ({detail}); make it all text, or write JSON."
+            ) from None
     buffer = io.BytesIO()
     parquet.write_table(pa.table(columns), buffer)
     return buffer.getvalue()

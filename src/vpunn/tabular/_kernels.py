@@ -1,4 +1,4 @@
-"""Compiled loops of the tabular part. Imported on first use, like `vpunn._kernels`; slow twins live in the tests."""
+"""Compiled loops of the tabular part. Imported on first use, like `vpunn.tree._kernels`; slow twins live in the tests."""
 
 import numpy as np
 from numba import njit
@@ -120,7 +120,9 @@ def _squared(row, other):
     return (a + b) + (c + e)
 
 
-@njit(cache=True, fastmath={"nnan", "nsz"})  # only what lets the minimum run as vector instructions: no sum is reordered
+@njit(
+    cache=True, fastmath={"nnan", "nsz"}
+)  # only what lets the minimum run as vector instructions: no sum is reordered
 def nearest_cell(rows, columns, found):
     """Nearest prototype of every row, the first one on ties; ``columns`` is dimension × prototype.
 

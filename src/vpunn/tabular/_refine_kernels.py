@@ -74,7 +74,9 @@ def refresh_all(order, depth, kids, n_kids, rows, total, squares, mean, variance
 
 
 @njit(cache=True)
-def refresh_chain(ball, parent, depth, kids, n_kids, rows, total, squares, mean, variance, cost, spread, noise, max_kids):
+def refresh_chain(
+    ball, parent, depth, kids, n_kids, rows, total, squares, mean, variance, cost, spread, noise, max_kids
+):
     """Refresh a ball and its ancestors; returns by how much the score changed."""
     change = 0.0
     while ball >= 0:
@@ -100,7 +102,12 @@ def _save(ball, parent, rows, total, squares, mean, variance, cost, at, box, num
     while ball >= 0:
         for k in range(d):
             box[at, k], box[at, d + k] = total[ball, k], mean[ball, k]
-        numbers[at, 0], numbers[at, 1], numbers[at, 2], numbers[at, 3] = squares[ball], variance[ball], cost[ball], rows[ball]
+        numbers[at, 0], numbers[at, 1], numbers[at, 2], numbers[at, 3] = (
+            squares[ball],
+            variance[ball],
+            cost[ball],
+            rows[ball],
+        )
         at += 1
         ball = parent[ball]
     return at

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples
 from vpunn.padic import next_prime
-from vpunn.tabular.balls import (
+from vpunn.tabular._balls import (
     BallTree,
     balls_with_cells,
     check_counts,
@@ -25,9 +25,9 @@ from vpunn.tabular.balls import (
     grow_kmeans,
     leaf_of_rows,
 )
-from vpunn.tabular.describe import BallDescription, BallStatistics
+from vpunn.tabular._describe import BallDescription, BallStatistics
+from vpunn.tabular._table import TableCoder
 from vpunn.tabular.linkage import ward_linkage
-from vpunn.tabular.table import TableCoder
 from vpunn.tree import Tree
 
 METHODS = ("ward", "two-stage", "kmeans")
@@ -151,7 +151,9 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
             if not isinstance(value, Integral):
                 raise VpunnError(f"{name} must be a whole number; got {value!r}.")
         if self.p < 3 or self.K < 1:
-            raise VpunnError(f"a tree needs p ≥ 3 (p − 1 children a ball) and K ≥ 1 (levels); got p={self.p}, K={self.K}.")
+            raise VpunnError(
+                f"a tree needs p ≥ 3 (p − 1 children a ball) and K ≥ 1 (levels); got p={self.p}, K={self.K}."
+            )
         if self.nodes_per_level is not None and self.method == "kmeans":
             raise VpunnError('nodes_per_level cuts a dendrogram; with method="kmeans" give p and K instead.')
         if self.n_prototypes < 2:
@@ -211,7 +213,9 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
             return np.asarray(self.code_.encode(leaf)).reshape(-1, 1)
         if self.output == "prefixes":
             depths = np.arange(1, self.tree_.max_depth + 1)
-            return self.tree_.ancestor_at(leaf[:, None], np.minimum(depths, self.tree_.depth[leaf][:, None])).astype(np.int64)
+            return self.tree_.ancestor_at(leaf[:, None], np.minimum(depths, self.tree_.depth[leaf][:, None])).astype(
+                np.int64
+            )
         return _one_hot(self.tree_, leaf)
 
     def inverse_transform(self, X: Any) -> Any:
@@ -261,7 +265,9 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
                 raise VpunnError(f"the column name {examples(twice)} occurs more than once; rename the columns.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) == 0 or X.shape[1] == 0:
-                raise VpunnError(f"the table has {len(X)} rows and {X.shape[1]} columns; it needs at least one of each.")
+                raise VpunnError(
+                    f"the table has {len(X)} rows and {X.shape[1]} columns; it needs at least one of each."
+                )
             return X
         kind = "numeric" if np.asarray(X).dtype.kind in "fiubc" or sparse.issparse(X) else None
         checked = check_array(X, dtype=kind, ensure_all_finite=False, estimator=self)

@@ -45,7 +45,9 @@ def mmd(a: np.ndarray, b: np.ndarray, bandwidth: float, permutations: int = 0, s
     """
     n, m = len(a), len(b)
     if n < 2 or m < 2 or not bandwidth > 0:
-        raise VpunnError(f"MMD needs two samples of at least 2 rows and a positive bandwidth; got {n}, {m} and {bandwidth}.")
+        raise VpunnError(
+            f"MMD needs two samples of at least 2 rows and a positive bandwidth; got {n}, {m} and {bandwidth}."
+        )
     both = np.concatenate([a, b])
     square = (both**2).sum(axis=1)
     kernel = np.exp(-np.maximum(square[:, None] + square[None] - 2.0 * both @ both.T, 0.0) / (2.0 * bandwidth**2))

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import clone
 
 from vpunn.errors import VpunnError
-from vpunn.tabular.boost import Booster
+from vpunn.tabular._boost import Booster
+from vpunn.tabular._vae import CodeVAE
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.evaluate import median_bandwidth, mmd, two_sample_auc
 from vpunn.tabular.tabhipan import TabHiPaN, features
-from vpunn.tabular.vae import CodeVAE
 
 #: Share of the rows that every trial holds out.
 HELD_OUT = 0.25

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.tabular.balls import BallTree, grow_kmeans
+from vpunn.tabular._balls import BallTree, grow_kmeans
 from vpunn.tree import Tree
 
 
@@ -78,7 +78,9 @@ def _as_rows(vectors: Any, metric: str) -> np.ndarray:
         raise VpunnError(f"metric must be euclidean or cosine; got {metric!r}.")
     rows = np.ascontiguousarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
-        raise VpunnError(f"vectors must be a non-empty table of finite numbers, one vector a row; got shape {rows.shape}.")
+        raise VpunnError(
+            f"vectors must be a non-empty table of finite numbers, one vector a row; got shape {rows.shape}."
+        )
     if metric == "cosine":
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(length > 0, length, 1.0)
@@ -127,7 +129,9 @@ def _tell_apart(balls: BallTree, children: int) -> tuple[Tree, np.ndarray, int]:
     return tree, position[at], shared
 
 
-def prefix_recall(ids: SemanticIds, vectors: Any, k: int = 10, queries: int = 1000, seed: int = 0) -> list[dict[str, float]]:
+def prefix_recall(
+    ids: SemanticIds, vectors: Any, k: int = 10, queries: int = 1000, seed: int = 0
+) -> list[dict[str, float]]:
     """How many of a vector's ``k`` nearest neighbours share its first j digits, for each j.
 
     Per depth: ``recall``; ``candidates``, the mean number of other vectors that share the prefix; and ``chance``, the

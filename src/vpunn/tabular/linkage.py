@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError
-from vpunn.tabular.progress import progress_bar
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,13 @@ class Cost:
 
     def __str__(self) -> str:
         minutes = self.seconds / 60
-        span = f"{self.seconds:.1f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+        span = (
+            f"{self.seconds:.1f} s"
+            if minutes < 2
+            else f"{minutes:.0f} min"
+            if minutes < 120
+            else f"{minutes / 60:.1f} h"
+        )
         return f"about {span} and {max(1, round(self.bytes / 1e6)):,} MB"
 
 
@@ -70,7 +76,9 @@ def ward_linkage(rows: np.ndarray, weights: np.ndarray | None = None, *, verbose
         bad = int((~np.isfinite(rows)).sum())
         raise VpunnError(f"ward_linkage needs finite numbers, but {bad} are not; fill or drop them first.")
     if n and float(np.abs(rows).max(initial=0.0)) > 1e140:
-        raise VpunnError(f"ward_linkage squares values, but the largest is {np.abs(rows).max():g}; rescale the columns.")
+        raise VpunnError(
+            f"ward_linkage squares values, but the largest is {np.abs(rows).max():g}; rescale the columns."
+        )
     weight = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
     if len(weight) != n or not (weight > 0).all():
         least = weight.min(initial=np.inf)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError
-from vpunn.tabular.progress import progress_bar
 from vpunn.tree import Tree
 
 #: How many neighbouring balls a row or a ball is offered.
@@ -195,7 +195,9 @@ class _State:
         from vpunn.tabular import _refine_kernels
 
         leaves = np.flatnonzero((self.parent > -2) & (self.n_kids == 0))
-        moved, self.change = _refine_kernels.move_rows(self.data, self.leaf, leaves, TRIES, *self._arrays(), *self._model())
+        moved, self.change = _refine_kernels.move_rows(
+            self.data, self.leaf, leaves, TRIES, *self._arrays(), *self._model()
+        )
         self.score()  # fresh sums: the running ones have collected rounding errors
         return int(moved)
 

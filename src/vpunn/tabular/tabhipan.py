@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.tabular.boost import Booster, guess_kind
+from vpunn.tabular._boost import Booster, guess_kind
+from vpunn.tabular._vae import CodeVAE, import_torch
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.evaluate import Mahalanobis
-from vpunn.tabular.vae import CodeVAE, import_torch
 
 #: First bytes of a saved model.
 MAGIC = b"vpunn-tabhipan-1\n"
@@ -76,7 +76,11 @@ class TabHiPaN(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
-        base = LatentTreeEncoder(random_state=self.random_state, verbose=self.verbose) if self.encoder is None else self.encoder
+        base = (
+            LatentTreeEncoder(random_state=self.random_state, verbose=self.verbose)
+            if self.encoder is None
+            else self.encoder
+        )
         own = clone(base)
         if own.random_state is None:
             own.set_params(random_state=self.random_state)
@@ -196,8 +200,12 @@ class TabHiPaN(BaseEstimator):
         ball = int(tree.ancestor_at(leaf, depth))
         others = [int(c) for c in tree.children(int(tree.parent[ball])) if c != ball]
         if not others:
-            works = [k for k in range(1, int(tree.depth[leaf]) + 1) if tree.n_children[tree.ancestor_at(leaf, k - 1)] > 1]
-            raise VpunnError(f"ball {tree.labels[ball]} is an only child; this row can be edited at depth {works or 'none'}.")
+            works = [
+                k for k in range(1, int(tree.depth[leaf]) + 1) if tree.n_children[tree.ancestor_at(leaf, k - 1)] > 1
+            ]
+            raise VpunnError(
+                f"ball {tree.labels[ball]} is an only child; this row can be edited at depth {works or 'none'}."
+            )
         if digit is not None:
             chosen = [c for c in others if tree.digit[c] == digit]
             if not chosen:
@@ -232,7 +240,9 @@ class TabHiPaN(BaseEstimator):
             raise DataError(f"there is no file {path}.")
         with open(path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise DataError(f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit.")
+                raise DataError(
+                    f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit."
+                )
             try:
                 model = pickle.load(file)
             except VpunnError:
@@ -240,7 +250,9 @@ class TabHiPaN(BaseEstimator):
             except Exception as error:  # damaged pickles raise almost anything
                 raise DataError(f"{path} is damaged ({error}); fit and save the model again.") from error
         if not isinstance(model, TabHiPaN):
-            raise DataError(f"{path} holds a {type(model).__name__}, not a TabHiPaN model; make one with TabHiPaN.save.")
+            raise DataError(
+                f"{path} holds a {type(model).__name__}, not a TabHiPaN model; make one with TabHiPaN.save."
+            )
         return model
 
 
@@ -324,11 +336,15 @@ def _one_row(row: Any, table: Any) -> Any:
         one = row
     elif table.is_frame:
         if not hasattr(row, "keys") and len(row) != len(table.names):
-            raise VpunnError(f"the row has {len(row)} values, but the table {len(table.names)} columns; give one for each.")
+            raise VpunnError(
+                f"the row has {len(row)} values, but the table {len(table.names)} columns; give one for each."
+            )
         values = dict(row) if hasattr(row, "keys") else dict(zip(table.names, row, strict=True))
         lost = [name for name in table.names if name not in values]
         if lost:
-            raise VpunnError(f"the row lacks the column {examples(lost)}; give every column, NaN where a value is missing.")
+            raise VpunnError(
+                f"the row lacks the column {examples(lost)}; give every column, NaN where a value is missing."
+            )
         one = pd.DataFrame([values], columns=table.names).infer_objects()
     else:
         one = np.asarray(row).reshape(1, -1) if np.ndim(row) == 1 else np.asarray(row)

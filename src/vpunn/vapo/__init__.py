@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
 from vpunn.vapo.adam import AdamScalar, AdamSolver, AdamState
 from vpunn.vapo.blackbox import minimize_digits
 from vpunn.vapo.driver import drive
 from vpunn.vapo.fisher import FisherSolver, fisher_block, information, information_blocks
 from vpunn.vapo.gist import DigitNetwork, GISTScalar, GistSolver
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
 from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.result import VapoResult
 from vpunn.vapo.schedule import SCHEDULES, Phase, Schedule
@@ -75,9 +75,13 @@ def minimize(
         raise VpunnError(f"seed={seed!r} must be a whole number ≥ 0.")
     if callable(problem):
         if method not in ("auto", "gist"):
-            raise VpunnError(f"method={method!r} needs a model with gradients; a black box is minimised with method='gist'.")
+            raise VpunnError(
+                f"method={method!r} needs a model with gradients; a black box is minimised with method='gist'."
+            )
         if checkpoint is not None:
-            raise VpunnError("black-box searches keep no checkpoints; pass start=result.parameters to go on from a result.")
+            raise VpunnError(
+                "black-box searches keep no checkpoints; pass start=result.parameters to go on from a result."
+            )
         _check_options(minimize_digits, options, "a black box", ("p", "n"))
         return minimize_digits(problem, start=start, seed=seed, **options)
     name = _default_method(problem) if method == "auto" else method

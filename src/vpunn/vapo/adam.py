@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
 from vpunn.vapo.driver import real_start
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
 from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.schedule import Phase, Schedule, find_schedule
 
@@ -92,7 +92,9 @@ class AdamSolver:
         tolerance: float = 1e-6,
     ) -> None:
         if not isinstance(problem, SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression):
-            raise VpunnError(f"method='adam' needs gradients, which {type(problem).__name__} has not; use method='gist'.")
+            raise VpunnError(
+                f"method='adam' needs gradients, which {type(problem).__name__} has not; use method='gist'."
+            )
         self.problem, self.seed, self.tolerance = problem, seed, tolerance
         self.schedule = find_schedule(schedule)
         self.epochs = self.schedule.epochs
@@ -108,8 +110,13 @@ class AdamSolver:
     def settings(self) -> dict[str, Any]:
         schedule = self.schedule
         phases = [[phase.name, phase.epochs, phase.rate, phase.digits] for phase in schedule.phases]
-        return {"schedule": schedule.name, "phases": phases, "batch": schedule.batch,
-                "betas": list(schedule.betas), "cosine": schedule.cosine}
+        return {
+            "schedule": schedule.name,
+            "phases": phases,
+            "batch": schedule.batch,
+            "betas": list(schedule.betas),
+            "cosine": schedule.cosine,
+        }
 
     def parameters(self) -> np.ndarray:
         if isinstance(self.problem, DigitHeads):  # digits are names here, not points of a circle: clip, do not wrap
@@ -136,18 +143,32 @@ class AdamSolver:
         return int(np.count_nonzero(gradient))
 
     def _full_batch(self, heads: SoftmaxHeads, contexts: np.ndarray, rate: float) -> int:
-        from vpunn import _head_kernels
+        from vpunn.vapo import _kernels as _head_kernels
 
         layout, adam = heads.layout, self.adam
         _head_kernels.adam_update(
-            contexts, layout.start, heads.mass, layout.digit, heads.score_kind, heads.tau, heads.margin, 1 / heads.total,
-            adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
+            contexts,
+            layout.start,
+            heads.mass,
+            layout.digit,
+            heads.score_kind,
+            heads.tau,
+            heads.margin,
+            1 / heads.total,
+            adam.v,
+            adam.m,
+            adam.u,
+            adam.steps,
+            rate,
+            *self.schedule.betas,
+            EPSILON,
+            *self._scratch,
         )
         return len(contexts)
 
     def _shuffled_epoch(self, heads: SoftmaxHeads, number: int, phase: Phase, rate: float) -> int:
         """The paper's digit-wise shuffling: digit positions in random order, the items of each freshly permuted."""
-        from vpunn import _head_kernels
+        from vpunn.vapo import _kernels as _head_kernels
 
         layout = heads.layout
         adam, rng, updates = self.adam, np.random.default_rng([self.seed, number]), 0
@@ -157,9 +178,23 @@ class AdamSolver:
             slots, amounts = self._events[k]
             order = rng.permutation(len(slots))
             updates += _head_kernels.adam_epoch(
-                slots[order], amounts[order], self.schedule.batch, layout.context, layout.start, layout.digit,
-                heads.score_kind, heads.tau, heads.margin,
-                adam.v, adam.m, adam.u, adam.steps, rate, *self.schedule.betas, EPSILON, *self._scratch,
+                slots[order],
+                amounts[order],
+                self.schedule.batch,
+                layout.context,
+                layout.start,
+                layout.digit,
+                heads.score_kind,
+                heads.tau,
+                heads.margin,
+                adam.v,
+                adam.m,
+                adam.u,
+                adam.steps,
+                rate,
+                *self.schedule.betas,
+                EPSILON,
+                *self._scratch,
             )
         return int(updates)
 

@@ -33,8 +33,15 @@ class _Spent(Exception):
 class _Search:
     """The current point, its loss, and the bookkeeping of evaluations."""
 
-    def __init__(self, loss: Callable[[np.ndarray], Any], x: np.ndarray, p: int, neighbourhood: Neighbourhood, budget: float,
-                 vectorized: bool) -> None:
+    def __init__(
+        self,
+        loss: Callable[[np.ndarray], Any],
+        x: np.ndarray,
+        p: int,
+        neighbourhood: Neighbourhood,
+        budget: float,
+        vectorized: bool,
+    ) -> None:
         self.function, self.p, self.neighbourhood = loss, p, neighbourhood
         self.budget, self.vectorized = budget, vectorized
         self.evaluations = 0
@@ -50,9 +57,13 @@ class _Search:
         points = points[: int(min(len(points), self.budget - self.evaluations))]
         if len(points) == 0:
             raise _Spent
-        values = np.asarray(self.function(points) if self.vectorized else [self.function(x.copy()) for x in points], float)
+        values = np.asarray(
+            self.function(points) if self.vectorized else [self.function(x.copy()) for x in points], float
+        )
         if values.shape != (len(points),):
-            raise VpunnError(f"the loss must return one number per point, got shape {values.shape} for {len(points)} points.")
+            raise VpunnError(
+                f"the loss must return one number per point, got shape {values.shape} for {len(points)} points."
+            )
         if np.isnan(values).any():
             raise VpunnError(f"the loss is NaN at digits {examples(points[np.isnan(values)][0])}.")
         i = int(values.argmin())
@@ -138,7 +149,12 @@ def minimize_digits(
     except _Spent:
         pass
     proved = certified is not None and bool((certified == search.best).all())
-    certificate = {"optimal": proved, "neighbourhood": neighbourhood, "coordinates": n, "evaluations": search.evaluations}
+    certificate = {
+        "optimal": proved,
+        "neighbourhood": neighbourhood,
+        "coordinates": n,
+        "evaluations": search.evaluations,
+    }
     return VapoResult(
         parameters=search.best,
         loss=search.best_loss,

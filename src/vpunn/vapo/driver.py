@@ -78,8 +78,13 @@ def drive(
     def save(epoch: int) -> None:
         if path is not None:
             meta = {
-                "format": FORMAT, "identity": identity, "settings": _all_settings(solver), "epoch": epoch,
-                "evaluations": evaluations, "seconds": spent + time.perf_counter() - began, "best_loss": best_loss,
+                "format": FORMAT,
+                "identity": identity,
+                "settings": _all_settings(solver),
+                "epoch": epoch,
+                "evaluations": evaluations,
+                "seconds": spent + time.perf_counter() - began,
+                "best_loss": best_loss,
             }
             _write(path, meta, {"history": np.array(history), "best": best, **solver.state})
 
@@ -173,18 +178,26 @@ def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         meta = json.loads(str(arrays.pop("meta")))
         known = meta["format"] == FORMAT
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise VpunnError(f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path.") from error
+        raise VpunnError(
+            f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path."
+        ) from error
     if not known:
-        raise VpunnError(f"{path} has the unknown checkpoint format {meta['format']!r}; choose another checkpoint path.")
+        raise VpunnError(
+            f"{path} has the unknown checkpoint format {meta['format']!r}; choose another checkpoint path."
+        )
     tree_there, _, settings_there = meta["identity"].partition(" ")
     tree_here, _, settings_here = identity.partition(" ")
     if tree_there != tree_here:
-        raise VpunnError(f"the checkpoint {path} belongs to another tree or items; it was left as it is, choose another path.")
+        raise VpunnError(
+            f"the checkpoint {path} belongs to another tree or items; it was left as it is, choose another path."
+        )
     if settings_there != settings_here:
         there, here = json.loads(settings_there), json.loads(settings_here)
         changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
         detail = ", ".join(f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in changed[:3])
-        raise VpunnError(f"the checkpoint {path} has other settings ({detail}); it was left as it is, choose another path.")
+        raise VpunnError(
+            f"the checkpoint {path} has other settings ({detail}); it was left as it is, choose another path."
+        )
     return meta, arrays
 
 
@@ -201,7 +214,14 @@ def _progress(solver: Solver, done: int, wanted: bool) -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     loss_column, eta = TextColumn("loss {task.fields[loss]}"), TextColumn("ETA")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), loss_column, eta, TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        loss_column,
+        eta,
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(solver.method, total=solver.epochs, completed=done, loss="…")
         yield lambda epoch, loss: bar.update(task, completed=epoch, loss=f"{loss:.6g}")

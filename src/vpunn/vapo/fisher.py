@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.heads import SoftmaxHeads
 from vpunn.vapo.driver import real_start
+from vpunn.vapo.heads import SoftmaxHeads
 
 
 class FisherSolver:

@@ -12,10 +12,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.heads import DigitHeads
 from vpunn.padic import next_prime
-from vpunn.sweeps import sweep_down, sweep_up
 from vpunn.tree import Tree
+from vpunn.tree.sweeps import sweep_down, sweep_up
+from vpunn.vapo.heads import DigitHeads
 
 Neighbourhood = Literal["full", "pm1"]
 
@@ -35,7 +35,9 @@ class DigitNetwork:
         self.p = next_prime(tree.max_branching + 1) if p is None else int(p)
         digits = np.asarray(leaf_digits)
         if digits.shape != (tree.n_leaves,) or digits.dtype.kind not in "iu":
-            raise VpunnError(f"leaf_digits needs {tree.n_leaves:,} integers, got {digits.dtype} of shape {digits.shape}.")
+            raise VpunnError(
+                f"leaf_digits needs {tree.n_leaves:,} integers, got {digits.dtype} of shape {digits.shape}."
+            )
         bad = (digits < 0) | (digits >= self.p)
         if bad.any():
             raise VpunnError(f"leaf digits must lie in 0..{self.p - 1}, got {examples(digits[bad])}.")
@@ -55,8 +57,14 @@ class DigitNetwork:
     def check_digits(self, theta: Any) -> np.ndarray:
         """Digits as int64 after checking that there is one in 0…p−1 for each ball."""
         digits = np.asarray(theta)
-        if digits.shape != (self.n_parameters,) or digits.dtype.kind not in "iu" or ((digits < 0) | (digits >= self.p)).any():
-            raise VpunnError(f"expected {self.n_parameters:,} integer digits in 0..{self.p - 1}, got {examples(digits.ravel())}.")
+        if (
+            digits.shape != (self.n_parameters,)
+            or digits.dtype.kind not in "iu"
+            or ((digits < 0) | (digits >= self.p)).any()
+        ):
+            raise VpunnError(
+                f"expected {self.n_parameters:,} integer digits in 0..{self.p - 1}, got {examples(digits.ravel())}."
+            )
         return digits.astype(np.int64)
 
     def predict(self, theta: np.ndarray) -> np.ndarray:
@@ -130,7 +138,9 @@ class GistSolver:
         max_sweeps: int = 1000,
     ) -> None:
         if not isinstance(problem, DigitHeads | DigitNetwork):
-            raise VpunnError(f"method='gist' searches digits, which {type(problem).__name__} has not; use 'adam' or DigitHeads.")
+            raise VpunnError(
+                f"method='gist' searches digits, which {type(problem).__name__} has not; use 'adam' or DigitHeads."
+            )
         check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
         if any(not isinstance(n, int | np.integer) or n < 1 for n in (1 if batch is None else batch, patience)):
             raise VpunnError(f"batch={batch!r} and patience={patience!r} must be whole numbers ≥ 1.")
@@ -181,7 +191,7 @@ class GistSolver:
         return int(evaluations)
 
     def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int, float]:
-        from vpunn import _head_kernels
+        from vpunn.vapo import _kernels as _head_kernels
 
         problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
         if isinstance(problem, DigitHeads):
@@ -197,7 +207,14 @@ class GistSolver:
             weight[:] = 0.0
             weight[rng.choice(tree.leaves, min(self.batch or 1, tree.n_leaves), replace=False)] = 1.0
         return _head_kernels.network_sweep(
-            tree.size, np.arange(tree.n_nodes), problem.target, weight, problem.predict(theta), theta, full, problem.p,
+            tree.size,
+            np.arange(tree.n_nodes),
+            problem.target,
+            weight,
+            problem.predict(theta),
+            theta,
+            full,
+            problem.p,
             problem.loss_name == "circular",
         )
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.network import LEAK
-from vpunn.sweeps import sweep_down, sweep_up
 from vpunn.tree import Tree
+from vpunn.tree.sweeps import sweep_down, sweep_up
 
 
 class LeakyRegression:
@@ -33,7 +33,9 @@ class LeakyRegression:
         except (TypeError, ValueError):
             raise VpunnError(f"leaf_values needs {tree.n_leaves:,} finite numbers, got something else.") from None
         if values.shape != (tree.n_leaves,) or not np.isfinite(values).all():
-            raise VpunnError(f"leaf_values needs {tree.n_leaves:,} finite numbers, got an array of shape {values.shape}.")
+            raise VpunnError(
+                f"leaf_values needs {tree.n_leaves:,} finite numbers, got an array of shape {values.shape}."
+            )
         if not 0 <= alpha < 1:
             raise VpunnError(f"alpha={alpha!r} must lie in 0 ≤ α < 1; the paper uses 0.01.")
         self.tree, self.alpha, self.target = tree, float(alpha), values

@@ -65,12 +65,20 @@ SCHEDULES = {
     "auto": Schedule("auto", (Phase("fit", 360, 0.5),), betas=(0.9, 0.95), cosine=True),
     "paper-main": Schedule(
         "paper-main",
-        (Phase("deep warm-up", 8, 0.03, "deep"), Phase("root warm-up", 4, 0.03, "root"), Phase("fine-tune", 100, 0.015)),
+        (
+            Phase("deep warm-up", 8, 0.03, "deep"),
+            Phase("root warm-up", 4, 0.03, "root"),
+            Phase("fine-tune", 100, 0.015),
+        ),
         batch=64,
     ),
     "paper-appendix": Schedule(
         "paper-appendix",
-        (Phase("deep warm-up", 20, 1e-3, "deep"), Phase("root warm-up", 20, 1e-3, "root"), Phase("fine-tune", 20, 1e-3)),
+        (
+            Phase("deep warm-up", 20, 1e-3, "deep"),
+            Phase("root warm-up", 20, 1e-3, "root"),
+            Phase("fine-tune", 20, 1e-3),
+        ),
         batch=64,
     ),
 }

@@ -1,0 +1,389 @@
+"""Codes: one exact integer per node, in which the tree can be read off the digits.
+
+The code of a node at depth d is x = Σ_{k<d} a_k p^k, where a_k is the child taken at depth k, counted from 1, and a digit
+0 says that the path has stopped. The root's choice stands at p⁰: only then is the p-adic distance of two codes
+p^{-depth of the lowest common ancestor} (the audit's E-01, E-02, S3–S5), for all nodes and not just leaves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpunn.codes._text import MODES, read_code, write_digits, write_int
+from vpunn.errors import CodeError
+from vpunn.padic import as_integers, check_prime, from_radix, next_prime, product, show_integer, to_radix
+from vpunn.tree import IntArray, Nodes, Tree
+
+#: Exact integers for a set of nodes are refused beyond this many bits in all (1 GiB), digit tables beyond 4 GiB.
+MAX_BITS = 2**33
+MAX_DIGITS = 2**30
+
+
+class DigitCode:
+    """What all codes of a tree share: digit k is written with radix ``radices[k]``; see `PadicCode`.
+
+    Only the weights of the digits differ between codes, so digits, decoding and the valuation are defined here once.
+    """
+
+    tree: Tree
+    radices: np.ndarray
+
+    def __init__(self, tree: Tree, radices: np.ndarray) -> None:
+        self.tree = tree
+        self.radices = np.asarray(radices, np.int64)
+        self.radices.flags.writeable = False
+
+    @property
+    def K(self) -> int:
+        """Digits of the longest code: the depth of the tree in edges."""
+        return self.tree.max_depth
+
+    @cached_property
+    def bits(self) -> int:
+        """Bits of the largest number that K digits can write."""
+        return (product(self.radices.tolist()) - 1).bit_length()
+
+    # ---- nodes to numbers and back ---------------------------------------------------------------------------------
+
+    def digits(self, nodes: Nodes | None = None) -> IntArray:
+        """Digits of the nodes (default: all), root digit first and 0 after the path's end: an (n, K) int32 array.
+
+        One node gives one row. O(total depth); 4·n·K bytes, so a table past 4 GiB is refused.
+        """
+        from vpunn.codes import _kernels as _code_kernels
+
+        ids = self._ids(nodes)
+        self._check_table(ids.size)
+        table = np.zeros((ids.size, self.K), np.int32)
+        _code_kernels.along_paths(self.tree.parent, self.tree.depth, self.tree.digit, ids.reshape(-1), table)
+        return table.reshape(*ids.shape, self.K)
+
+    def encode(self, nodes: Nodes | None = None) -> Any:
+        """Codes of the nodes (default: all) as exact integers in an object array; one node gives one Python int.
+
+        The codes of the whole tree are computed level by level once, x(node) = x(parent) + digit·weight, and kept; few
+        nodes are encoded from their digits instead. More than 2³³ bits in all (a chain of a million nodes has 5·10¹¹)
+        are refused; `valuation`, `ball` and `tree.lca_depth` need no integers.
+        """
+        ids = self._ids(nodes)
+        if "_codes" in self.__dict__ or ids.size * 4 >= self.tree.n_nodes:
+            codes = self._codes if nodes is None else self._codes[ids]
+        else:
+            self._check_size(ids)
+            codes = from_radix(self.digits(ids.reshape(-1)), self.radices).reshape(ids.shape)
+        return codes.item() if ids.ndim == 0 and isinstance(codes, np.ndarray) else codes
+
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        """Codes of all nodes."""
+        tree = self.tree
+        self._check_size(np.arange(tree.n_nodes))
+        start, ids = tree.levels
+        codes = np.zeros(tree.n_nodes, object)
+        weight = 1
+        for k, radix in enumerate(self.radices.tolist()):
+            level = ids[start[k + 1] : start[k + 2]]
+            codes[level] = codes[tree.parent[level]] + tree.digit[level].astype(object) * weight
+            weight *= radix
+        codes.flags.writeable = False
+        return codes
+
+    def decode(self, codes: Any, *, strict: bool = True) -> Any:
+        """Nodes of integer codes: one integer gives an int, several an int64 array. O(K) each.
+
+        A number that is the code of no node is an error that says which digit leaves the tree: one beyond the number of
+        children, or any digit after a 0. With ``strict=False`` it gives the deepest node whose digits it begins with.
+        """
+        from vpunn.codes import _kernels as _code_kernels
+
+        values, scalar = as_integers(codes)
+        flat = values.reshape(-1)
+        self._check_table(len(flat))
+        digits, rest = to_radix(flat, self.radices)
+        found, wrong = _code_kernels.descend(*self.tree.child_index, digits)
+        wrong[(wrong < 0) & (rest != 0).astype(bool)] = self.K
+        if strict and (wrong >= 0).any():
+            raise CodeError(self._explain(flat, digits, found, wrong))
+        return int(found[0]) if scalar else found.reshape(values.shape)
+
+    def _explain(self, values: np.ndarray, digits: IntArray, found: IntArray, wrong: IntArray) -> str:
+        """One sentence about the first number that is no code."""
+        row = int(np.flatnonzero(wrong >= 0)[0])
+        k, node, code = int(wrong[row]), int(found[row]), values[row]
+        name, depth = repr(self.tree.labels[node]), int(self.tree.depth[node])
+        if code < 0:
+            reason = "codes are not negative"
+        elif k == self.K:
+            reason = f"it has more than K = {self.K} digits"
+        elif k > depth:
+            reason = f"digit {k} is {digits[row, k]} although digit {depth} is 0, where the path stops (at {name})"
+        else:
+            reason = (
+                f"digit {k} is {digits[row, k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
+            )
+        others = int((wrong >= 0).sum()) - 1
+        more = f" ({others:,} more numbers are no codes either)" if others else ""
+        return (
+            f"the number {show_integer(code)} at position {row} is the code of no node: {reason}{more}; "
+            "decode(…, strict=False) gives the nearest ancestor."
+        )
+
+    # ---- geometry ----------------------------------------------------------------------------------------------------
+
+    def valuation(self, u: Nodes, v: Nodes) -> Any:
+        """How many leading digits two nodes share = depth of their lowest common ancestor; arrays broadcast.
+
+        For distinct nodes it is ν(x − y) of their codes, exactly. A node shares all its digits with itself, so equal
+        nodes give their own depth (ν(0) itself would be infinite); `distance` is 0 there.
+        """
+        return self.tree.lca_depth(u, v)
+
+    def distance(self, u: Nodes, v: Nodes, *, exact: bool = False) -> Any:
+        """1 / (product of the radices of the shared digits), which is p^{-valuation}; 0 for equal nodes.
+
+        Floats by default, which lose distances below 1e-308 to 0; ``exact=True`` gives Fractions. To compare or sort
+        distances use `valuation`: the larger, the closer.
+        """
+        shared = np.asarray(self.valuation(u, v))
+        same = np.asarray(u) == np.asarray(v)
+        if exact:
+            counts, place = np.unique(shared, return_inverse=True)
+            radii = np.array([Fraction(1, product(self.radices[:k].tolist())) for k in counts], object)
+            fractions = radii[place.reshape(shared.shape)]
+            if shared.ndim == 0:
+                return Fraction(0) if same else fractions
+            fractions[same] = Fraction(0)
+            return fractions
+        with np.errstate(over="ignore"):  # a product past 1e308 is a distance of 0
+            radius = 1 / np.cumprod(np.concatenate([[1.0], self.radices]))
+        found = np.where(same, 0.0, radius[shared])
+        return float(found) if found.ndim == 0 else found
+
+    def ball(self, nodes: Nodes, k: Any) -> Any:
+        """B_k(x) as a node: the ancestor at depth k, whose subtree is all nodes sharing x's first k digits."""
+        return self.tree.ancestor_at(nodes, k)
+
+    def members(self, node: int, k: int) -> IntArray:
+        """Ids of all nodes in B_k(node), which stand side by side."""
+        part = self.tree.slice(self.ball(node, k))
+        return np.arange(part.start, part.stop)
+
+    # ---- checks ------------------------------------------------------------------------------------------------------
+
+    def _ids(self, nodes: Nodes | None) -> IntArray:
+        """Checked ids, always as a fresh int64 array, so that the kernels are compiled for one type only."""
+        return np.arange(self.tree.n_nodes) if nodes is None else self.tree.check_nodes(nodes).astype(np.int64)
+
+    def _check_table(self, n: int) -> None:
+        if n * self.K > MAX_DIGITS:
+            raise CodeError(
+                f"a table of {n:,} × {self.K:,} digits does not fit in memory; take fewer nodes at a time, "
+                "or use valuation, ball and tree.lca_depth, which need no digits."
+            )
+
+    def _check_size(self, ids: IntArray) -> None:
+        """Refuse integers that would not fit, before making the first one."""
+        bits_at = np.concatenate([[0.0], np.cumsum(np.log2(self.radices))])
+        total = float(bits_at[self.tree.depth[ids]].sum())
+        if total > MAX_BITS:
+            raise CodeError(
+                f"the codes of these {ids.size:,} nodes are exact integers of {total:.2g} bits in all (the limit is 2**33); "
+                "encode fewer nodes, or use valuation, ball and tree.lca_depth, which need no integers."
+            )
+
+
+class PadicCode(DigitCode):
+    """The single-prime code of a tree: x = Σ_k a_k p^k, exact, injective and isometric on all nodes.
+
+    ``p`` is the smallest prime ≥ max_branching + 1, or any larger prime you give, for instance to leave room for nodes
+    inserted later. ``K`` is the depth of the tree.
+
+    >>> tree = Tree.from_parents([-1, 0, 0, 1, 1], labels=["animal", "bird", "fish", "owl", "robin"])
+    >>> code = PadicCode(tree)
+    >>> code
+    PadicCode(p=3, K=2, 4 bits, 5 nodes)
+    >>> dict(zip(tree.labels, code.encode()))
+    {'animal': 0, 'bird': 1, 'owl': 4, 'robin': 7, 'fish': 2}
+    >>> owl, robin, fish = tree.index(["owl", "robin", "fish"])
+    >>> code.valuation(owl, [robin, fish]), code.distance(owl, [robin, fish], exact=True)
+    (array([1, 0], dtype=int32), array([Fraction(1, 3), Fraction(1, 1)], dtype=object))
+    >>> tree.labels[code.decode([7, 2])].tolist()
+    ['robin', 'fish']
+    >>> tree.labels[code.members(owl, 1)].tolist()  # the ball of radius 1/3 around the owl
+    ['bird', 'owl', 'robin']
+    >>> code.decode(5)
+    Traceback (most recent call last):
+    vpunn.errors.CodeError: the number 5 at position 0 is the code of no node: digit 1 is 1 but 'fish', reached by then, \
+has 0 children; decode(…, strict=False) gives the nearest ancestor.
+    >>> [code.format(robin, mode) for mode in MODES]
+    ['7', '[1, 2]', '…2|1', '1 + 2*3', 'animal/bird/robin']
+    """
+
+    p: int
+
+    def __init__(self, tree: Tree, p: int | None = None) -> None:
+        if not isinstance(tree, Tree):
+            raise CodeError(
+                f"a code needs a Tree, got {type(tree).__name__}; Tree.from_parents, from_edges or read_tree make one."
+            )
+        least = tree.max_branching + 1
+        self.p = next_prime(least) if p is None else check_prime(p)
+        if self.p < least:
+            widest = tree.labels[int(np.argmax(tree.n_children))]
+            raise CodeError(
+                f"p = {p} is too small: {widest!r} has {tree.max_branching} children, "
+                f"whose digits 1 to {tree.max_branching} need a prime ≥ {least}, such as {next_prime(least)}."
+            )
+        super().__init__(tree, np.full(tree.max_depth, self.p, np.int64))
+
+    def __repr__(self) -> str:
+        return f"PadicCode(p={self.p}, K={self.K}, {self.bits:,} bits, {self.tree.n_nodes:,} nodes)"
+
+    # ---- text ----------------------------------------------------------------------------------------------------------
+
+    def format(self, nodes: Nodes | None = None, mode: str = "int") -> Any:
+        """Codes as text: one node gives a str, several an object array.
+
+        ``int``     the integer itself
+        ``digits``  ``[1, 2]``: root digit first, without the zeros after the path's end
+        ``bars``    ``…2|1``: as numbers are written, so the root digit is the last one
+        ``series``  ``1 + 2*3``: the sum the code stands for, root digit first
+        ``path``    ``animal/bird/robin``: labels instead of digits
+
+        The root is ``0``, ``[]``, ``…0``, ``0`` and its label. `parse` reads all but ``path``.
+        """
+        if mode not in MODES:
+            raise CodeError(f"unknown print mode {mode!r}; choose one of {', '.join(MODES)}.")
+        ids = self._ids(nodes)
+        flat = ids.reshape(-1)
+        if mode == "int":
+            texts = [write_int(code) for code in self.encode(flat).tolist()]
+        elif mode == "path":
+            texts = self._label_paths(flat)
+        else:
+            rows = zip(self.digits(flat).tolist(), self.tree.depth[flat].tolist(), strict=True)
+            texts = [write_digits(row[:depth], self.p, mode) for row, depth in rows]
+        if ids.ndim == 0:
+            return texts[0]
+        found = np.empty(len(texts), object)
+        found[:] = texts
+        return found.reshape(ids.shape)
+
+    def _label_paths(self, nodes: IntArray) -> list[str]:
+        from vpunn.codes import _kernels as _code_kernels
+
+        tree = self.tree
+        self._check_table(len(nodes))
+        chain = np.zeros((len(nodes), self.K), np.int32)
+        own_ids = np.arange(tree.n_nodes, dtype=np.int32)
+        own_ids.flags.writeable = False  # as tree.digit is: the same compiled kernel serves both
+        _code_kernels.along_paths(tree.parent, tree.depth, own_ids, nodes, chain)
+        names = np.array([str(label) for label in tree.labels], object) if len(nodes) > 1 else tree.labels
+        rows = zip(names[chain].tolist(), tree.depth[nodes].tolist(), strict=True)
+        return ["/".join(map(str, [names[0], *row[:depth]])) for row, depth in rows]
+
+    def parse(self, texts: Any, *, strict: bool = True) -> Any:
+        """Nodes of codes written by `format` in any mode but ``path``; the mode is recognised. One text gives one int.
+
+        ``strict`` is that of `decode`.
+
+        >>> code = PadicCode(Tree.from_parents([-1, 0, 0, 1, 1]))
+        >>> code.parse(["7", "[1, 2]", "…2|1", "1 + 2*3"])
+        array([3, 3, 3, 3])
+        """
+        listed = np.asarray(texts, dtype=object)
+        self._check_table(listed.size)
+        numbers = np.zeros(listed.size, object)
+        digits = np.zeros((listed.size, self.K), np.int64)
+        for row, text in enumerate(listed.reshape(-1).tolist()):
+            found = read_code(text, self.p, self.K, strict=strict)
+            if isinstance(found, int):
+                numbers[row] = found
+            else:
+                digits[row, : len(found)] = found
+        return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape), strict=strict)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Bits per node of every code of this tree, as rows for a table: single prime, mixed radix, packed words."""
+        from vpunn.codes._mixed_radix import MixedRadixCode
+
+        mixed, packed = MixedRadixCode(self.tree), self.tree.packed
+        spread = f"{int(mixed.radices.min())} to {int(mixed.radices.max())}" if self.K else "none"
+        words = packed.layout == "words"
+        return [
+            {"code": "single prime", "bits": self.bits, "note": f"p = {self.p}, K = {self.K}"},
+            {"code": "mixed radix", "bits": mixed.bits, "note": f"radices {spread}, one per depth"},
+            {
+                "code": "packed words",
+                "bits": packed.bits if words else None,
+                "note": "child strings by share of leaves" if words else "too deep; heavy paths answer instead",
+            },
+        ]
+
+
+# ---- controls: other ways to write a path, and what they lose --------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ControlCode:
+    """Codes that are not promised to be injective, and how often they collide."""
+
+    p: int
+    nodes: IntArray
+    codes: np.ndarray
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Number of different codes."""
+        return len(Counter(self.codes.tolist()))
+
+    @cached_property
+    def colliding(self) -> IntArray:
+        """The nodes that share their code with another one."""
+        count = Counter(self.codes.tolist())
+        return self.nodes[np.fromiter((count[code] > 1 for code in self.codes.tolist()), bool, len(self.codes))]
+
+
+def paper_code(tree: Tree, nodes: Nodes | None = None) -> ControlCode:
+    """The paper's Algorithm 2 to the letter, as a negative control: leaf digit at p⁰, digits from 0, zeros on top.
+
+    x(node) = (child index) + p·x(parent). It is neither injective nor isometric (E-01, E-02): a first child deep down and
+    the padding of a shallow leaf look alike. ``nodes`` defaults to the leaves. Use `PadicCode` for anything real.
+
+    >>> tree = Tree.from_parents([-1, 0, 0, 1, 1], labels=["root", "A", "B", "A0", "A1"])
+    >>> control = paper_code(tree)
+    >>> dict(zip(tree.labels[control.nodes], control.codes)), control.n_distinct
+    ({'A0': 0, 'A1': 1, 'B': 1}, 2)
+    >>> tree.labels[control.colliding].tolist()
+    ['A1', 'B']
+    """
+    wanted = tree.leaves if nodes is None else np.atleast_1d(tree.check_nodes(nodes))
+    p = next_prime(tree.max_branching + 1)
+    digits = PadicCode(tree, p).digits(wanted)
+    steps = np.arange(tree.max_depth)
+    climb = tree.depth[wanted][:, None] - 1 - steps  # position k from the node up is depth − 1 − k from the root down
+    upward = np.take_along_axis(digits, np.maximum(climb, 0), axis=1) - 1
+    return ControlCode(p, wanted, from_radix(np.where(climb >= 0, upward, 0), np.full(tree.max_depth, p, np.int64)))
+
+
+def leaf_code(tree: Tree, p: int | None = None) -> ControlCode:
+    """Leaf-only codes with digits from 0, root first: isometric and injective on *leaves*, with a prime ≥ max_branching.
+
+    Inner nodes have no code of their own here (a node and its first child would share one; S7), which is why the prime
+    can be smaller than that of `PadicCode`.
+
+    >>> leaf_code(Tree.from_parents([-1, 0, 0, 1, 1])).codes.tolist()
+    [0, 2, 1]
+    """
+    least = max(2, tree.max_branching)
+    prime = next_prime(least) if p is None else check_prime(p)
+    if prime < least:
+        raise CodeError(f"p = {p} is too small for {tree.max_branching} children; take a prime ≥ {least}.")
+    digits = np.maximum(PadicCode(tree).digits(tree.leaves) - 1, 0)
+    return ControlCode(prime, tree.leaves, from_radix(digits, np.full(tree.max_depth, prime, np.int64)))

@@ -1,0 +1,203 @@
+"""The combiner: evidence about each candidate in, one log-odds per candidate out, softmax over the row's candidates.
+
+It is the only part of the classifier whose numbers do not belong to a ball. It is small (about a thousand numbers), shared
+by all balls, and sees no feature of the row itself: only how strongly each source of evidence speaks for a candidate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vpunn.hipan._balls import writable
+from vpunn.hipan._rest import BY_PRIOR
+
+#: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
+EVIDENCE = (
+    "cosine with the node's own centroid",
+    "cosine with its ball's centroid",
+    "cosine with the parent ball's centroid",
+    "cosine with the grandparent ball's centroid",
+    "similarity of the nearest training item",
+    "similarity of the second nearest item",
+    "share of the row the node has seen",
+    "share of the row its ball has seen",
+    "share of the row the parent ball has seen",
+    "log-likelihood shrunk along the ancestors, below the best",
+    "head score below the best",
+    "head score of the node's own block",
+    "head score of the parent's path, below the best",
+    "log count of training items",
+    "log count in the parent ball",
+    "depth",
+    "inner node",
+    "coverage × cosine below the best",
+    "nearest-item similarity below the best",
+    "cosine below the best",
+    "log-probability by the heads",
+    "log-probability of the parent by the heads",
+    "none of the candidates",
+    "log number of siblings",
+    "log number of features in the row",
+    "nearest item among siblings, below the best",
+    "nearest item, row read through the dictionary",
+    "cosine with the node's centroid, row read through the dictionary",
+    "nearest item through the dictionary, below the best",
+    "cosine through the dictionary, below the best",
+    "log-likelihood of the depth-1 ball, below the best",
+    "log-probability of the depth-1 ball by the heads",
+    "score of the depth-1 ball among all of them, below the best",
+)
+
+
+PER_KIND = (
+    "similarity with description {}",
+    "share of description {} that the row has",
+    "similarity with description {}, row read through the dictionary",
+    "similarity with description {}, below the best",
+    "share of description {}, below the best",
+    "similarity with description {} through the dictionary, below the best",
+)
+
+
+def evidence_names(n_kinds: int) -> tuple[str, ...]:
+    """Names of all evidence columns of a model with that many descriptions per node."""
+    return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in PER_KIND)
+
+
+#: Passes over the held-out rows, and steps at least (as far as the rows suffice: a pass more per hundred).
+PASSES, STEPS = 20, 500
+
+HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("none of the candidates")
+
+
+class Combiner(NamedTuple):
+    """Score of a candidate with standardised evidence z: ``linear·z + output·max(0, hidden z + bias)``.
+
+    Where an answer lies that is no candidate: ``sharpness`` says how much the depth-1 balls' scores for the row decide,
+    ``ring_weights`` how near to the best candidate it is (`rest.fit_rings`).
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    linear: np.ndarray
+    hidden: np.ndarray
+    hidden_bias: np.ndarray
+    output: np.ndarray
+    sharpness: np.ndarray
+    ring_weights: np.ndarray
+
+    def scores(self, evidence: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Scores (rows, candidates + 1) of an evidence array, one row at a time in compiled loops; −inf where there is none."""
+        from vpunn.hipan.kernels.combine import combine
+
+        return combine(evidence, candidates, *map(writable, self[:-2]))
+
+    def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
+
+        ``share`` is the branches' part of the prior; rows that are not ``known`` to any ball keep the prior.
+        """
+        tilt = np.ones((len(branch_score), len(share) + 1))
+        if len(share):
+            tilt[known, 1:] = np.exp(_log_tilt(branch_score[known], share, float(self.sharpness)))
+        return tilt
+
+
+def _log_tilt(branch_score: np.ndarray, share: np.ndarray, sharpness: float) -> np.ndarray:
+    """Logarithm of exp(sharpness · score) over its mean under the prior."""
+    lifted = sharpness * (branch_score.astype(np.float64) - branch_score.max(1, keepdims=True))
+    return lifted - np.log((np.exp(lifted) * share).sum(1) / share.sum())[:, None]
+
+
+def fit_sharpness(branch_score: np.ndarray, branch: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The sharpness that makes the branches of rows whose node was no candidate likeliest; 0, the prior, without such rows.
+
+    ``branch`` counts from 1; rows of no branch are left out. Few rows leave it near 1.
+    """
+    inside = branch > 0
+    if not inside.any():
+        return np.zeros(())
+    found = branch[inside] - 1
+    at = np.arange(len(found))
+    grid = np.arange(0, 12.1, 0.25)
+    fit = [_log_tilt(branch_score[inside], share, s)[at, found].sum() - 0.5 * (s - 1.0) ** 2 for s in grid]
+    return np.array(grid[np.argmax(fit)])
+
+
+def fit_combiner(
+    evidence: np.ndarray,
+    valid: np.ndarray,
+    truth: np.ndarray,
+    weight: np.ndarray,
+    sharpness: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    hidden: int = 32,
+    effort: float = 1.0,
+    penalty: float = 1e-4,
+) -> Combiner:
+    """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
+
+    ``valid`` marks the slots that hold a candidate. Batches are drawn by ``rng``; the last third of the passes averages
+    the weights, which replaces a tuned learning-rate schedule. ``effort`` scales the number of passes.
+    """
+    n, _, width = evidence.shape
+    rows = evidence[valid].astype(np.float64)
+    centre, scale = rows.mean(0), rows.std(0)
+    scale[scale < 1e-6] = 1.0
+    z = ((evidence - centre) / scale).astype(np.float32)
+    z[~valid] = 0
+    linear = np.zeros(width, np.float32)
+    linear[HEADS], linear[NONE] = scale[HEADS], -3 * scale[NONE]  # start from what the heads say, "none" unlikely
+    params = [
+        linear,
+        (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width)).astype(np.float32),
+        np.zeros(hidden, np.float32),
+        (rng.standard_normal(hidden) * 0.1).astype(np.float32),
+    ]
+    mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
+    first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
+    batch = int(np.clip(n // 12, 16, 112))
+    epochs = int(np.ceil(effort * max(PASSES, min(STEPS * batch / n, PASSES + n / 100))))
+    step = averaged = 0
+    for epoch in range(epochs):
+        order = rng.permutation(n)
+        for start in range(0, n, batch):
+            pick = order[start : start + batch]
+            gradients = _gradients(z[pick], valid[pick], truth[pick], weight[pick], params)
+            step += 1
+            rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            for k, g in enumerate(gradients):
+                g += penalty * params[k]
+                first[k] += np.float32(0.1) * (g - first[k])
+                second[k] += np.float32(0.001) * (g * g - second[k])
+                params[k] -= np.float32(rate) * first[k] / (np.sqrt(second[k]) + np.float32(1e-8))
+            if epoch >= epochs - max(epochs // 3, 1):
+                averaged += 1
+                for mean, p in zip(mean_params, params, strict=True):
+                    mean += (p - mean) / averaged
+    linear, weights, bias, output = (p.astype(np.float32) for p in mean_params)
+    return Combiner(
+        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness, BY_PRIOR
+    )
+
+
+def _gradients(
+    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, params: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Gradient of the mean cross-entropy with respect to (linear, hidden, hidden bias, output)."""
+    linear, hidden, bias, output = params
+    flat = z.reshape(-1, z.shape[-1])
+    inside = flat @ hidden.T + bias
+    active = np.maximum(inside, 0)
+    score = (flat @ linear + active @ output).reshape(z.shape[:2])
+    score[~valid] = -np.inf
+    p = np.exp(score - score.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    p[np.arange(len(p)), truth] -= 1
+    p *= (weight / max(weight.sum(), 1e-12))[:, None].astype(np.float32)
+    error = p.reshape(-1)
+    back = error[:, None] * output * (inside > 0)
+    return [error @ flat, back.T @ flat, back.sum(0), error @ active]

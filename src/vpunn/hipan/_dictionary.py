@@ -1,0 +1,70 @@
+"""A dictionary learned from the classes: which features of a row stand for which features of the class it belongs to.
+
+A row that says "breakdown" belongs to a class whose other rows say "catabolic", whatever the class. The dictionary collects such
+pairs over all classes: entry (f, g) is how much more of feature g the rest of the class holds, on average, when a row has
+feature f. A row read through it is compared with nodes that share none of its own features. It belongs to the root ball,
+because it holds for all classes alike, and follows from the training rows: nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+#: Strongest features of the rest of a class that a row is paired with.
+PROFILE = 16
+#: Meanings kept per feature.
+MEANINGS = 16
+#: Features kept of a row read through the dictionary.
+READING = 32
+#: A feature's meanings are averaged over its rows and this many rows without any meaning.
+DOUBT = 3.0
+
+
+def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
+    """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE)."""
+    from vpunn.hipan.kernels import dictionary as kernels
+
+    X = items.X
+    if len(X.data) and X.data.min() < 0:
+        return sparse.csr_matrix(
+            (X.shape[1], X.shape[1]), dtype=np.float32
+        )  # signed features have no words to translate
+    rows = X.shape[0]
+    membership = sparse.csr_matrix(
+        (items.weight, (items.node, np.arange(rows))), shape=(n_nodes, rows), dtype=np.float32
+    )
+    sums = sparse.csr_matrix(membership @ X)
+    sums.sort_indices()
+    profile_start, profile_feature, profile_value = kernels.profiles(
+        X.indptr, X.indices, X.data, items.node, items.weight, sums.indptr, sums.indices, sums.data, PROFILE
+    )
+    paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
+    usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
+    by_feature = X.tocsc()
+    by_feature.sort_indices()
+    start, meaning, value = kernels.meanings(
+        by_feature.indptr,
+        by_feature.indices,
+        by_feature.data,
+        items.weight,
+        profile_start,
+        profile_feature,
+        profile_value,
+        usual.astype(np.float32),
+        MEANINGS,
+        np.float32(DOUBT),
+    )
+    return sparse.csr_matrix((value, meaning, start), shape=(X.shape[1], X.shape[1]))
+
+
+def read_through(dictionary: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Every row as the features its own stand for, at most READING of them, of unit length."""
+    from vpunn.hipan.kernels import dictionary as kernels
+
+    start, feature, value = kernels.translate(
+        X.indptr, X.indices, X.data, dictionary.indptr, dictionary.indices, dictionary.data, READING
+    )
+    return sparse.csr_matrix((value, feature, start), shape=X.shape)

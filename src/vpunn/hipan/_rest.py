@@ -1,0 +1,127 @@
+"""Where the answer lies when it is none of the candidates: in one of the rings around the best of them.
+
+The balls around a row's most probable candidate are nested, B₀ ⊃ B₁ ⊃ … ⊃ B_d, the root first, and every other node lies in
+one ring B_k \\ B_{k+1}. Whether an answer that lies in B_k also lies in B_{k+1} follows from two shares: how much of the
+candidates' probability in B_k and how much of its prior lie there, by a logistic function with three numbers for the step out of
+the root and three for all others, fitted on held-out rows. Within a ring nodes count by their prior; outside of B₁ also by
+how well the row suits their depth-1 ball.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vpunn.hipan._balls import writable
+from vpunn.tree import Tree
+
+#: Constant, weight of the candidates' share and of the prior's, for the first step and the others: this is the prior alone.
+BY_PRIOR = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+
+
+def rounded(prior: np.ndarray) -> np.ndarray:
+    """The prior as multiples of 2⁻⁵⁰: every sum of its numbers is exact, so what is left of a ball is never a rounding error."""
+    return np.where(prior > 0, np.maximum(np.rint(np.ldexp(prior, 50)), 1.0), 0.0) * 2.0**-50
+
+
+class Rings(NamedTuple):
+    """The balls around each row's best candidate and the prior that is left in them, arrays (rows, depth + 1)."""
+
+    chain: np.ndarray  #: balls from the root down to the smallest with room for others, −1 padded
+    ring: np.ndarray  #: prior of ring k without candidates, ring 0 as tilted by the branches
+    core: np.ndarray  #: the same of the next ball
+    vote: np.ndarray  #: log-odds that a candidate in ball k lies in the next ball, by the candidates' probabilities
+
+    def step_in(self, weights: np.ndarray) -> np.ndarray:
+        """Probability that an answer in ball k lies in the next one."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(self.uncertain, np.log(self.core / self.ring), 0.0)
+        constant, by_vote, by_share = weights[np.minimum(np.arange(self.ring.shape[1]), 1)].T
+        inward = _logistic(constant + by_vote * self.vote + by_share * share)
+        return np.where(self.uncertain, inward, (self.core > 0).astype(float))
+
+    @property
+    def uncertain(self) -> np.ndarray:
+        """Where both the ring and the next ball have room."""
+        return (self.ring > 0) & (self.core > 0)
+
+
+class Rest(NamedTuple):
+    """The rest mass of every row, spread."""
+
+    chain: np.ndarray  #: see `Rings`
+    inside: np.ndarray  #: rest mass in ball k of the chain
+    factor: np.ndarray  #: what turns the prior of a node in ring k into its probability
+    outer: np.ndarray  #: the same in ring 0, for each branch
+
+
+def rings_around(
+    tree: Tree, candidates: np.ndarray, probability: np.ndarray, prior: np.ndarray, branch: np.ndarray, tilt: np.ndarray
+) -> Rings:
+    """The rings of every row."""
+    from vpunn.hipan.kernels.rest import measure_rings
+
+    below = np.concatenate([[0.0], np.cumsum(prior)])
+    share = np.bincount(branch, prior, minlength=tilt.shape[1])
+    return Rings(
+        *measure_rings(
+            candidates,
+            probability,
+            tilt,
+            writable(prior),
+            below,
+            branch,
+            share,
+            tree.parent,
+            tree.depth,
+            tree.size,
+            tree.max_depth,
+        )
+    )
+
+
+def spread_rest(rings: Rings, rest: np.ndarray, tilt: np.ndarray, weights: np.ndarray) -> Rest:
+    """Walk inwards: what stays in a ring is spread over it by the prior."""
+    inward = rings.step_in(weights)
+    inside = rest[:, None] * np.cumprod(np.concatenate([np.ones((len(rest), 1)), inward[:, :-1]], 1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(rings.ring > 0, inside * (1.0 - inward) / rings.ring, 0.0)
+    return Rest(rings.chain, inside, factor, factor[:, :1] * tilt)
+
+
+def fit_rings(rings: Rings, tree: Tree, truth: np.ndarray) -> np.ndarray:
+    """Logistic regression of "lies in the next ball too" for rows whose node is no candidate, drawn to `BY_PRIOR`."""
+    chain, size = rings.chain, tree.size
+    within = (chain >= 0) & (truth[:, None] >= chain) & (truth[:, None] < chain + size[chain])
+    asked = within[:, :-1] & rings.uncertain[:, :-1] & (chain[:, 1:] >= 0)
+    weights = BY_PRIOR.copy()
+    for step, levels in enumerate((slice(0, 1), slice(1, None))):
+        here = asked[:, levels]
+        share = np.log(rings.core[:, :-1][:, levels][here] / rings.ring[:, :-1][:, levels][here])
+        z = np.stack([np.ones(len(share)), rings.vote[:, :-1][:, levels][here], share], 1)
+        weights[step] = _regress(z, within[:, 1:][:, levels][here].astype(float), BY_PRIOR[step])
+    return weights
+
+
+def _regress(z: np.ndarray, inner: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Logistic regression with a ridge towards ``start``: Newton's method, steps halved until they improve."""
+
+    def loss(w: np.ndarray) -> float:
+        return float(np.logaddexp(0.0, z @ w).sum() - inner @ (z @ w) + 0.5 * ((w - start) ** 2).sum())
+
+    weights, now = start, loss(start)
+    for _ in range(50):
+        p = _logistic(z @ weights)
+        gradient = z.T @ (p - inner) + weights - start
+        move = np.linalg.solve((z * (p * (1.0 - p))[:, None]).T @ z + np.eye(len(start)), gradient)
+        while (new := loss(weights - move)) > now and np.abs(move).max() > 1e-9:
+            move = move / 2
+        if not new < now - 1e-9:
+            break
+        weights, now = weights - move, new
+    return weights
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-np.clip(x, -30.0, 30.0)))

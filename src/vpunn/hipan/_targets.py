@@ -1,0 +1,170 @@
+"""What ``y`` may be: node labels of a given tree, plain classes, level columns or paths; always one node per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import TreeError, VpunnError, examples
+from vpunn.tree import Tree
+
+#: Beyond this, weights squared leave the range of 32-bit numbers.
+LARGEST_WEIGHT = 1e9
+
+
+def nodes_of(tree: Tree, y: Any) -> np.ndarray:
+    """Node ids of targets: labels of the tree, or paths below its root as tuples or level columns."""
+    values = paths_of(y) if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1 else as_column(y)
+    if len(values) and isinstance(values[0], tuple) and values[0] not in set(tree.labels[:1]):
+        return tree.index_paths(without_gaps(values)).astype(np.int32)  # type: ignore[arg-type]
+    return np.asarray(tree.index(values), dtype=np.int32)
+
+
+def tree_of(y: Any) -> tuple[Tree, np.ndarray, np.ndarray | None]:
+    """A tree for targets that come without one, the node of every row, and the classes if the targets are flat.
+
+    Level columns (2-D) or tuples give a tree of their paths; plain labels give a root with one child per class.
+    """
+    values = paths_of(y) if _is_table(y) else as_column(y)
+    if len(values) and isinstance(values[0], tuple):
+        values = without_gaps(values)
+        tree = Tree.from_paths(sorted(set(values.tolist()), key=repr), root="(all)")
+        return tree, tree.index_paths(values).astype(np.int32), None  # type: ignore[arg-type]
+    reject_missing(values)
+    try:
+        classes, place = np.unique(values, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise VpunnError(
+            f"labels of several types ({', '.join(kinds)}) have no order; turn all of them into text."
+        ) from None
+    labels = np.empty(len(classes) + 1, object)
+    labels[0] = "(all)"
+    labels[1:] = classes.tolist()
+    tree = Tree.from_parents(np.concatenate([[-1], np.zeros(len(classes), np.int64)]), labels)
+    return tree, (place + 1).astype(np.int32), classes
+
+
+def _is_table(y: Any) -> bool:
+    """Level columns: a two-dimensional array, or lists of one length above one."""
+    if hasattr(y, "ndim"):
+        return bool(y.ndim == 2 and y.shape[1] > 1)
+    return (
+        len(y) > 0 and all(isinstance(row, list) for row in y) and len({len(row) for row in y}) == 1 and len(y[0]) > 1
+    )
+
+
+def paths_of(y: Any) -> np.ndarray:
+    """Level columns as one tuple per row; missing cells are left out, but not all of a row."""
+    table = np.asarray(y)
+    reject_indicator(table)
+    rows = without_gaps([tuple(row) for row in (y if isinstance(y, list) else table.tolist())])
+    bare = [i for i, row in enumerate(rows) if not row]
+    if bare:
+        raise VpunnError(f"rows {examples(bare)} have no label in any level column; leave them out.")
+    return rows
+
+
+def without_gaps(paths: Any) -> np.ndarray:
+    """Paths as an array of tuples, without missing cells."""
+    column = np.empty(len(paths), object)
+    column[:] = [
+        tuple(cell for cell in path if not (_absent(cell) or (isinstance(cell, str) and not cell))) for path in paths
+    ]
+    return column
+
+
+def as_column(y: Any) -> np.ndarray:
+    """Targets as a one-dimensional array; tuples stay tuples, several labels per row are refused."""
+    if isinstance(y, list | tuple) and any(isinstance(value, list | set | frozenset) for value in y):
+        raise VpunnError(
+            f"a row can have one label only, got {examples([v for v in y if isinstance(v, list | set | frozenset)][:3])}; "
+            "repeat the row once per label, or write paths as tuples."
+        )
+    if isinstance(y, list | tuple) and any(isinstance(value, tuple) for value in y):
+        column = np.empty(len(y), object)
+        column[:] = y
+        y = column
+    array = np.asarray(y)
+    if array.ndim == 2:
+        reject_indicator(array)
+    if array.dtype == object and array.ndim == 1:
+        return _all_paths_or_none(array)
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
+        raise VpunnError(f"y must hold one label per row or level columns, got an array of shape {array.shape}.")
+    from sklearn.utils import column_or_1d
+
+    return column_or_1d(array, warn=True)
+
+
+def _all_paths_or_none(column: np.ndarray) -> np.ndarray:
+    """Refuse a mixture of paths and labels."""
+    paths = [isinstance(value, tuple) for value in column]
+    if any(paths) and not all(paths):
+        raise VpunnError(
+            f"y mixes paths and labels, such as {column[paths.index(True)]!r} and {column[paths.index(False)]!r}."
+        )
+    return column
+
+
+def reject_missing(values: np.ndarray) -> None:
+    """Every row needs a label."""
+    empty = [i for i, value in enumerate(values.tolist()) if _absent(value)] if values.dtype.kind in "Of" else []
+    if empty:
+        many = f"{len(empty):,} of {len(values):,} rows"
+        raise VpunnError(f"y has no label (NaN or None) in {many}, at {examples(empty)}; leave those rows out.")
+
+
+def reject_indicator(table: np.ndarray) -> None:
+    """A 0/1 matrix means several labels per row, which one path per row cannot hold."""
+    if table.shape[1] > 1 and table.dtype.kind in "biuf":
+        raise VpunnError(
+            f"the targets are a numeric table of shape {table.shape}, which reads as several labels per row; give one label "
+            "per row, or level columns of names."
+        )
+
+
+def _absent(cell: Any) -> bool:
+    """None, NaN, or the missing values of pandas."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+
+
+def check_in_tree(tree: Tree, y: Any) -> np.ndarray:
+    """`nodes_of` with the sentence that names the fit."""
+    try:
+        return nodes_of(tree, y)
+    except TreeError as error:
+        reject_missing(np.asarray(as_column(y) if np.ndim(y) < 2 else []))
+        raise VpunnError(f"the targets do not fit the tree: {error}") from error
+
+
+def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
+    """Features checked as scikit-learn does, its complaints as errors of this library."""
+    from sklearn.utils.validation import validate_data
+
+    try:
+        return validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+    except ValueError as error:
+        said = str(error)
+        if said.startswith("Input X contains"):  # what follows there is advice on other estimators
+            said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
+        raise VpunnError(said) from error
+
+
+def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
+    """One weight of at least zero per row, not all of them zero."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
+    except ValueError as error:
+        raise VpunnError(str(error)) from error
+    if weight.max(initial=0) > LARGEST_WEIGHT:
+        found = f"{weight.max():g}"
+        raise VpunnError(
+            f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number."
+        )
+    if not (weight > 0).any():
+        raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
+    return np.asarray(weight)

@@ -1,0 +1,171 @@
+"""Fitting: heads on most rows, evidence on the rows held out, the combiner on that evidence, then heads on all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan._weights import Heads, Seen, add_by_heads, examine, propose_for_items, train_branch, train_pass
+from vpunn.tree import Tree
+
+#: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
+PLENTY = 2000
+#: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
+ENOUGH = 1300
+#: A row whose loss is below this when it is met is not visited again.
+EXPLAINED = 0.05
+
+
+@dataclass
+class Settings:
+    """What `HiPaNClassifier` passes down."""
+
+    candidates: int
+    epochs: int
+    holdout: float
+    hidden: int
+
+
+@dataclass
+class HeldOut:
+    """Evidence about rows that took no part in training, and where they belong: what the combiner learns from."""
+
+    seen: Seen
+    node: np.ndarray
+    weight: np.ndarray
+
+    def take(self, rows: np.ndarray) -> HeldOut:
+        """Some of the rows."""
+        return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows])
+
+    @classmethod
+    def joined(cls, parts: list[HeldOut]) -> HeldOut:
+        """Several rounds as one."""
+        wide = max(p.seen.candidates.shape[1] for p in parts)
+        rows = sum(len(p.node) for p in parts)
+        candidates = np.full((rows, wide), -1, np.int32)
+        evidence = np.zeros((rows, wide + 1, parts[0].seen.evidence.shape[2]), np.float32)
+        start = 0
+        for p in parts:
+            stop, width = start + len(p.node), p.seen.candidates.shape[1]
+            candidates[start:stop, :width] = p.seen.candidates
+            evidence[start:stop, :width] = p.seen.evidence[:, :-1]
+            evidence[start:stop, -1] = p.seen.evidence[:, -1]
+            start = stop
+        seen = Seen(candidates, evidence, np.concatenate([p.seen.branch_score for p in parts]))
+        return cls(seen, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
+
+
+def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Generator) -> tuple[Balls, Heads, HeldOut]:
+    """Train the heads. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
+    judged = rng.permutation(np.flatnonzero(items.kind == 0))
+    part = int(np.ceil(max(settings.holdout * len(judged), min(PLENTY, 0.2 * len(judged)), 1)))
+    rounds = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(judged) / part)))
+    found = []
+    for k in range(rounds):
+        out = judged[k * part : (k + 1) * part]
+        kept = np.setdiff1d(np.arange(len(items.node)), out)
+        if len(kept) == 0:  # a single row cannot be held out from itself
+            kept = out
+        balls = Balls(tree, items.take(kept))
+        heads = Heads.zeros(balls)
+        train_branch(balls, heads, rng)
+        train(balls, heads, np.arange(len(kept)), settings, rng)
+        found.append(judge(balls, heads.rounded(), items.take(out), settings))
+    everything = Balls(tree, items)
+    heads = heads.carried(balls, everything)
+    # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.
+    train_branch(everything, heads, rng)
+    others = rng.permutation(kept)[: len(out)]
+    train(everything, heads, np.union1d(out, others), settings, rng)
+    return everything, heads.rounded(), HeldOut.joined(found)
+
+
+def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
+    """Passes over some of the items, each against the classes the heads now confuse it with; explained rows drop out."""
+    near = settings.candidates * 5 // 8 or 1
+    items = balls.items.take(rows)
+    nearest = propose_for_items(balls, items, settings.candidates)
+    candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
+    candidates[rows, : nearest.shape[1]] = nearest
+    losses = np.full(len(balls.items.node), np.inf, np.float32)
+    for epoch in range(settings.epochs):
+        if epoch:
+            waiting = losses[rows] > EXPLAINED
+            rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])
+            if not len(rows):
+                return
+            found = add_by_heads(balls, heads, balls.items.X[rows], np.ascontiguousarray(nearest[:, :near]), near)
+            candidates[rows] = -1
+            candidates[rows, : found.shape[1]] = found
+        train_pass(balls, heads, candidates, rng.permutation(rows), losses)
+
+
+def judge(balls: Balls, heads: Heads, rows: Items, settings: Settings) -> HeldOut:
+    """Candidates and evidence for rows the model has not seen."""
+    X = as_unseen(balls.items.X, rows.X)
+    return HeldOut(examine(balls, heads, X, settings.candidates), rows.node, rows.weight)
+
+
+def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Held-out rows in the form they would have had as new rows.
+
+    The vocabulary was collected from all training rows, the held-out ones among them, so they bring rare features a new
+    row would not: if every feature of the data occurs in at least m rows, a held-out row keeps only features that occur in
+    at least m of the *known* rows (their share of m, where m is large), and returns to unit length.
+    """
+    occurs = np.bincount(known.indices, minlength=X.shape[1])
+    total = occurs + np.bincount(X.indices, minlength=X.shape[1])
+    least = total[total > 0].min() if total.any() else 1
+    share = known.shape[0] / (known.shape[0] + X.shape[0])
+    keep = occurs[X.indices] >= np.ceil(least * share - 1e-9)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    start = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=X.shape[0]))])
+    return unit_rows(sparse.csr_matrix((X.data[keep], X.indices[keep], start), shape=X.shape))
+
+
+def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows scaled to length one in float32; empty rows stay empty."""
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    largest = np.zeros(X.shape[0])
+    np.maximum.at(largest, row, np.abs(X.data))  # first, so that squares neither overflow nor vanish
+    data = X.data / np.where(largest == 0, 1.0, largest)[row]
+    norm = np.sqrt(np.bincount(row, data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    norm[norm == 0] = 1.0
+    return sparse.csr_matrix(((data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+
+
+def learn_to_combine(
+    held: HeldOut,
+    balls: Balls,
+    n_classes: int,
+    share: np.ndarray,
+    settings: Settings,
+    rng: np.random.Generator,
+    effort: float,
+) -> Combiner:
+    """Fit the combiner on held-out evidence; ``share`` is the part of the prior in each branch, of ``n_classes`` nodes in all."""
+    candidates, evidence, branch_score = held.seen
+    valid, truth = slots(candidates, held.node, n_classes)
+    missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
+    sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
+    return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
+
+
+def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which slots hold something, and the slot of the right answer (the last, "none", if it is not a candidate).
+
+    "None" is no answer where every known class is a candidate already.
+    """
+    valid = np.ones((len(candidates), candidates.shape[1] + 1), bool)
+    valid[:, :-1] = candidates >= 0
+    valid[:, -1] = valid[:, :-1].sum(1) < n_classes
+    if node is None:
+        return valid, np.zeros(0, np.int64)
+    hit = candidates == node[:, None]
+    valid[:, -1] |= ~hit.any(1)
+    return valid, np.where(hit.any(1), hit.argmax(1), candidates.shape[1])

@@ -1,0 +1,33 @@
+"""The combiner's forward pass as fixed loops: a row gives the same bits alone and in a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, output):
+    """Scores (rows, slots) of evidence (rows, slots, width) where there is a candidate, and of the last slot; −inf elsewhere."""
+    n, slots, width = evidence.shape
+    units = len(output)
+    columns = np.ascontiguousarray(
+        hidden.T
+    )  # all units advance together, one column at a time: eight sums to an instruction
+    inside = np.empty(units, np.float32)
+    out = np.full((n, slots), -np.inf, np.float32)
+    for r in range(n):
+        for j in range(slots):
+            if j < slots - 1 and candidates[r, j] < 0:
+                continue
+            score = np.float32(0)
+            inside[:] = hidden_bias
+            for k in range(width):
+                z = (evidence[r, j, k] - centre[k]) / scale[k]
+                score += linear[k] * z
+                for u in range(units):
+                    inside[u] += columns[k, u] * z
+            for u in range(units):
+                score += output[u] * max(inside[u], np.float32(0))
+            out[r, j] = score
+    return out

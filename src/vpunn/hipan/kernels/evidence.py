@@ -1,0 +1,296 @@
+"""Compiled loops that gather the evidence about candidates; how blocks are stored is told in `_propose_kernels`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vpunn.hipan.kernels.propose import longest_row
+from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits
+
+#: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
+N_EVIDENCE = 33
+#: Further columns per kind of description.
+PER_KIND = 6
+#: A power of two.
+MARKS = 4096
+
+
+@njit(cache=True)
+def _log_ratio(share, usual, m, values):
+    """Log-likelihood of the row under a ball's shares, against the root's."""
+    s = np.float32(0)
+    for a in range(m):
+        if usual[a] > 0:
+            s += values[a] * np.log(max(share[a], np.float32(1e-30)) / usual[a])
+    return s
+
+
+@njit(cache=True)
+def _products(x, mark, start, stop, indices, data, found):
+    """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has.
+
+    Two passes, because every wrong guess whether a feature is shared costs as much as ten features: the first lists the
+    shared ones in ``found`` without a branch.
+    """
+    count = 0
+    for a in range(start, stop):
+        found[count] = a
+        count += mark[indices[a] & (MARKS - 1)]
+    s, t, known = np.float32(0), np.float32(0), np.float32(0)
+    for i in range(count):
+        f, v = indices[found[i]], data[found[i]]
+        s += v * x[f, 0]
+        t += v * x[f, 1]
+        known += v * v if x[f, 0] != 0 else np.float32(0)
+    return s, t, known
+
+
+@njit(cache=True)
+def gather_evidence(
+    indptr,
+    indices,
+    data,
+    reading_indptr,
+    reading_indices,
+    reading_data,
+    branch_of,
+    branch_weight,
+    candidates,
+    parent,
+    depth,
+    inner,
+    n_children,
+    longest_chain,
+    feature_start,
+    entry_block,
+    entry_sum,
+    weight,
+    bias,
+    dense_row,
+    dense_entry,
+    norm2,
+    seen_share,
+    news,
+    counts,
+    background,
+    use_likelihood,
+    n_kinds,
+    memory_span,
+    memory_kind,
+    memory_weight,
+    item_indptr,
+    item_indices,
+    item_data,
+):
+    """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
+    scores (rows, branches) of the depth-1 balls."""
+    n_rows = len(indptr) - 1
+    n_nodes = len(parent)
+    n_features = len(feature_start) - 1
+    width = candidates.shape[1]
+    out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
+    place = np.full(2 * n_nodes, -1, np.int32)
+    blocks = np.empty(width * (longest_chain + 2), np.int32)
+    stack = np.empty(longest_chain + 2, np.int32)
+    longest = longest_row(indptr)
+    room = longest * len(blocks)
+    hit_entry = np.empty(room, np.int64)
+    hit_block = np.empty(room, np.int32)
+    hit_position = np.empty(room, np.int32)
+    sums = np.zeros((len(blocks), longest), np.float32)
+    share = np.zeros((len(blocks), longest), np.float32)
+    usual = np.empty(longest, np.float32)  # the root's shares of the row's features
+    dot = np.empty(len(blocks), np.float32)
+    cover = np.empty(len(blocks), np.float32)
+    cosine = np.empty(len(blocks), np.float32)
+    head = np.empty(len(blocks), np.float32)
+    prefix = np.empty(len(blocks), np.float32)
+    x = np.zeros((n_features, 2), np.float32)  # the row, and the row read through the dictionary
+    found = np.empty(longest_row(item_indptr) + 1, np.int64)
+    mark = np.zeros(MARKS, np.bool_)  # which features the row may have, by their last bits: stays in the nearest cache
+    above = np.empty(len(blocks), np.int32)
+    classes = np.empty(width, np.int32)
+    branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
+    branch = np.empty(len(blocks), np.int32)  # the block of the depth-1 ball a block lies in
+    branch_fit = np.empty(len(blocks), np.float32)
+    for r in range(n_rows):
+        start = indptr[r]
+        m = indptr[r + 1] - start
+        count, n_classes = 0, 0
+        while n_classes < width and candidates[r, n_classes] >= 0:
+            count = add_chain(candidates[r, n_classes], parent, inner, place, blocks, count, stack)
+            n_classes += 1
+        for a in range(m):
+            usual[a] = background[indices[start + a]]
+            x[indices[start + a], 0] = data[start + a]
+            mark[indices[start + a] & (MARKS - 1)] = True
+        for a in range(reading_indptr[r], reading_indptr[r + 1]):
+            x[reading_indices[a], 1] = reading_data[a]
+            mark[reading_indices[a] & (MARKS - 1)] = True
+        for q in range(count):
+            head[q] = bias[blocks[q]]
+            dot[q] = 0
+            cover[q] = 0
+            for a in range(m):
+                sums[q, a] = 0
+        hits = find_hits(
+            start,
+            start + m,
+            indices,
+            feature_start,
+            entry_block,
+            dense_row,
+            dense_entry,
+            place,
+            blocks,
+            count,
+            hit_entry,
+            hit_block,
+            hit_position,
+        )
+        for i in range(hits):
+            q, a, e = hit_block[i], hit_position[i], hit_entry[i]
+            v, s = data[start + a], entry_sum[e]
+            head[q] += weight[e] * v
+            dot[q] += s * v
+            cover[q] += v * v if s != 0 else np.float32(0)
+            sums[q, a] = s
+        for q in range(count):
+            b = blocks[q]
+            is_node = b < n_nodes
+            u = b if is_node else b - n_nodes
+            up = (n_nodes + u if inner[u] and u > 0 else n_nodes + parent[u]) if is_node else n_nodes + parent[u]
+            if u == 0 or up <= n_nodes:
+                above[q] = -1  # the root: its distribution is the background
+            else:
+                above[q] = place[up]
+            cosine[q] = dot[q] / np.sqrt(norm2[b]) if norm2[b] > 1e-6 else np.float32(0)
+            prefix[q] = head[q] + (prefix[above[q]] if above[q] >= 0 else np.float32(0))
+            if use_likelihood:
+                wider = share[above[q]] if above[q] >= 0 else usual
+                for a in range(m):
+                    share[q, a] = seen_share[b] * sums[q, a] + news[b] * wider[a]
+            branch[q] = branch[above[q]] if above[q] >= 0 else q
+            if use_likelihood and branch[q] == q:
+                branch_fit[q] = _log_ratio(share[q], usual, m, data[start : start + m])
+        for j in range(n_classes):
+            c = candidates[r, j]
+            q = place[c]
+            z = out[r, j]
+            ball = place[n_nodes + c] if inner[c] and c > 0 else q
+            up = place[n_nodes + parent[c]] if c > 0 and parent[c] > 0 else -1
+            far = -1
+            if up >= 0 and parent[parent[c]] > 0:
+                far = place[n_nodes + parent[parent[c]]]
+            z[0], z[1], z[6], z[7] = cosine[q], cosine[ball], cover[q], cover[ball]
+            z[2] = cosine[up] if up >= 0 else np.float32(0)
+            z[8] = cover[up] if up >= 0 else np.float32(0)
+            z[3] = cosine[far] if far >= 0 else np.float32(0)
+            first, second, nearest, total = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            for i in range(memory_span[c, 0], memory_span[c, 1]):
+                s, t, known = _products(x, mark, item_indptr[i], item_indptr[i + 1], item_indices, item_data, found)
+                total += t * memory_weight[i]
+                if memory_kind[i]:
+                    at = N_EVIDENCE + PER_KIND * (memory_kind[i] - 1)
+                    z[at], z[at + 1], z[at + 2] = s, known, t
+                    continue
+                if s > first:
+                    first, second = s, first
+                elif s > second:
+                    second = s
+                nearest = max(nearest, t)
+            z[4], z[5], z[26] = first, second, nearest
+            if norm2[c] > 1e-6:
+                z[27] = total / np.sqrt(norm2[c])
+            if use_likelihood:
+                z[9] = _log_ratio(share[q], usual, m, data[start : start + m])
+                z[30] = branch_fit[branch[q]]
+            z[10], z[11] = prefix[q], head[q]
+            z[12] = prefix[up] if up >= 0 else np.float32(0)
+            z[13] = np.log1p(counts[c])
+            z[14] = np.log1p(counts[n_nodes + (parent[c] if c > 0 else 0)])
+            z[15] = np.float32(0.1) * depth[c]
+            z[16] = 1 if inner[c] else 0
+            z[23] = np.log1p(np.float32(n_children[parent[c]] if c > 0 else 0))
+            z[24] = np.log1p(np.float32(m))
+            classes[j] = branch[q]
+        _compare_candidates(out[r], candidates[r], n_classes, parent, classes)
+        if branch_score.shape[1]:
+            branch_scores(start, start + m, indices, data, branch_weight, branch_score[r])
+            top = branch_score[r].max()
+            for j in range(n_classes):
+                b = branch_of[candidates[r, j]]
+                if b > 0:
+                    out[r, j, 32] = branch_score[r, b - 1] - top
+        for a in range(m):
+            x[indices[start + a], 0] = 0
+        for a in range(reading_indptr[r], reading_indptr[r + 1]):
+            x[reading_indices[a], 1] = 0
+        mark[:] = False
+        for q in range(count):
+            place[blocks[q]] = -1
+    return out, branch_score
+
+
+@njit(cache=True)
+def _compare_candidates(z, classes, n_classes, parent, branch):
+    """Evidence relative to the row's best candidate, agreement with siblings, and the slot for "none of these"."""
+    none = z[len(z) - 1]
+    none[22] = 1
+    if n_classes == 0:
+        return
+    product, similar, cosine, like, head, up = z[0, 0] * z[0, 6], z[0, 4], z[0, 0], z[0, 9], z[0, 10], z[0, 12]
+    cover = z[0, 6]
+    for j in range(1, n_classes):
+        product = max(product, z[j, 0] * z[j, 6])
+        similar = max(similar, z[j, 4])
+        cosine = max(cosine, z[j, 0])
+        like = max(like, z[j, 9])
+        head = max(head, z[j, 10])
+        up = max(up, z[j, 12])
+        cover = max(cover, z[j, 6])
+    total = np.float32(0)
+    for j in range(n_classes):
+        total += np.exp(z[j, 10] - head)
+    for j in range(n_classes):
+        family, nearest, wide = np.float32(0), np.float32(0), np.float32(0)
+        for i in range(n_classes):
+            if branch[i] == branch[j]:
+                wide += np.exp(z[i, 10] - head)
+            if parent[classes[i]] == parent[classes[j]]:
+                family += np.exp(z[i, 10] - head)
+                nearest = max(nearest, z[i, 4])
+        z[j, 21] = np.log(
+            max(family / total, np.float32(1e-30))
+        )  # of heads far below the best nothing is left in 32 bits
+        z[j, 31] = np.log(max(wide / total, np.float32(1e-30)))
+        z[j, 25] = nearest - similar
+    for j in range(n_classes):
+        z[j, 17] = z[j, 0] * z[j, 6] - product
+        z[j, 18] = z[j, 4] - similar
+        z[j, 19] = z[j, 0] - cosine
+        z[j, 20] = z[j, 10] - head - np.log(total)
+        z[j, 9] -= like
+        z[j, 10] -= head
+        z[j, 12] -= up
+    none[0], none[4], none[6], none[17] = cosine, similar, cover, product
+    none[20] = -np.log(total)
+    none[24] = z[0, 24]
+    _below_best(z, n_classes, 30, 30)
+    for first in (26, 27):
+        none[first] = _below_best(z, n_classes, first, first + 2)
+    for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
+        for first in range(kind, kind + 3):
+            none[first] = _below_best(z, n_classes, first, first + 3)
+
+
+@njit(cache=True)
+def _below_best(z, n_classes, column, into):
+    """Write how far each candidate is below the best one in a column; returns the best."""
+    top = z[0, column]
+    for j in range(1, n_classes):
+        top = max(top, z[j, column])
+    for j in range(n_classes):
+        z[j, into] = z[j, column] - top
+    return top

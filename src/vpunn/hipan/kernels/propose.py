@@ -1,0 +1,237 @@
+"""Compiled loops that propose candidates: a few nodes per row, by centroid and by head score.
+
+Blocks. The classifier keeps one sparse block of numbers per ball. Ball ``c < N`` is the single node ``c`` (digit 0
+after its path: "stop here"); ball ``N + u`` is the subtree of an inner node ``u`` other than the root. The chain of a
+node is its own block, then the subtree blocks of itself (if inner) and of its ancestors. All blocks live in one matrix
+stored by feature: entry ``e`` of feature ``f`` (``feature_start[f] ≤ e < feature_start[f+1]``) belongs to block
+``entry_block[e]``, sorted within the feature. Features that occur in many blocks also have a row in ``dense_entry``
+(block → entry, −1 if absent) so that a lookup is one read.
+
+Everything is computed row by row with fixed loops, so a row gives the same bits alone and in a batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best: np.ndarray) -> int:
+    """The ``limit`` ids of largest value in descending order, smaller ids first among equals; returns how many."""
+    filled = 0
+    for j in range(count):
+        i = ids[j]
+        value = values[i]
+        if filled < limit:
+            place = filled
+            filled += 1
+        else:
+            worst = values[best[limit - 1]]
+            if value < worst or (value == worst and i > best[limit - 1]):
+                continue
+            place = limit - 1
+        while place > 0 and (
+            values[best[place - 1]] < value or (values[best[place - 1]] == value and best[place - 1] > i)
+        ):
+            best[place] = best[place - 1]
+            place -= 1
+        best[place] = i
+    return filled
+
+
+@njit(cache=True)
+def longest_row(indptr):
+    """Most entries of a row, at least one."""
+    longest = 1
+    for r in range(len(indptr) - 1):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    return longest
+
+
+@njit(cache=True)
+def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest):
+    """Positions of the row's features from the rarest to the commonest, and how many may open classes and add scores.
+
+    The rarest open classes, as many as ``opening`` entries allow; the next ones only add to open classes, up to ``scoring``
+    entries. At least one feature does both.
+    """
+    count = 0
+    for a in range(start, stop):
+        f = indices[a]
+        size = feature_start[f + 1] - feature_start[f]
+        if size == 0:
+            continue
+        place = count
+        while place > 0:
+            other = indices[rarest[place - 1]]
+            if feature_start[other + 1] - feature_start[other] <= size:
+                break
+            rarest[place] = rarest[place - 1]
+            place -= 1
+        rarest[place] = a
+        count += 1
+    total, openers, scorers = 0, min(count, 1), min(count, 1)
+    for k in range(count):
+        f = indices[rarest[k]]
+        total += feature_start[f + 1] - feature_start[f]
+        if total <= opening:
+            openers = k + 1
+        if total <= scoring:
+            scorers = max(k + 1, scorers)
+    return openers, max(openers, scorers)
+
+
+@njit(cache=True)
+def propose_by_centroid(
+    indptr,
+    indices,
+    data,
+    own,
+    row_weight,
+    feature_start,
+    entry_block,
+    entry_sum,
+    norm2,
+    n_nodes,
+    limit,
+    opening,
+    scoring,
+):
+    """Classes by coverage · cosine: how much of the row the class has seen, times the cosine with its centroid.
+
+    ``own[r]`` is the class the row itself was counted in (−1: none); that row's share is taken out again exactly, so
+    training rows are judged as if they had been left out. The row's rarest features
+    propose (`_rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
+    """
+    n_rows = len(indptr) - 1
+    out = np.full((n_rows, limit), -1, np.int32)
+    dot = np.zeros(n_nodes, np.float32)
+    covered = np.zeros(n_nodes, np.float32)
+    opened = np.zeros(n_nodes, np.bool_)
+    classes = np.empty(n_nodes, np.int32)
+    best = np.empty(limit, np.int32)
+    rarest = np.empty(longest_row(indptr), np.int64)
+    for r in range(n_rows):
+        count = 0
+        square = np.float32(0)
+        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
+        for k in range(scorers):
+            f, v = indices[rarest[k]], data[rarest[k]]
+            square += v * v
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                dot[c] += v * entry_sum[e]
+                if c != own[r] or entry_sum[e] - row_weight[r] * v > 1e-6:
+                    covered[c] += v * v
+                if k < openers and not opened[c]:
+                    opened[c] = True
+                    classes[count] = c
+                    count += 1
+        for j in range(count):
+            c = classes[j]
+            opened[c] = False
+            s, q = dot[c], norm2[c]
+            if c == own[r]:
+                w = row_weight[r]
+                q = q - 2 * w * s + w * w * square
+                s -= w * square
+            dot[c] = covered[c] * s / np.sqrt(q) if q > 1e-6 else np.float32(-1e30)
+        filled = keep_best(dot, count, limit, classes, best)
+        kept = 0
+        for j in range(filled):
+            if dot[best[j]] > -1e29:
+                out[r, kept] = best[j]
+                kept += 1
+        for k in range(scorers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                dot[c] = 0
+                covered[c] = 0
+    return out
+
+
+@njit(cache=True)
+def propose_by_heads(
+    indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, limit, opening, scoring, first
+):
+    """Append to ``first`` (−1 padded candidates) the ``limit`` best classes by head score that are not in it yet.
+
+    Scores one scatter over the row's features; only nodes that share a feature with the row are ranked, and the sum along
+    the ancestors is kept for the ones that follow.
+    """
+    n_rows = len(indptr) - 1
+    n_nodes = len(parent)
+    out = np.full((n_rows, first.shape[1] + limit), -1, np.int32)
+    local = np.zeros(2 * n_nodes, np.float32)
+    opened = np.zeros(n_nodes, np.bool_)
+    classes = np.empty(n_nodes, np.int32)
+    chain = np.zeros(n_nodes, np.float32)
+    known = np.full(n_nodes, -1, np.int32)
+    total = np.empty(n_nodes, np.float32)
+    best = np.empty(max(limit, 1), np.int32)
+    seen = np.zeros(n_nodes, np.bool_)
+    stack = np.empty(n_nodes, np.int32)
+    rarest = np.empty(longest_row(indptr), np.int64)
+    for r in range(n_rows):
+        n_classes = 0
+        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
+        for k in range(scorers):
+            f, v = indices[rarest[k]], data[rarest[k]]
+            for e in range(
+                feature_start[f], feature_start[f + 1]
+            ):  # no question asked: a wrong guess costs more than an addition
+                local[entry_block[e]] += weight[e] * v
+        for k in range(openers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                if not opened[c]:
+                    opened[c] = True
+                    classes[n_classes] = c
+                    n_classes += 1
+        for j in range(n_classes):
+            c = classes[j]
+            waiting = 0
+            u = c
+            while u > 0 and known[u] != r:
+                stack[waiting] = u
+                waiting += 1
+                u = parent[u]
+            s = chain[u] if u > 0 else np.float32(0)
+            for i in range(waiting - 1, -1, -1):
+                u = stack[i]
+                if inner[u]:
+                    s += bias[n_nodes + u] + local[n_nodes + u]
+                chain[u] = s
+                known[u] = r
+            total[c] = s + bias[c] + local[c]
+            opened[c] = False
+        filled = keep_best(total, n_classes, limit, classes, best)
+        kept = 0
+        for j in range(first.shape[1]):
+            if first[r, j] < 0:
+                break
+            out[r, kept] = first[r, j]
+            seen[first[r, j]] = True
+            kept += 1
+        for j in range(filled):
+            if not seen[best[j]]:
+                out[r, kept] = best[j]
+                kept += 1
+        for j in range(first.shape[1]):
+            if first[r, j] < 0:
+                break
+            seen[first[r, j]] = False
+        for k in range(scorers):
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                local[entry_block[e]] = 0
+    return out

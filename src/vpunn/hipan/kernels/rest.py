@@ -1,0 +1,273 @@
+"""Compiled loops over the rings around the best candidate, and exact questions to a distribution spread over them.
+
+Every ball is one slice of the nodes in preorder, so a ring is two slices and a depth-1 ball is one. Priors are multiples of
+2⁻⁵⁰ (`rest.rounded`), so that sums of them over slices, and differences of those, are exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Share of the candidates' probability that is added on both sides of a step inwards.
+DOUBT = 0.02
+
+
+@njit(cache=True)
+def measure_rings(candidates, probability, tilt, prior, below, branch, share, parent, depth, size, max_depth):
+    """Chain of balls, free prior of rings and of the next balls, and votes; see `rest.Rings`."""
+    n_rows, width = candidates.shape
+    chain = np.full((n_rows, max_depth + 1), -1, np.int32)
+    ring = np.zeros((n_rows, max_depth + 1))
+    core = np.zeros((n_rows, max_depth + 1))
+    vote = np.zeros((n_rows, max_depth + 1))
+    free = np.empty(max_depth + 1)
+    votes = np.empty(max_depth + 1)
+    branch_free = np.empty(len(share))
+    for r in range(n_rows):
+        best = 0
+        for j in range(1, width):
+            if candidates[r, j] >= 0 and probability[r, j] > probability[r, best]:
+                best = j
+        node = candidates[r, best] if width and candidates[r, 0] >= 0 else 0
+        if size[node] == 1 and node > 0:  # nothing but the candidate itself lies in the last ball
+            node = parent[node]
+        last = depth[node]
+        for k in range(last, -1, -1):
+            chain[r, k] = node
+            free[k] = below[node + size[node]] - below[node]
+            votes[k] = 0.0
+            node = parent[node]
+        branch_free[:] = share
+        for j in range(width):
+            c = candidates[r, j]
+            if c < 0:
+                break
+            branch_free[branch[c]] -= prior[c]
+            for k in range(last + 1):
+                u = chain[r, k]
+                if c < u or c >= u + size[u]:
+                    break
+                free[k] -= prior[c]
+                votes[k] += probability[r, j]
+        doubt = DOUBT * votes[0] + 1e-12
+        for k in range(last):
+            core[r, k] = free[k + 1]
+            ring[r, k] = free[k] - free[k + 1]
+            vote[r, k] = np.log((votes[k + 1] + doubt) / (votes[k] - votes[k + 1] + doubt))
+        ring[r, last] = free[last]
+        if last > 0:
+            first = branch[chain[r, 1]]
+            core[r, 0] *= tilt[r, first]
+            branch_free[first] -= free[1]
+        ring[r, 0] = 0.0  # branches differ
+        for b in range(len(share)):
+            ring[r, 0] += tilt[r, b] * branch_free[b]
+    return chain, ring, core, vote
+
+
+@njit(cache=True)
+def fill_masses(candidates, probability, prior, branch, size, chain, factor, outer, dense):
+    """Write the probability of every node: ring by ring from the outside, then the candidates."""
+    for r in range(len(dense)):
+        for v in range(len(prior)):
+            dense[r, v] = outer[r, branch[v]] * prior[v]
+        for k in range(1, chain.shape[1]):
+            u = chain[r, k]
+            if u < 0:
+                break
+            for v in range(u, u + size[u]):
+                dense[r, v] = factor[r, k] * prior[v]
+        for j in range(candidates.shape[1]):
+            if candidates[r, j] < 0:
+                break
+            dense[r, candidates[r, j]] = probability[r, j]
+
+
+@njit(cache=True)
+def choose(
+    candidates,
+    probability,
+    prior,
+    prior_ball,
+    parent,
+    depth,
+    branch,
+    chain,
+    inside,
+    factor,
+    outer,
+    typical_depth,
+    typical,
+    likeliest,
+    agreement,
+):
+    """For every row the node c of largest p(c) + agreement · (Σ_{B∋c} P(B)) · 2 / (depth(c) + typical depth + 2).
+
+    Asked are the candidates, the ``likeliest`` node of the row and one ``typical`` node per branch (−1: none).
+    """
+    n_rows, width = candidates.shape
+    held = np.zeros((len(parent), 2))  # probability and prior of the candidates in a ball
+    listed = np.zeros(len(parent), np.bool_)
+    level = np.zeros(len(parent), np.int32)  # k for the k-th ball of the chain below the root
+    answer = np.empty(n_rows, np.int64)
+    for r in range(n_rows):
+        count = 0
+        while count < width and candidates[r, count] >= 0:
+            u = candidates[r, count]
+            p, q = probability[r, count], prior[u]
+            listed[u] = True
+            while u > 0:
+                held[u, 0] += p
+                held[u, 1] += q
+                u = parent[u]
+            count += 1
+        last = 0
+        while last + 1 < chain.shape[1] and chain[r, last + 1] >= 0:
+            last += 1
+            level[chain[r, last]] = last
+        best, found = -1.0, 0
+        for j in range(count + 1 + len(typical)):
+            c = likeliest[r] if j == count else candidates[r, j] if j < count else typical[j - count - 1]
+            if c < 0 or (j >= count and listed[c]):
+                continue
+            u = c
+            while u > 0 and level[u] == 0:
+                u = parent[u]
+            around = factor[r, level[u]] if u > 0 else outer[r, branch[c]]
+            shared = 1.0  # the root
+            u = c
+            while u > 0:
+                shared += held[u, 0] + (
+                    inside[r, level[u]] if level[u] else around * max(prior_ball[u] - held[u, 1], 0.0)
+                )
+                u = parent[u]
+            p = probability[r, j] if j < count else around * prior[c]
+            value = p + agreement * shared * 2.0 / (depth[c] + typical_depth + 2.0)
+            if value > best:
+                best, found = value, c
+        for j in range(count):
+            u = candidates[r, j]
+            listed[u] = False
+            while u > 0:
+                held[u] = 0.0
+                u = parent[u]
+        for k in range(1, last + 1):
+            level[chain[r, k]] = 0
+        answer[r] = found
+    return answer
+
+
+@njit(cache=True)
+def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, k):
+    """The k most probable nodes of every row and their probabilities, smaller nodes first among equals; −1 and 0 if fewer.
+
+    Best first: nodes that are no candidates keep the order of the prior within a slice of one ring, so a slice is split
+    at its likeliest node (``peaks``: a tree of maxima) only while that node is among the best k.
+    """
+    n_rows, width = candidates.shape
+    n_nodes = edges[-1]
+    node = np.full((n_rows, k), -1, np.int64)
+    value = np.zeros((n_rows, k), np.float64)
+    listed = np.zeros(n_nodes, np.bool_)
+    stack = np.empty((4 * (k + width) + 64, 2), np.int64)
+    for r in range(n_rows):
+        filled = 0
+        for j in range(width):
+            c = candidates[r, j]
+            if c < 0:
+                break
+            listed[c] = True
+            filled, _ = _enter(node[r], value[r], filled, c, probability[r, j])
+        first = chain[r, 1] if chain.shape[1] > 1 else -1
+        low, high = (first, first + size[first]) if first >= 0 else (n_nodes, n_nodes)
+        for b in range(len(edges) - 1):
+            start, stop = edges[b], edges[b + 1]
+            filled = _take(node[r], value[r], filled, peaks, start, min(stop, low), outer[r, b], listed, stack)
+            filled = _take(node[r], value[r], filled, peaks, max(start, high), stop, outer[r, b], listed, stack)
+        for level in range(1, chain.shape[1]):
+            u = chain[r, level]
+            if u < 0:
+                break
+            start, stop = u, u + size[u]
+            low, high = stop, stop
+            if level + 1 < chain.shape[1] and chain[r, level + 1] >= 0:
+                low = chain[r, level + 1]
+                high = low + size[low]
+            filled = _take(node[r], value[r], filled, peaks, start, low, factor[r, level], listed, stack)
+            filled = _take(node[r], value[r], filled, peaks, high, stop, factor[r, level], listed, stack)
+        for j in range(width):
+            c = candidates[r, j]
+            if c < 0:
+                break
+            listed[c] = False
+    return node, value
+
+
+@njit(cache=True)
+def _take(node, value, filled, peaks, start, stop, factor, listed, stack):
+    """Enter the nodes of one slice that belong to the best; returns how many are listed."""
+    if start >= stop:
+        return filled
+    stack[0, 0], stack[0, 1] = start, stop
+    waiting = 1
+    half = len(peaks) // 2
+    while waiting:
+        waiting -= 1
+        low, high = stack[waiting, 0], stack[waiting, 1]
+        c = _likeliest(peaks, low, high)
+        if peaks[half + c] == 0:
+            continue
+        if not listed[c]:
+            filled, entered = _enter(node, value, filled, c, factor * peaks[half + c])
+            if not entered:
+                continue
+        if c + 1 < high:
+            stack[waiting, 0], stack[waiting, 1] = c + 1, high
+            waiting += 1
+        if low < c:
+            stack[waiting, 0], stack[waiting, 1] = low, c
+            waiting += 1
+    return filled
+
+
+@njit(cache=True)
+def _likeliest(peaks, low, high):
+    """First position of the largest value in [low, high): ``peaks[i]`` is the larger of ``peaks[2i]`` and ``peaks[2i + 1]``."""
+    half = len(peaks) // 2
+    left, right = low + half, high + half
+    best, top = left, peaks[left]
+    right_best, right_top = 0, -1.0
+    while left < right:
+        if left & 1:
+            if peaks[left] > top:
+                best, top = left, peaks[left]
+            left += 1
+        if right & 1:
+            right -= 1
+            if peaks[right] >= right_top:
+                right_best, right_top = right, peaks[right]
+        left >>= 1
+        right >>= 1
+    if right_top > top:
+        best = right_best
+    while best < half:
+        best = 2 * best if peaks[2 * best] >= peaks[2 * best + 1] else 2 * best + 1
+    return best - half
+
+
+@njit(cache=True)
+def _enter(node, value, filled, c, p):
+    """Put node ``c`` into the sorted list if it belongs there; returns how many are listed and whether it does."""
+    place = filled
+    if filled == len(node):
+        place = filled - 1
+        if p < value[place] or (p == value[place] and c > node[place]):
+            return filled, False
+    else:
+        filled += 1
+    while place > 0 and (value[place - 1] < p or (value[place - 1] == p and node[place - 1] > c)):
+        value[place], node[place] = value[place - 1], node[place - 1]
+        place -= 1
+    value[place], node[place] = p, c
+    return filled, True

@@ -1,0 +1,96 @@
+"""Calibration of input-free digit heads on leaves they have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vpunn.vapo.heads import Layout, SoftmaxHeads
+from vpunn.metrics import Reliability, calibration_error, reliability
+from vpunn.tree import Tree
+
+#: Shrinkage strengths tried: pseudo-items spread evenly over the children of each ball.
+STRENGTHS = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One value per seed, and the reliability curve of the first."""
+
+    ece: np.ndarray
+    ece_mass: np.ndarray
+    ece_raw: np.ndarray
+    brier: np.ndarray
+    accuracy: np.ndarray
+    curve: Reliability
+
+
+def held_out_calibration(tree: Tree, seeds: int, hidden: float = 0.2) -> HeldOut:
+    """Hide a share of the leaves, fit digit laws on the rest, predict each digit of the hidden leaves from its prefix.
+
+    The law of a ball is its observed child counts plus λ pseudo-items spread evenly; λ is chosen by the likelihood of a
+    tenth of the *training* leaves. A digit's confidence is the probability of the most likely child.
+    """
+    rows, curve = [], None
+    for seed in range(seeds):
+        order = np.random.default_rng(seed).permutation(tree.leaves)
+        cut = int(len(order) * (1 - hidden))
+        inner = int(cut * 0.9)
+        train, tune, test = order[:cut], order[inner:cut], order[cut:]
+        strength = _best_strength(tree, order[:inner], tune)
+        confidence, right, weight = digit_predictions(tree, train, test, strength)
+        raw_confidence, raw_right, _ = digit_predictions(tree, train, test, 0.0)
+        c, r = np.repeat(confidence, weight), np.repeat(right, weight)
+        raw = calibration_error(np.repeat(raw_confidence, weight), np.repeat(raw_right, weight))
+        rows.append(
+            (
+                calibration_error(c, r),
+                calibration_error(c, r, strategy="quantile"),
+                raw,
+                ((c - r) ** 2).mean(),
+                r.mean(),
+            )
+        )
+        curve = curve or reliability(c, r)
+    assert curve is not None
+    ece, mass, raw_ece, brier, accuracy = np.array(rows).T
+    return HeldOut(ece, mass, raw_ece, brier, accuracy, curve)
+
+
+def digit_predictions(
+    tree: Tree, train: np.ndarray, test: np.ndarray, strength: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidence, whether right, and number of test items for every (ball, child) edge that test leaves pass through."""
+    law, picked, passing = _laws(tree, train, test, strength)
+    used = np.flatnonzero(passing)
+    context = Layout(tree).context[used]
+    return law[picked[context]], (picked[context] == used).astype(float), passing[used].astype(np.int64)
+
+
+def _laws(
+    tree: Tree, train: np.ndarray, test: np.ndarray, strength: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probability of every slot, the most likely slot of every context, and test items through every slot."""
+    seen, asked = _counts(tree, train), _counts(tree, test)
+    layout = Layout(tree)
+    size = np.diff(layout.start)[layout.context]
+    mass = seen + strength / size
+    total = layout.per_context(mass)[layout.context]
+    law = np.where(total > 0, mass / np.where(total > 0, total, 1), 1 / size)
+    best = np.maximum.reduceat(law, layout.start[:-1])
+    at = np.where(law == best[layout.context], np.arange(len(law)), len(law))
+    return law, np.minimum.reduceat(at, layout.start[:-1]), asked
+
+
+def _best_strength(tree: Tree, train: np.ndarray, tune: np.ndarray) -> float:
+    scores = []
+    for strength in STRENGTHS:
+        law, _, asked = _laws(tree, train, tune, float(strength))
+        scores.append(float((asked * np.log(law)).sum()))
+    return float(STRENGTHS[int(np.argmax(scores))])
+
+
+def _counts(tree: Tree, leaves: np.ndarray) -> np.ndarray:
+    items = np.bincount(leaves, minlength=tree.n_nodes).astype(float)
+    return SoftmaxHeads(tree, items=items).counts

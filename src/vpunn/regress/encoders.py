@@ -1,0 +1,254 @@
+"""Hierarchical categories as features for other models: `PadicEncoder` and `PadicTargetEncoder`.
+
+Both read X as `regress` does: one column of node labels with ``tree=``, or level columns, broadest first. Unseen labels take
+the features of their deepest known ancestor; a missing level ends the path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from vpunn.errors import VpunnError, examples
+from vpunn.regress.estimators import HierarchicalInput, check_no_missing
+from vpunn.regress.shrinkage import fit_class_shrinkage, fit_shrinkage
+from vpunn.tree import Tree
+
+FloatArray = np.ndarray
+
+
+class PadicEncoder(TransformerMixin, HierarchicalInput):
+    """The path of each row as features.
+
+    ``output="digits"`` gives K columns, the p-adic digits (child index + 1 at each depth, 0 past the end of the path);
+    ``"prefixes"`` gives K columns, the id of the ball at each depth (−1 past the end), which suits models with native
+    categories such as LightGBM; ``"balls"`` gives one 0/1 column per node below the root, the indicators of the balls
+    around the row: a linear model on them is the van der Put expansion (sparse unless ``sparse_output=False``).
+
+    >>> X = [["bird", "owl"], ["bird", "robin"], ["fish", "cod"]]
+    >>> PadicEncoder().fit(X).transform([["bird", "robin"], ["bird", "emu"], ["fish", "cod"]])
+    array([[1, 2],
+           [1, 0],
+           [2, 1]])
+    """
+
+    def __init__(self, tree: Tree | None = None, *, output: str = "digits", sparse_output: bool = True) -> None:
+        self.tree = tree
+        self.output = output
+        self.sparse_output = sparse_output
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # digits and ids are integers whatever the labels are
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> PadicEncoder:
+        """Build the tree from X, or check that X is in the given one."""
+        if self.output not in ("digits", "prefixes", "balls"):
+            raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
+        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+        self._read_for_fit(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The features of each row; integer arrays, or floats for balls."""
+        nodes, _, _ = self._read(X)
+        path = _path_nodes(self.tree_, nodes)
+        if self.output == "prefixes":
+            return path
+        if self.output == "digits":
+            return np.where(path >= 0, self.tree_.digit[path], 0).astype(np.int64)
+        from scipy import sparse
+
+        inside = path >= 0
+        start = np.append(0, np.cumsum(inside.sum(axis=1)))
+        shape = (len(nodes), self.tree_.n_nodes - 1)
+        balls = sparse.csr_array((np.ones(start[-1]), path[inside] - 1, start), shape=shape)
+        return balls if self.sparse_output else balls.toarray()
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``digit1``…, ``prefix1``…, or the balls' label paths joined with ``/``."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        tree = self.tree_
+        if self.output == "balls":
+            names = [""] + [str(label) for label in tree.labels[1:]]
+            for node in range(1, tree.n_nodes):
+                above = names[tree.parent[node]]
+                names[node] = f"{above}/{names[node]}" if above else names[node]
+            return np.array(names[1:], dtype=object)
+        stem = {"digits": "digit", "prefixes": "prefix"}[self.output]
+        return np.array([f"{stem}{k}" for k in range(1, tree.max_depth + 1)], dtype=object)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One column of y: how to encode it and what its features are called."""
+
+    name: str
+    classes: np.ndarray | None  # None for a continuous target
+
+    @property
+    def feature_names(self) -> list[str]:
+        if self.classes is None or len(self.classes) == 2:
+            return [self.name]
+        return [f"{self.name}_{label}" for label in self.classes.tolist()]
+
+    def node_values(self, tree: Tree, nodes: np.ndarray, y: np.ndarray) -> FloatArray:
+        """(nodes × features): the shrunken mean, or the probability of each class (of the second, if there are two)."""
+        if self.classes is None:
+            return fit_shrinkage(tree, nodes, y).values[:, None]
+        proba = fit_class_shrinkage(tree, nodes, y, len(self.classes), np.ones(len(y))).proba
+        return proba[:, 1:] if len(self.classes) == 2 else proba
+
+
+class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
+    """Target encoding of a hierarchical category: the mean of y at the row's node, every ball shrunk to its parent.
+
+    A flat target encoder shrinks every category to the grand mean; this one shrinks a genus to its family, the family to
+    its order, by as much as the marginal likelihood says (`VPuNNRegressor`, and for classes `VPuNNClassifier`).
+
+    ``fit_transform`` is *cross-fitted*: each row is encoded by a fit to the other folds, so that a model trained on the
+    features does not see the row's own y. Hence ``fit(X, y).transform(X)``, which is for new rows, gives other values.
+
+    Parameters
+    ----------
+    tree : as in `VPuNNRegressor`.
+    target_type : "auto" (scikit-learn's rule: floats with a fraction are continuous, whole numbers and texts are classes,
+        so say "continuous" for counts), "continuous", or "classes". A continuous y gives one feature, two classes give
+        one (probability of the larger), more give one each; several columns of y are encoded one after the other.
+    per_depth : also encode the ancestors: one feature per depth, from the broadest ball to the row's own.
+    cv : number of shuffled folds of ``fit_transform`` (stratified for a single y of classes), or a scikit-learn splitter.
+    random_state : seed of the shuffling when ``cv`` is a number.
+
+    >>> X = [["cat", "lion"], ["cat", "lion"], ["cat", "tiger"], ["dog", "wolf"], ["dog", "fox"], ["dog", "fox"]]
+    >>> encoder = PadicTargetEncoder(cv=3, random_state=0).fit(X, [9.0, 9.5, 9.1, 5.0, 4.0, 4.2])
+    >>> encoder.transform([["cat", "puma"], ["dog", "fox"]]).round(1)
+    array([[9.1],
+           [4.2]])
+    """
+
+    def __init__(
+        self,
+        tree: Tree | None = None,
+        *,
+        target_type: str = "auto",
+        per_depth: bool = False,
+        cv: Any = 5,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.tree = tree
+        self.target_type = target_type
+        self.per_depth = per_depth
+        self.cv = cv
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> PadicTargetEncoder:
+        """Learn the encodings from all rows."""
+        self._fit(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any) -> FloatArray:
+        """Fit, and encode each training row by a fit to the other folds."""
+        nodes, targets = self._fit(X, y)
+        out = np.empty((len(nodes), len(self.get_feature_names_out())))
+        folds = list(self._folds(targets))
+        if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(len(nodes))):
+            raise VpunnError(
+                f"cv={self.cv!r} does not put every row into exactly one test fold; use a K-fold splitter."
+            )
+        for train, test in folds:
+            values = self._node_values(nodes[train], [target[train] for target in targets])
+            out[test] = self._features(values, nodes[test])
+        return out
+
+    def transform(self, X: Any) -> FloatArray:
+        """Encode new rows by the fit to all training rows."""
+        nodes, _, _ = self._read(X)
+        return self._features(self.node_values_, nodes)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``padic`` (or ``padic0``, ``padic1``… for several targets), then the class, then ``_depth1``…"""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        names = [name for task in self._tasks for name in task.feature_names]
+        if self.per_depth:
+            names = [f"{name}_depth{k}" for k in range(1, self.tree_.max_depth + 1) for name in names]
+        return np.array(names, dtype=object)
+
+    def _fit(self, X: Any, y: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+        if self.target_type not in ("auto", "continuous", "classes"):
+            raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
+        X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
+        check_no_missing(y)
+        nodes, _ = self._read_for_fit(X)
+        table = np.asarray(y).reshape(len(y), -1)
+        self._tasks, targets = [], []
+        for j, column in enumerate(table.T):
+            name = "padic" if y.ndim == 1 else f"padic{j}"
+            if self._is_continuous(column):
+                self._tasks.append(_Task(name, None))
+                targets.append(_as_float(column))
+            else:
+                classes, codes = np.unique(column, return_inverse=True)
+                self._tasks.append(_Task(name, classes))
+                targets.append(codes)
+        self.node_values_ = self._node_values(nodes, targets)
+        return nodes, targets
+
+    def _node_values(self, nodes: np.ndarray, targets: list[np.ndarray]) -> FloatArray:
+        parts = [task.node_values(self.tree_, nodes, target) for task, target in zip(self._tasks, targets, strict=True)]
+        return np.hstack(parts)
+
+    def _is_continuous(self, column: np.ndarray) -> bool:
+        if self.target_type != "auto":
+            return self.target_type == "continuous"
+        return type_of_target(column) == "continuous"
+
+    def _folds(self, targets: list[np.ndarray]) -> Any:
+        n = len(targets[0])
+        if hasattr(self.cv, "split") and not isinstance(self.cv, str):
+            return self.cv.split(np.zeros((n, 1)), targets[0])
+        if not isinstance(self.cv, int | np.integer):
+            raise VpunnError(f"cv must be a number of folds or a scikit-learn splitter, got {self.cv!r}.")
+        folds = min(self.cv, n)
+        if folds < 2:
+            raise VpunnError(f"cross-fitting needs at least 2 rows and cv ≥ 2, got {n} rows and cv={self.cv}.")
+        if len(targets) == 1 and self._tasks[0].classes is not None and np.bincount(targets[0]).min() >= folds:
+            return StratifiedKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], targets[0])
+        return KFold(folds, shuffle=True, random_state=self.random_state).split(targets[0])
+
+    def _features(self, values: FloatArray, nodes: np.ndarray) -> FloatArray:
+        if not self.per_depth:
+            return values[nodes]
+        path = _path_nodes(self.tree_, nodes)
+        path = np.where(path >= 0, path, nodes[:, None])
+        return values[path].reshape(len(nodes), -1)
+
+
+def _path_nodes(tree: Tree, nodes: np.ndarray) -> np.ndarray:
+    """(rows × K): the ball around each row at depth 1…K, −1 past the end of its path."""
+    path = np.full((len(nodes), tree.max_depth), -1, np.int64)
+    for k in range(1, tree.max_depth + 1):
+        rows = np.flatnonzero(tree.depth[nodes] >= k)
+        path[rows, k - 1] = tree.ancestor_at(nodes[rows], k)
+    return path
+
+
+def _as_float(column: np.ndarray) -> FloatArray:
+    try:
+        return column.astype(float)
+    except (TypeError, ValueError):
+        raise VpunnError(f"a continuous target must be numeric, got {examples(column)}.") from None

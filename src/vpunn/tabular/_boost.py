@@ -1,0 +1,126 @@
+"""Gradient boosting for tables: LightGBM when installed, scikit-learn's histogram boosting otherwise; one small front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError, examples
+
+
+class Booster:
+    """``kind`` is ``"regression"`` or ``"classification"``; columns in ``categorical`` hold small whole numbers or NaN.
+
+    ``predict`` returns values, or one probability per class in the order of ``classes_``. ``engine`` says which library
+    is used. Both run on one thread: results repeat, and the tables here are small.
+    """
+
+    model_: Any
+
+    def __init__(
+        self, kind: str, categorical: Sequence[int] = (), *, rounds: int = 300, seed: int = 0, engine: str | None = None
+    ) -> None:
+        if kind not in ("regression", "classification"):
+            raise VpunnError(f"kind must be regression or classification; got {kind!r}.")
+        self.kind, self.categorical, self.rounds, self.seed = kind, list(categorical), rounds, seed
+        self.engine = engine or best_engine()
+
+    def fit(self, features: np.ndarray, target: Any) -> Booster:
+        """Train; ``target`` holds numbers, or class labels of any kind."""
+        target = np.asarray(target)
+        if self.kind == "classification":
+            self.classes_, target = _classes(target)
+        else:
+            target = _finite(target)
+        if self.engine == "lightgbm":
+            self._fit_lightgbm(features, target)
+        else:
+            self._fit_sklearn(features, target)
+        return self
+
+    def _fit_lightgbm(self, features: np.ndarray, target: np.ndarray) -> None:
+        import lightgbm
+
+        settings: dict[str, Any] = {"learning_rate": 0.05, "num_leaves": 31, "seed": self.seed, "verbose": -1}
+        settings |= {"num_threads": 1, "deterministic": True}
+        if self.kind == "regression":
+            settings["objective"] = "regression"
+        elif len(self.classes_) == 2:
+            settings["objective"] = "binary"
+        else:
+            settings |= {"objective": "multiclass", "num_class": len(self.classes_)}
+        data = lightgbm.Dataset(features, target, categorical_feature=self.categorical, params={"verbose": -1})
+        self.model_ = lightgbm.train(settings, data, self.rounds)
+
+    def _fit_sklearn(self, features: np.ndarray, target: np.ndarray) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
+        # more categories than scikit-learn bins: read such a column as numbers
+        bins = [j for j in self.categorical if np.nanmax(features[:, j], initial=0) < 255]
+        self.model_ = make(
+            max_iter=self.rounds,
+            learning_rate=0.05,
+            early_stopping=False,
+            categorical_features=bins or None,
+            random_state=self.seed,
+        ).fit(features, target)
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Values (regression) or class probabilities, one row each."""
+        if self.engine != "lightgbm":
+            return self.model_.predict(features) if self.kind == "regression" else self.model_.predict_proba(features)
+        found = np.asarray(self.model_.predict(features, num_threads=1))
+        if self.kind == "classification" and len(self.classes_) == 2:
+            return np.column_stack([1.0 - found, found])
+        return found
+
+
+def _classes(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct labels and the place of each row's label among them."""
+    try:
+        classes, place = np.unique(target, return_inverse=True)
+    except TypeError:
+        raise VpunnError(
+            "the labels of a classification must compare with each other; turn them all into text."
+        ) from None
+    if len(classes) < 2:
+        raise VpunnError(
+            f"a classification needs at least two classes; the target holds only {examples(classes.tolist())}."
+        )
+    return classes, place
+
+
+def _finite(target: np.ndarray) -> np.ndarray:
+    """The target of a regression as finite numbers."""
+    try:
+        values = target.astype(np.float64)
+    except (ValueError, TypeError):
+        text = examples(list(dict.fromkeys(map(str, target.ravel()))))
+        raise VpunnError(
+            f'a regression needs a target of numbers; got {text}; use kind="classification" for labels.'
+        ) from None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise VpunnError(f"the target is missing or infinite in row {examples(bad.tolist())}; drop those rows first.")
+    return values
+
+
+def best_engine() -> str:
+    """``"lightgbm"`` if it can be imported, else ``"sklearn"``."""
+    try:
+        import lightgbm  # noqa: F401
+    except (ImportError, OSError):  # OSError: installed, but its OpenMP library is missing
+        return "sklearn"
+    return "lightgbm"
+
+
+def guess_kind(target: Any) -> str:
+    """Numbers with more than 20 different values, or fractions, are a regression; anything else is a classification."""
+    values = np.asarray(target)
+    if values.dtype.kind not in "fiu":
+        return "classification"
+    fractions = values.dtype.kind == "f" and bool((values != np.round(values)).any())
+    return "regression" if fractions or len(np.unique(values)) > 20 else "classification"

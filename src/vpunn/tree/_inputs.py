@@ -1,0 +1,189 @@
+"""What users hand in, as arrays: pairs, labels of any kind, and per-node columns."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Collection, Iterable, Mapping
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import TreeError, examples
+
+#: So few labels are numbered in less time than importing pandas takes (on many, its hash table is twice as fast).
+FEW = 10_000
+
+
+def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
+    """Parents and children apart, from whichever form the pairs were given in."""
+    if children is not None:
+        return parents, children
+    import pandas as pd
+
+    if isinstance(parents, pd.DataFrame):
+        if parents.shape[1] != 2:
+            raise TreeError(
+                f"an edge table needs two columns, parent and child, got {examples(list(parents.columns), limit=20)}; "
+                "select them, and pass others as columns={'name': values}."
+            )
+        return parents.iloc[:, 0], parents.iloc[:, 1]
+    if isinstance(parents, np.ndarray) and parents.ndim == 2 and parents.shape[1] == 2:
+        return parents[:, 0], parents[:, 1]
+    if isinstance(parents, np.ndarray):
+        raise TreeError(
+            f"an array of edges needs the shape (n, 2), one (parent, child) pair per row, got {parents.shape}."
+        )
+    pairs = list(collection(parents, "edges must be (parent, child) pairs or two sequences"))
+    wrong = [pair for pair in pairs if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2]
+    if wrong:
+        raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as int64 (all whole numbers) or objects, and which of them are missing (None, NaN).
+
+    Whole floats become integers, because a missing value turns a pandas column of integers into floats.
+    """
+    array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
+    if np.ndim(array) != 1:
+        raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
+    if array.dtype == object and set(map(type, array)) <= {str, NoneType}:  # the usual case needs no pandas
+        texts = np.array(array, object)
+        return texts, np.fromiter((text is None for text in texts), bool, len(texts))
+    import pandas as pd
+
+    missing = np.asarray(pd.isna(array))
+    present = np.asarray(array[~missing] if missing.any() else array)
+    if present.dtype == object:
+        kind = pd.api.types.infer_dtype(present, skipna=False)
+        if kind in ("integer", "floating", "mixed-integer-float"):
+            present = np.asarray(pd.Series(present).infer_objects())
+    if present.dtype.kind == "f" and (present == np.floor(present)).all() and (np.abs(present) < 2**53).all():
+        present = present.astype(np.int64)
+    if present.dtype.kind in "iu" and (present.dtype != np.uint64 or not (present > np.iinfo(np.int64).max).any()):
+        present = present.astype(np.int64)
+        blank: Any = 0
+    else:
+        present = _as_objects(present)
+        blank = None
+    if not missing.any():
+        return present, missing
+    full = np.full(len(missing), blank, present.dtype)
+    full[~missing] = present
+    return full, missing
+
+
+def _label_objects(values: Any) -> np.ndarray:
+    return object_array(collection(values, "labels must be a sequence with one label for each row or node"))
+
+
+def collection(values: Any, what: str) -> Collection[Any]:
+    """Values that can be counted and walked through; one text or number in place of them is refused with ``what``."""
+    try:
+        iter(values)
+    except TypeError:
+        raise TreeError(f"{what}, got {reprlib.repr(values)}.") from None
+    if isinstance(values, str | bytes):
+        raise TreeError(f"{what}, got {reprlib.repr(values)}.")
+    return values if isinstance(values, Collection) else list(values)
+
+
+def object_array(values: Iterable[Any]) -> np.ndarray:
+    """A one-dimensional object array, also of tuples (which np.array would spread over a second axis)."""
+    listed = values if isinstance(values, Collection) else list(values)
+    return np.fromiter(listed, object, len(listed))
+
+
+def _as_objects(array: np.ndarray) -> np.ndarray:
+    """A new object array; dates stay dates (NumPy would turn those of nanosecond precision into integers)."""
+    import pandas as pd
+
+    return np.array(pd.Series(array).astype(object)) if array.dtype.kind in "mM" else array.astype(object)
+
+
+def number_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each label, equal ones alike, in order of appearance, and the labels by number."""
+    try:
+        if labels.dtype == object and len(labels) < FEW:
+            given = labels.tolist()
+            place = {label: i for i, label in enumerate(dict.fromkeys(given))}
+            return np.array([place[label] for label in given], np.int64), object_array(place)
+        import pandas as pd
+
+        codes, distinct = pd.factorize(labels)
+    except TypeError:
+        wrong = [label for label in labels.tolist() if not _is_hashable(label)]
+        if not wrong:
+            raise
+        raise TreeError(f"labels must be hashable, such as text, numbers or tuples, got {examples(wrong)}.") from None
+    return codes.astype(np.int64), distinct
+
+
+def _is_hashable(label: Any) -> bool:
+    """Whether a label can be looked up; a tuple that holds a list cannot, although tuples in general can."""
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
+def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
+    """Per-node arrays from values per input row, dicts by label, or a DataFrame indexed by label."""
+    if columns is None or (isinstance(columns, dict) and not columns):
+        return {}
+    import pandas as pd
+
+    if isinstance(columns, pd.DataFrame):
+        if not columns.index.is_unique:
+            twice = columns.index[columns.index.duplicated()]
+            raise TreeError(f"the index of columns must name each node once, but {examples(twice)} is repeated.")
+        at = columns.index.get_indexer(pd.Index(labels, tupleize_cols=False))
+        return {str(name): take_or_missing(columns[name], at) for name in columns}
+    if not isinstance(columns, Mapping):
+        raise TreeError(f"columns must be a dict from names to values, or a DataFrame, got {reprlib.repr(columns)}.")
+    table = {}
+    for name, values in columns.items():
+        if isinstance(values, Mapping):
+            keys = pd.Index(np.fromiter(values, object, len(values)), tupleize_cols=False)
+            at = keys.get_indexer(pd.Index(labels, tupleize_cols=False))
+            table[name] = take_or_missing(object_array(list(values.values())), at)
+        elif len(collection(values, f"column {name!r} needs one value per input row")) != n_rows:
+            raise TreeError(f"column {name!r} needs one value per input row: got {len(values):,} for {n_rows:,} rows.")
+        else:
+            table[name] = take_or_missing(values, row)
+    return table
+
+
+def take_or_missing(values: Any, at: np.ndarray) -> np.ndarray:
+    """``values[at]`` as an array, with NaN (numbers) or None (everything else) where ``at`` is −1."""
+    import pandas as pd
+
+    array: np.ndarray = values if isinstance(values, np.ndarray) else np.asarray(pd.Series(values))
+    if array.dtype == object and pd.api.types.infer_dtype(array) in (
+        "integer",
+        "floating",
+        "mixed-integer-float",
+        "boolean",
+    ):
+        array = np.asarray(pd.Series(array).infer_objects())
+    if array.dtype.kind not in "iufb":
+        array = _as_objects(array)
+        array[pd.isna(array)] = None
+    missing = at < 0
+    if not missing.any():
+        return array[at]
+    taken = array[np.where(missing, 0, at)] if len(array) else np.full(len(at), None, object)
+    taken = (
+        taken.astype(float) if array.dtype.kind in "iu" else taken if array.dtype.kind == "f" else taken.astype(object)
+    )
+    taken[missing] = np.nan if taken.dtype.kind == "f" else None
+    return taken
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not an option."""
+    if value not in allowed:
+        raise TreeError(f"{name}={value!r} is not an option; choose one of {', '.join(map(repr, allowed))}.")

@@ -1,0 +1,599 @@
+"""The tree: four frozen arrays in preorder, labels, and whole-array queries.
+
+Node ``i`` owns the slice ``[i, i + size[i])``: a subtree is a p-adic ball is a slice. Everything below is arithmetic on
+that. Construction from edges, paths, tables and files lives in `build` and `io`; this module takes parent pointers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import TreeError, examples
+from vpunn.tree import _validate as validate
+from vpunn.tree._inputs import object_array
+from vpunn.tree._packed import PackedCode
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+
+IntArray = np.ndarray
+#: Node ids: one integer or an array of them.
+Nodes = int | np.integer | Sequence[int] | np.ndarray
+
+
+class Tree:
+    """A rooted tree as preorder arrays. Make one with `Tree.from_parents` and its siblings, or `vpunn.read_tree`.
+
+    ``parent`` (−1 at the root), ``depth``, ``size`` (nodes in the subtree) and ``digit`` (child index + 1; 0 at the
+    root) are read-only int32 arrays indexed by node id, and a node id is a preorder position. ``labels[i]`` names node
+    ``i``; two nodes may carry the same name. ``columns`` holds further per-node arrays (branch lengths, glosses…) that
+    travel with the nodes. ``report`` says what construction had to change, as text, and is empty if nothing.
+
+    >>> tree = Tree.from_parents([-1, 0, 0, 1, 1], labels=["animal", "bird", "fish", "owl", "robin"])
+    >>> tree
+    Tree(5 nodes, 3 leaves, depth 2, branching ≤ 2)
+    >>> print(tree.show())
+    animal
+    ├─ bird
+    │  ├─ owl
+    │  └─ robin
+    └─ fish
+    >>> owl, robin, fish = tree.index(["owl", "robin", "fish"])
+    >>> tree.lca_depth([owl, owl], [robin, fish])
+    array([1, 0], dtype=int32)
+    """
+
+    parent: IntArray
+    depth: IntArray
+    size: IntArray
+    digit: IntArray
+    labels: np.ndarray
+    columns: Mapping[str, np.ndarray]
+    report: tuple[str, ...]
+
+    def __init__(
+        self,
+        parent: IntArray,
+        depth: IntArray,
+        size: IntArray,
+        digit: IntArray,
+        labels: np.ndarray,
+        columns: Mapping[str, np.ndarray] | None = None,
+        report: Sequence[str] = (),
+    ) -> None:
+        """For internal use: the arrays must already be a valid preorder (see `check_tree`)."""
+        for name, array in (("parent", parent), ("depth", depth), ("size", size), ("digit", digit)):
+            array = np.ascontiguousarray(array, dtype=np.int32)
+            self.__dict__[name] = _frozen(array)
+        self.__dict__["labels"] = _frozen(labels)
+        self.__dict__["columns"] = {key: _frozen(np.asarray(value)) for key, value in (columns or {}).items()}
+        self.__dict__["report"] = tuple(report)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"a Tree is frozen; cannot set {name!r}. Build a changed tree instead (insert, subtree, …)."
+        )
+
+    # ---- construction ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_parents(
+        cls,
+        parent: Any,
+        labels: Sequence[Hashable] | np.ndarray | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+        report: Sequence[str] = (),
+    ) -> Tree:
+        """Build from parent pointers in any order; −1 marks the root. Siblings keep the given order. O(n).
+
+        Without ``labels`` each node is named by its position in ``parent``, so ``tree.index(positions)`` translates.
+        Cycles, several roots, self-parents and ids out of range are errors that name the nodes.
+        """
+        given = validate.as_parent_array(parent)
+        n = len(given)
+        names = validate.as_labels(labels, n)
+        root = validate.find_root(given, names)
+        from vpunn.tree import _kernels
+
+        order, up, depth, size, digit = _kernels.preorder(given, root)
+        if len(order) < n:
+            raise TreeError(validate.describe_cycle(given, names, order))
+        names = order if names is None else names[order]
+        table = {key: _column(key, value, n)[order] for key, value in (columns or {}).items()}
+        return cls(up, depth, size, digit, names, table, report)
+
+    @classmethod
+    def from_edges(cls, parents: Any, children: Any = None, **options: Any) -> Tree:
+        """From (parent, child) label pairs; see `vpunn.tree.build.tree_from_edges` for the options."""
+        from vpunn.tree import build
+
+        return build.tree_from_edges(parents, children, **options)
+
+    @classmethod
+    def from_paths(cls, paths: Any, **options: Any) -> Tree:
+        """From root-to-node label paths; see `vpunn.tree.build.tree_from_paths`."""
+        from vpunn.tree import build
+
+        return build.tree_from_paths(paths, **options)
+
+    @classmethod
+    def from_levels(cls, frame: Any, columns: Sequence[str] | None = None, **options: Any) -> Tree:
+        """From level columns of a table (order, family, genus…); see `vpunn.tree.build.tree_from_levels`."""
+        from vpunn.tree import build
+
+        return build.tree_from_levels(frame, columns, **options)
+
+    @classmethod
+    def from_networkx(cls, graph: networkx.DiGraph, **options: Any) -> Tree:
+        """From a directed graph with edges parent → child; see `vpunn.tree.build.tree_from_networkx`."""
+        from vpunn.tree import build
+
+        return build.tree_from_networkx(graph, **options)
+
+    @classmethod
+    def from_linkage(cls, linkage: Any, labels: Sequence[Hashable] | None = None) -> Tree:
+        """From a SciPy linkage matrix (merge heights kept in the column ``height``); see `build`."""
+        from vpunn.tree import build
+
+        return build.tree_from_linkage(linkage, labels)
+
+    # ---- counts and simple views ---------------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.parent)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def is_leaf(self) -> np.ndarray:
+        """Boolean array: which nodes have no children."""
+        return _frozen(self.size == 1)
+
+    @cached_property
+    def leaves(self) -> IntArray:
+        """Ids of the leaves, in preorder."""
+        return _frozen(np.flatnonzero(self.is_leaf).astype(np.int32))
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.leaves)
+
+    @cached_property
+    def max_depth(self) -> int:
+        """K: edges on the longest path from the root, which is the number of digits of the longest code."""
+        return int(self.depth.max())
+
+    @cached_property
+    def max_branching(self) -> int:
+        """Largest number of children of any node."""
+        return int(self.digit.max())
+
+    @cached_property
+    def n_children(self) -> IntArray:
+        """Number of children of every node."""
+        return _frozen(np.bincount(self.parent[1:], minlength=self.n_nodes).astype(np.int32))
+
+    @cached_property
+    def leaf_counts(self) -> IntArray:
+        """Number of leaves below every node (a leaf counts itself): a running sum read at both ends of each slice."""
+        return self.subtree_sum(self.is_leaf.astype(np.int32)).astype(np.int32)
+
+    def subtree_sum(self, values: np.ndarray) -> np.ndarray:
+        """Sum ``values`` (one per node, first axis) over every subtree in one sweep.
+
+        Integers sum exactly, as differences of a running total. Floats are added from the children up, so that a large
+        value, a NaN or an infinity reaches only the subtrees it belongs to.
+        """
+        values = np.asarray(values)
+        if values.shape[:1] != (self.n_nodes,):
+            raise TreeError(
+                f"subtree_sum needs one value per node: got shape {values.shape} for {self.n_nodes:,} nodes."
+            )
+        if values.dtype.kind == "f":
+            from vpunn.tree.sweeps import sweep_up
+
+            # The kernels know two kinds of floats; anything else (half precision, foreign byte order) becomes double.
+            return sweep_up(self, values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
+        kind = np.int64 if values.dtype.kind in "bui" else values.dtype
+        running = np.zeros((self.n_nodes + 1, *values.shape[1:]), kind)
+        np.cumsum(values, axis=0, out=running[1:])
+        return running[np.arange(self.n_nodes) + self.size] - running[:-1]
+
+    @cached_property
+    def child_index(self) -> tuple[IntArray, IntArray]:
+        """Children of all nodes at once: ``(start, ids)``; node ``i``'s children are ``ids[start[i]:start[i+1]]``."""
+        start = np.zeros(self.n_nodes + 1, np.int64)
+        np.cumsum(self.n_children, out=start[1:])
+        ids = np.argsort(self.parent[1:], kind="stable").astype(np.int32) + np.int32(1)
+        return _frozen(start), _frozen(ids)
+
+    @cached_property
+    def levels(self) -> tuple[IntArray, IntArray]:
+        """Nodes by depth: ``(start, ids)``; depth ``k`` is ``ids[start[k]:start[k+1]]``, in preorder."""
+        start = np.zeros(self.max_depth + 2, np.int64)
+        np.cumsum(np.bincount(self.depth), out=start[1:])
+        return _frozen(start), _frozen(np.argsort(self.depth, kind="stable").astype(np.int32))
+
+    # ---- labels ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _lookup(self) -> tuple[pd.Index, IntArray | None, np.ndarray | None]:
+        """Unique labels as a hash index; with repeats also the node of each entry and which entries are ambiguous."""
+        import pandas as pd
+
+        everything = pd.Index(self.labels, tupleize_cols=False)
+        if everything.is_unique:
+            return everything, None, None
+        first = np.flatnonzero(~everything.duplicated())
+        return everything[first], first, np.asarray(everything.duplicated(keep=False))[first]
+
+    def index(self, labels: Any) -> Any:
+        """Node ids of labels: one label gives an int, several give an int64 array. O(1) each, vectorised.
+
+        Unknown labels, and labels that name several nodes, are errors; use `index_paths` to tell namesakes apart.
+        """
+        import pandas as pd
+
+        is_array = hasattr(labels, "__array__")
+        if isinstance(labels, str | bytes | tuple) or not (
+            np.ndim(labels) if is_array else isinstance(labels, Sequence)
+        ):
+            wanted = np.empty(1, object)
+            wanted[0] = labels
+            return int(self.index(wanted)[0])
+        if is_array and np.ndim(labels) > 1:
+            raise TreeError(f"labels must be one-dimensional, got shape {np.shape(labels)}.")
+        # NumPy would turn ['a', 3] into text and tuples into rows, so lists become objects before it looks at them.
+        asked = pd.Index(labels if is_array else object_array(labels), tupleize_cols=False)
+        try:
+            table, node, ambiguous = self._lookup
+            found = table.get_indexer(asked)
+        except TypeError as error:
+            raise TreeError(f"labels must be hashable to be looked up: {error} among {examples(labels)}.") from None
+        if (found < 0).any():
+            unknown = list(dict.fromkeys(asked[found < 0]))
+            raise TreeError(
+                f"no node is labelled {examples(unknown)}; this tree has labels such as {examples(self.labels[:3])}."
+            )
+        if ambiguous is None:
+            return found.astype(np.int64)
+        if ambiguous[found].any():
+            name = asked[ambiguous[found]][0]
+            several = np.flatnonzero([label == name for label in self.labels.tolist()])
+            paths = " and ".join("/".join(map(str, self.path(int(i)))) for i in several[:2])
+            raise TreeError(
+                f"the label {name!r} names {len(several)} nodes ({paths}); "
+                "pass node ids, or paths to index_paths, to say which."
+            )
+        assert node is not None
+        return node[found].astype(np.int64)
+
+    def index_paths(self, paths: Sequence[Sequence[Hashable]]) -> IntArray:
+        """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root."""
+        import pandas as pd
+
+        names, vocabulary = pd.factorize(self.labels, use_na_sentinel=False)
+        edges = pd.Index(self.parent.astype(np.int64) * len(vocabulary) + names)
+        if not edges.is_unique:
+            twin = int(np.flatnonzero(edges.duplicated())[0])
+            raise TreeError(
+                f"{self.labels[self.parent[twin]]!r} has two children named {self.labels[twin]!r}; paths cannot tell them apart."
+            )
+        known = pd.Index(vocabulary, tupleize_cols=False)
+        lengths = np.array([len(path) for path in paths], dtype=np.int64)
+        found = np.zeros(len(paths), np.int64)
+        for k in range(int(lengths.max(initial=0))):
+            rows = np.flatnonzero(lengths > k)
+            words = np.empty(len(rows), object)
+            words[:] = [paths[r][k] for r in rows.tolist()]
+            word = known.get_indexer(pd.Index(words, tupleize_cols=False))
+            step = np.where(word < 0, -1, edges.get_indexer(found[rows] * len(vocabulary) + word))
+            if (step < 0).any():
+                at = int(np.flatnonzero(step < 0)[0])
+                raise TreeError(
+                    f"path {tuple(paths[int(rows[at])])!r} leaves the tree at step {k}: "
+                    f"{self.labels[found[rows[at]]]!r} has no child {words[at]!r}."
+                )
+            found[rows] = step
+        return found
+
+    def check_nodes(self, nodes: Any) -> IntArray:
+        """Node ids as an int32 or int64 array, after checking that they exist."""
+        array = np.asarray(nodes)
+        if array.dtype.kind not in "iu":
+            if array.size == 0:
+                return array.astype(np.int64)
+            raise TreeError(
+                f"node ids must be integers, got {examples(array.ravel())}; tree.index(labels) finds the ids of labels."
+            )
+        bad = (array < 0) | (array >= self.n_nodes)
+        if bad.any():
+            raise TreeError(
+                f"node ids {examples(array[bad])} are outside this tree of {self.n_nodes:,} nodes (ids 0 to {self.n_nodes - 1})."
+            )
+        return _machine_ids(array)
+
+    def _one_node(self, node: Any) -> int:
+        """A single checked node id."""
+        array = self.check_nodes(node)
+        if array.ndim:
+            raise TreeError(
+                f"this takes one node id, got {examples(array.ravel())} of shape {array.shape}; ask for one at a time."
+            )
+        return int(array)
+
+    # ---- queries -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def packed(self) -> PackedCode:
+        """The machine-word code behind `lca_depth`, built on first use (8 bytes per node and tier)."""
+        return PackedCode(self.parent, self.depth, self.size, self.leaf_counts)
+
+    def lca_depth(self, u: Nodes, v: Nodes) -> Any:
+        """Depth of the lowest common ancestor of each pair: the p-adic valuation of the difference of their codes.
+
+        ``u`` and ``v`` broadcast. A node with itself gives its own depth. Two ints give an int.
+        """
+        a, b = _as_ids(u), _as_ids(v)
+        if a.shape != b.shape:
+            # copies, because the kernels want plain arrays and NumPy warns about writing to broadcast views
+            a, b = (x.copy() for x in _broadcast(a, b))
+        depth = self.packed.lca_depth(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
+        return depth if depth.ndim else int(depth)
+
+    def lca_depth_matrix(self, u: Nodes, v: Nodes | None = None) -> IntArray:
+        """LCA depth of every node in ``u`` with every node in ``v`` (default: ``u`` with itself)."""
+        rows = self.check_nodes(u)
+        columns = rows if v is None else self.check_nodes(v)
+        if rows.ndim != 1 or columns.ndim != 1:
+            raise TreeError(f"lca_depth_matrix takes two lists of nodes, got shapes {rows.shape} and {columns.shape}.")
+        return self.packed.lca_depth_matrix(rows, columns)
+
+    def lca(self, u: Nodes, v: Nodes) -> Any:
+        """Lowest common ancestor of each pair."""
+        depth = self.lca_depth(u, v)  # also checks the ids
+        return self.ancestor_at(np.minimum(u, v), depth)
+
+    @cached_property
+    def _level_keys(self) -> IntArray:
+        """Sorted keys depth·n + id, so that one binary search finds the last node of a depth before a position."""
+        _, ids = self.levels
+        return self.depth[ids].astype(np.int64) * self.n_nodes + ids
+
+    def ancestor_at(self, nodes: Nodes, depth: Any) -> Any:
+        """The ancestor of each node at ``depth`` (the node itself at its own depth). O(log n) each, vectorised.
+
+        In preorder it is the last node of that depth at or before the node.
+        """
+        ids = self.check_nodes(nodes).astype(np.int64)
+        wanted = np.asarray(depth)
+        if wanted.dtype.kind not in "iu" and wanted.size:
+            raise TreeError(f"a depth must be a whole number, got {examples(wanted.ravel())}.")
+        wanted = wanted.astype(np.int64)
+        ids, wanted = _broadcast(ids, wanted)
+        if np.any((wanted > self.depth[ids]) | (wanted < 0)):
+            at = np.flatnonzero((wanted > self.depth[ids]) | (wanted < 0))[0]
+            node, k = int(ids.reshape(-1)[at]), int(wanted.reshape(-1)[at])
+            raise TreeError(
+                f"node {node} ({self.labels[node]!r}) has depth {self.depth[node]}, so it has no ancestor at depth {k}."
+            )
+        _, by_level = self.levels
+        at = np.searchsorted(self._level_keys, wanted * self.n_nodes + ids, side="right") - 1
+        found = by_level[at].astype(np.int64)
+        return found if found.ndim else int(found)
+
+    def is_ancestor(self, u: Nodes, v: Nodes) -> Any:
+        """Whether each ``u`` is an ancestor of ``v`` or ``v`` itself: is ``v`` inside ``u``'s slice?"""
+        a, b = _broadcast(self.check_nodes(u), self.check_nodes(v))
+        # One comparison suffices once the offset is read as unsigned: v < u wraps to a huge number.
+        inside = (b - a).astype(np.uint32) < self.size[a].view(np.uint32)
+        return inside if np.ndim(inside) else bool(inside)
+
+    def ancestors(self, node: int) -> IntArray:
+        """The chain of balls around a node: ids from the root down to the node itself."""
+        here = self._one_node(node)
+        chain = np.empty(int(self.depth[here]) + 1, np.int64)
+        for k in range(len(chain) - 1, -1, -1):
+            chain[k] = here
+            here = int(self.parent[here])
+        return chain
+
+    def path(self, node: int) -> tuple[Hashable, ...]:
+        """Labels from the root down to the node."""
+        return tuple(self.labels[self.ancestors(node)].tolist())
+
+    def children(self, node: int) -> IntArray:
+        """Ids of a node's children, in digit order."""
+        start, ids = self.child_index
+        i = self._one_node(node)
+        return ids[start[i] : start[i + 1]].astype(np.int64)
+
+    def slice(self, node: int) -> slice:
+        """The ids of a node's subtree as a slice; ``tree.labels[tree.slice(node)]`` is the ball's content."""
+        i = self._one_node(node)
+        return slice(i, i + int(self.size[i]))
+
+    # ---- new trees -----------------------------------------------------------------------------------------------------
+
+    def subtree(self, node: int) -> Tree:
+        """The subtree below a node as a tree of its own; O(its size)."""
+        part = self.slice(node)
+        parent = self.parent[part] - np.int32(part.start)
+        parent[0] = -1
+        digit = self.digit[part].copy()
+        digit[0] = 0
+        depth = self.depth[part] - self.depth[part.start]
+        columns = {key: value[part] for key, value in self.columns.items()}
+        return Tree(parent, depth, self.size[part], digit, self.labels[part], columns, self.report)
+
+    def take(self, parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
+        """A tree of the given nodes (labels and columns taken along) with new parent pointers among them."""
+        columns = {key: value[nodes] for key, value in self.columns.items()}
+        return Tree.from_parents(parent, self.labels[nodes], columns=columns, report=(*self.report, *report))
+
+    def insert(self, parents: Nodes, labels: Any) -> Tree:
+        """A tree with one new leaf per label, each as the last child of its parent.
+
+        New leaves take the next free digit, so digits of old nodes never change, nor do their integer codes unless the
+        largest branching outgrows the prime; that is announced with a `CodeChangeWarning`. New nodes get missing values
+        (NaN, None, 0 for integers) in ``columns``.
+        """
+        from vpunn.tree import _reshape as reshape
+
+        return reshape.insert_leaves(self, parents, labels)
+
+    def canonical(self) -> Tree:
+        """The same tree with siblings ordered by the shape of their subtrees (AHU), larger first.
+
+        Isomorphic trees become equal arrays, so their codes are equal; labels do not matter.
+        """
+        from vpunn.tree import _reshape as reshape
+
+        return reshape.canonical_order(self)
+
+    def collapse_unary(self) -> Tree:
+        """The tree without nodes that have exactly one child: lossless for everything said about the leaves.
+
+        A removed node's only child takes its place (also at the root); how many were removed is in ``report``.
+        """
+        from vpunn.tree import _reshape as reshape
+
+        return reshape.collapse_unary(self)
+
+    # ---- out ---------------------------------------------------------------------------------------------------------
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """A networkx DiGraph on node ids with attributes ``label`` and the columns; edges parent → child."""
+        from vpunn.io import writers
+
+        return writers.to_networkx(self)
+
+    def to_newick(self) -> str:
+        """Newick text; names quoted where needed, branch lengths from the column ``length`` if there is one."""
+        from vpunn.io import writers
+
+        return writers.to_newick(self)
+
+    def to_json(self) -> str:
+        """Nested JSON: ``{"name": …, "children": […]}`` with the columns as further keys."""
+        from vpunn.io import writers
+
+        return writers.to_json(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node: id, label, parent, depth, size, digit, and the columns."""
+        from vpunn.io import writers
+
+        return writers.to_frame(self)
+
+    def to_linkage(self) -> np.ndarray:
+        """A SciPy linkage matrix; only binary trees have one."""
+        from vpunn.io import writers
+
+        return writers.to_linkage(self)
+
+    def show(self, node: int = 0, max_nodes: int = 40) -> str:
+        """The subtree as text with box-drawing lines, cut off after ``max_nodes`` lines."""
+        part = self.slice(node)
+        last = [part.stop]  # where the slice of each open ancestor ends: a node ending there is a last child
+        lines = [str(self.labels[part.start])]
+        for i in range(part.start + 1, min(part.stop, part.start + max_nodes)):
+            del last[int(self.depth[i] - self.depth[part.start]) :]
+            end = i + int(self.size[i])
+            bars = "".join("   " if inner == outer else "│  " for outer, inner in pairwise(last))
+            lines.append(f"{bars}{'└─ ' if end == last[-1] else '├─ '}{self.labels[i]}")
+            last.append(end)
+        if len(lines) < part.stop - part.start:
+            lines.append(f"… {part.stop - part.start - len(lines):,} more nodes")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"Tree({self.n_nodes:,} nodes, {self.n_leaves:,} leaves, depth {self.max_depth}, "
+            f"branching ≤ {self.max_branching})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal shape, sibling order and labels (columns are not compared)."""
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return np.array_equal(self.parent, other.parent) and np.array_equal(self.labels, other.labels)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays = (self.parent, self.depth, self.size, self.digit, self.labels, dict(self.columns), self.report)
+        return Tree, arrays
+
+
+def check_tree(tree: Any, *, explain: bool = False) -> bool | tuple[bool, str]:
+    """Is this a valid tree? Takes a `Tree` or parent pointers; with ``explain`` also says why not.
+
+    The raising twin is ``Tree.from_parents``.
+
+    >>> check_tree([-1, 0, 0])
+    True
+    >>> check_tree([1, 2, 0, -1], explain=True)
+    (False, '3 nodes cannot be reached from the root because of a cycle: 0 → 1 → 2 → 0.')
+    """
+    if isinstance(tree, Tree):
+        reason = validate.check_preorder(tree.parent, tree.depth, tree.size, tree.digit)
+    else:
+        try:
+            Tree.from_parents(tree)
+            reason = ""
+        except TreeError as error:
+            reason = str(error)
+    return (not reason, reason) if explain else not reason
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _as_ids(nodes: Any) -> IntArray:
+    """Integer array of ids, unchecked (the kernels check ranges as they read)."""
+    ids = np.asarray(nodes)
+    if ids.dtype.kind not in "iu":
+        if ids.size:
+            raise TreeError(f"node ids must be integers, got {examples(ids.ravel())}; tree.index(labels) finds them.")
+        ids = ids.astype(np.int64)
+    return _machine_ids(ids)
+
+
+def _machine_ids(ids: np.ndarray) -> IntArray:
+    """Integers as the kernels know them; also signed, because differences of unsigned ids wrap around."""
+    return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
+
+
+def _broadcast(a: np.ndarray, b: np.ndarray) -> Sequence[np.ndarray]:
+    """Both arrays in their common shape."""
+    if a.shape == b.shape:
+        return a, b
+    try:
+        return np.broadcast_arrays(a, b)
+    except ValueError:
+        raise TreeError(
+            f"arrays of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many."
+        ) from None
+
+
+def _column(name: str, values: Any, n: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape[:1] != (n,):
+        got = f"{len(array):,}" if array.ndim else repr(values)
+        raise TreeError(f"column {name!r} needs one value per node: got {got} for {n:,} nodes.")
+    return array

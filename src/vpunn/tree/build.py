@@ -1,0 +1,360 @@
+"""Trees from edges, paths, level columns, networkx graphs and linkage matrices.
+
+All constructors end in `Tree.from_parents`; this module turns labels into integers (one hash pass), sorts out roots,
+repeats and several parents, and carries further columns along. Nothing recurses and nothing loops over nodes in Python.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import TreeError, examples
+from vpunn.tree import dag
+from vpunn.tree._edges import Choices, EdgeList
+from vpunn.tree._inputs import collection, label_array, node_columns, number_labels, object_array, one_of, split_pairs
+from vpunn.tree._tree import Tree
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+
+
+def tree_from_edges(
+    parents: Any,
+    children: Any = None,
+    *,
+    policy: str = "first",
+    root: Hashable | None = None,
+    add_root: Hashable | None = None,
+    duplicates: str = "drop",
+    self_parents: str = "error",
+    columns: Mapping[str, Any] | pd.DataFrame | None = None,
+    max_nodes: int = dag.MAX_UNFOLDED,
+) -> Tree:
+    """A tree from (parent, child) pairs of labels, in any order. Siblings keep the order of their rows. O(n).
+
+    Give two sequences of equal length, or one list of pairs, one (n, 2) array or one DataFrame with two columns. A
+    missing parent (None, NaN) marks its child as the root; without such a row the root is the node without a parent.
+
+    - ``policy`` decides for nodes with several parents, see `vpunn.tree.dag`; the edges it drops are listed in
+      ``tree.report``, and `vpunn.tree.dag.dropped_edges` returns them as a table.
+    - ``add_root="name"`` puts a new root above several parentless nodes (with only one, nothing is added);
+      ``root="name"`` keeps that node and what lies below it. Otherwise several parentless nodes are an error.
+    - ``duplicates``: repeated edges are ``"drop"``-ped (and reported) or an ``"error"``.
+    - ``self_parents``: a node that is its own parent is an ``"error"``, or with ``"root"`` a root (as NCBI writes it).
+    - ``columns``: per-node values under a name, either one value per edge that describes the edge's child, or a dict
+      from label to value; or a DataFrame indexed by label. Nodes without a value get NaN or None.
+    - ``max_nodes`` bounds what ``policy="unfold"`` may create.
+
+    >>> tree = tree_from_edges([("string", "violin"), ("music", "string"), ("music", "wind"), ("string", "lute")])
+    >>> print(tree.show())
+    music
+    ├─ string
+    │  ├─ violin
+    │  └─ lute
+    └─ wind
+    >>> tree_from_edges(["a", "b", "c"], ["b", "c", "a"])
+    Traceback (most recent call last):
+    ...
+    vpunn.errors.TreeError: the edges run in a cycle, written from child to parent: b → a → c → b; remove one of them.
+    """
+    choices = Choices(policy, root, add_root, duplicates, self_parents, max_nodes)
+    up, down = split_pairs(parents, children)
+    above, no_parent = label_array(up)
+    below, no_child = label_array(down)
+    if len(above) != len(below):
+        raise TreeError(f"need one parent per child: got {len(above):,} parents and {len(below):,} children.")
+    if no_child.any():
+        where = examples(np.flatnonzero(no_child))
+        raise TreeError(
+            f"the child is missing in row {where} (counted from 0); only parents may be missing, to mark the root."
+        )
+    if above.dtype != below.dtype:
+        above, below = above.astype(object), below.astype(object)
+    rows = np.flatnonzero(~no_parent)
+    codes, labels = number_labels(np.concatenate([below, above[rows]]))
+    child, parent = codes[: len(below)], codes[len(below) :]
+    marked = np.full(len(labels), -1, np.int64)
+    marked[child[no_parent]] = np.flatnonzero(no_parent)
+    return EdgeList(parent, child[rows], rows, labels, marked).to_tree(choices, columns, n_rows=len(below))
+
+
+def tree_from_paths(
+    paths: Iterable[Any],
+    *,
+    sep: str | None = None,
+    root: Hashable | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> Tree:
+    """A tree from root-to-node label paths: sequences of labels, or strings cut at ``sep``. O(total length).
+
+    A node *is* its path, so equal names in different places are different nodes. Repeated paths and paths that are the
+    beginning of another add nothing. All paths must start with the same label, which is the root, unless ``root``
+    gives a name for a new root above them (then ``()`` is the root itself). Separators at either end of a string are
+    ignored; an empty label between two separators is an error. ``columns`` holds one value per path, for the node
+    where it ends.
+
+    >>> tree = tree_from_paths(["lib/python/os.py", "lib/README", "bin/README"], sep="/", root="usr")
+    >>> print(tree.show())
+    usr
+    ├─ lib
+    │  ├─ python
+    │  │  └─ os.py
+    │  └─ README
+    └─ bin
+       └─ README
+    """
+    given = list(collection(paths, "paths must be a list of paths, each a sequence of labels"))
+    if sep is not None:
+        if not isinstance(sep, str) or not sep:
+            raise TreeError(f"sep={sep!r} cannot separate labels; leave sep out to pass paths as sequences of labels.")
+        wrong = [path for path in given if not isinstance(path, str)]
+        if wrong:
+            raise TreeError(f"with sep={sep!r} every path must be a string, got {examples(wrong)}.")
+        given = [_split(path, sep) for path in given]
+    elif any(isinstance(path, str | bytes) for path in given):
+        raise TreeError(
+            f"got strings as paths ({examples([p for p in given if isinstance(p, str | bytes)])}); "
+            "pass sep='/' (or your separator) to cut them into labels, or pass sequences of labels."
+        )
+    try:
+        lengths = np.fromiter((len(path) for path in given), np.int64, len(given))
+    except TypeError:
+        wrong = [path for path in given if not hasattr(path, "__len__")]
+        raise TreeError(f"a path must be a sequence of labels from the root down, got {examples(wrong)}.") from None
+    words, missing = label_array(np.fromiter(chain.from_iterable(given), object, int(lengths.sum())))
+    if missing.any():
+        at = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(missing)[0], side="right"))
+        raise TreeError(
+            f"path {at} has a missing label: {tuple(given[at])!r}; leave the rest of a short path out instead."
+        )
+    return _from_words(words, lengths, root, columns)
+
+
+def tree_from_levels(
+    frame: pd.DataFrame,
+    columns: Sequence[str] | None = None,
+    *,
+    root: Hashable | None = "root",
+    gaps: str = "error",
+) -> Tree:
+    """A tree from level columns of a table, broadest first (order, family, genus, species): one path per row.
+
+    A missing or empty cell ends the path; a label after a missing one is an error, or with ``gaps="skip"`` the missing
+    level is left out of that path. ``columns`` defaults to all columns. ``root`` names the node above the first column;
+    with ``root=None`` the first column must hold one label, which is the root.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"order": ["Rodentia", "Rodentia", "Primates"], "genus": ["Mus", "Rattus", None]})
+    >>> print(tree_from_levels(rows, root="Mammalia").show())
+    Mammalia
+    ├─ Rodentia
+    │  ├─ Mus
+    │  └─ Rattus
+    └─ Primates
+    """
+    import pandas as pd
+
+    one_of("gaps", gaps, ("error", "skip"))
+    if not isinstance(frame, pd.DataFrame):
+        raise TreeError(
+            f"from_levels needs a pandas DataFrame, got {reprlib.repr(frame)}; from_paths takes plain rows of labels."
+        )
+    names = list(collection(frame.columns if columns is None else columns, "columns must be a list of level columns"))
+    absent = [name for name in names if name not in frame.columns]
+    if absent or not names:
+        raise TreeError(
+            f"no level column {examples(absent)} in the table, which has {examples(list(frame.columns), limit=20)}."
+            if absent
+            else "from_levels needs at least one level column."
+        )
+    cells = np.empty((len(frame), len(names)), object)
+    filled = np.empty(cells.shape, bool)
+    for k, name in enumerate(names):
+        cells[:, k], missing = label_array(frame[name])
+        filled[:, k] = ~missing & (cells[:, k] != "")
+    lengths = filled.sum(axis=1)
+    last = np.where(filled, np.arange(1, len(names) + 1), 0).max(axis=1)
+    gap = np.flatnonzero(lengths != last)
+    if len(gap) and gaps == "error":
+        row = gap[0]
+        k = int(np.flatnonzero(~filled[row])[0])
+        after = examples(cells[row][k:][filled[row][k:]], limit=1)
+        raise TreeError(
+            f"{len(gap):,} row{'s have' if len(gap) > 1 else ' has'} a label below a missing one, such as row "
+            f"{frame.index[row]!r}, where {names[k]!r} is missing but {after} follows; "
+            "fill the level in, or pass gaps='skip' to leave it out of the path."
+        )
+    return _from_words(cells[filled], lengths, root, None)
+
+
+def tree_from_networkx(
+    graph: networkx.DiGraph,
+    *,
+    label: str | None = None,
+    policy: str = "first",
+    root: Hashable | None = None,
+    add_root: Hashable | None = None,
+    max_nodes: int = dag.MAX_UNFOLDED,
+) -> Tree:
+    """A tree from a directed networkx graph with edges parent → child; node attributes become columns.
+
+    Labels are the graph's nodes, or the node attribute named by ``label`` (``label="label"`` reads back what
+    `Tree.to_networkx` wrote). ``policy``, ``root`` and ``add_root`` are those of `tree_from_edges`.
+    """
+    if not hasattr(graph, "is_directed"):
+        raise TreeError(f"from_networkx needs a networkx.DiGraph with edges parent → child, got {reprlib.repr(graph)}.")
+    if not graph.is_directed():
+        raise TreeError("an undirected graph has no parents; pass a networkx.DiGraph with edges parent → child.")
+    nodes = list(graph.nodes)
+    if not nodes:
+        raise TreeError("the graph is empty; a tree needs at least one node.")
+    place = {node: i for i, node in enumerate(nodes)}
+    ends = np.fromiter((place[node] for edge in graph.edges() for node in edge), np.int64).reshape(-1, 2)
+    labels = object_array(nodes)
+    keys = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
+    columns = {str(key): {node: data[key] for node, data in graph.nodes(data=True) if key in data} for key in keys}
+    edges = EdgeList(ends[:, 0], ends[:, 1], np.arange(len(ends)), labels, marked=np.full(len(nodes), -1))
+    choices = Choices(policy, root, add_root, max_nodes=max_nodes)
+    tree = edges.to_tree(choices, columns, n_rows=len(ends))
+    if label is None:
+        names: np.ndarray = tree.labels
+    elif label in tree.columns:
+        names = tree.columns[label]
+    else:
+        raise TreeError(
+            f"no node attribute is called {label!r}; the graph has {examples(list(tree.columns), limit=20)}."
+        )
+    rest = {key: value for key, value in tree.columns.items() if key != label}
+    return Tree.from_parents(tree.parent, label_array(names)[0], columns=rest, report=tree.report)
+
+
+def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) -> Tree:
+    """The dendrogram of a SciPy linkage matrix, with the merge heights in the column ``height`` (0 at the leaves).
+
+    Leaves carry ``labels`` (default: their observation numbers), merges their SciPy cluster number: row ``i`` of a
+    linkage of n observations is cluster n + i. Children stand in the order of the matrix. A merge may stand lower than
+    one below it, as centroid and median linkage produce; heights are kept as they are.
+
+    >>> tree = tree_from_linkage([[0, 1, 0.5, 2], [2, 3, 1.0, 3]], labels=["owl", "robin", "cod"])
+    >>> print(tree.show())
+    4
+    ├─ cod
+    └─ 3
+       ├─ owl
+       └─ robin
+    >>> tree.columns["height"]
+    array([1. , 0. , 0.5, 0. , 0. ])
+    """
+    table = _linkage_table(linkage)
+    n = len(table) + 1
+    names: np.ndarray = np.arange(2 * n - 1)
+    if labels is not None:
+        given = label_array(labels)[0]
+        if len(given) != n:
+            raise TreeError(f"need one label per observation: got {len(given):,} labels for {n:,} observations.")
+        names = np.concatenate([given.astype(object), names[n:].astype(object)])
+    # Sibling order follows node order, so list the nodes as the matrix lists them: the last row's two clusters first.
+    order = np.concatenate([[2 * n - 2], table[::-1, :2].astype(np.int64).ravel()])
+    place = np.empty(2 * n - 1, np.int64)
+    place[order] = np.arange(2 * n - 1)
+    parent = np.concatenate([[-1], place[np.repeat(np.arange(2 * n - 2, n - 1, -1), 2)]])
+    height = np.concatenate([np.zeros(n), table[:, 2]])
+    observations = np.concatenate([np.ones(n), table[:, 3]])
+    tree = Tree.from_parents(
+        parent, names[order], columns={"height": height[order], "observations": observations[order]}
+    )
+    wrong = np.flatnonzero(tree.columns["observations"] != tree.leaf_counts)
+    if len(wrong):
+        count, found = tree.columns["observations"][wrong[0]], tree.leaf_counts[wrong[0]]
+        raise TreeError(
+            f"this is not a SciPy linkage matrix: the fourth column must count the observations of each merge, but says "
+            f"{count:g} for cluster {tree.labels[wrong[0]]}, which holds {found}."
+        )
+    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, {"height": tree.columns["height"]})
+
+
+def _linkage_table(linkage: Any) -> np.ndarray:
+    """The matrix as floats, after checking that every row merges two clusters that stand above it, each only once.
+
+    SciPy's own check looks at less, and at nothing at all in a matrix of one row.
+    """
+    try:
+        table = np.asarray(linkage, dtype=np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != 4 or not len(table):
+        got = f"shape {table.shape}" if table.ndim == 2 else reprlib.repr(linkage)
+        raise TreeError(
+            f"a SciPy linkage matrix has rows (cluster, cluster, height, observations) of numbers, got {got}."
+        )
+    pairs, height = table[:, :2], table[:, 2]
+    with np.errstate(invalid="ignore"):
+        formed = (pairs >= 0) & (pairs < len(table) + 1 + np.arange(len(table))[:, None]) & (pairs == np.floor(pairs))
+    for bad, what in (
+        (~formed.all(axis=1), "clusters that do not exist yet (row i of n − 1 may merge 0 to n + i − 1)"),
+        (~(np.isfinite(height) & (height >= 0)), "at a height that is not a finite number ≥ 0"),
+    ):
+        _refuse_merges(table, np.flatnonzero(bad), what)
+    used = pairs.astype(np.int64)
+    again = (np.bincount(used.ravel())[used] > 1).any(axis=1)
+    _refuse_merges(table, np.flatnonzero(again), "a cluster that is merged twice")
+    return table
+
+
+def _refuse_merges(table: np.ndarray, rows: np.ndarray, what: str) -> None:
+    if len(rows):
+        shown = ", ".join(f"{x:g}" for x in table[rows[0]])
+        raise TreeError(
+            f"this is not a SciPy linkage matrix: row {rows[0]} merges {what}: [{shown}]"
+            f"{f' ({len(rows):,} such rows)' if len(rows) > 1 else ''}."
+        )
+
+
+def with_report(tree: Tree, *lines: str) -> Tree:
+    """The same tree with lines put before its report."""
+    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, tree.columns, (*lines, *tree.report))
+
+
+def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, columns: Any) -> Tree:
+    """The tree of label sequences laid end to end, cut by ``lengths``."""
+    from vpunn.tree import _dag_kernels as kernels
+
+    if len(lengths) == 0 and root is None:
+        raise TreeError("there are no paths; a tree needs at least one node (root='name' gives it one).")
+    start = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=start[1:])
+    codes, vocabulary = number_labels(words)
+    up, word, end = kernels.trie(codes, start, len(vocabulary) + 1)
+    labels = np.empty(len(up), object)
+    labels[1:] = vocabulary[word[1:]]
+    if root is None:
+        tops = np.flatnonzero(up == 0)
+        if (lengths == 0).any() or len(tops) != 1:
+            what = f"start with {len(tops):,} different labels ({examples(labels[tops])})"
+            if (lengths == 0).any():
+                what = f"include an empty one (number {np.flatnonzero(lengths == 0)[0]})"
+            raise TreeError(
+                f"the paths {what}, so there is no single root; pass root='name' to put a new root above them."
+            )
+        up, labels, end = up[1:] - 1, labels[1:], end - 1  # node 1 is the common first label
+    else:
+        labels[0] = root
+    row = np.full(len(up), -1, np.int64)
+    row[end[::-1]] = np.arange(len(end))[::-1]  # backwards, so that the first of equal paths describes the node
+    names = label_array(labels)[0] if len(up) else labels
+    return Tree.from_parents(up, names, columns=node_columns(columns, row, names, len(lengths)))
+
+
+def _split(path: str, sep: str) -> list[str]:
+    labels = path.removeprefix(sep).removesuffix(sep).split(sep)
+    if "" in labels:
+        if path in ("", sep):
+            return []
+        raise TreeError(f"the path {path!r} has an empty label between two separators {sep!r}; remove one of them.")
+    return labels

@@ -1,0 +1,400 @@
+"""The classifier, its explanations and its commands under odd input: one clear sentence, and nothing silently wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from commands import predict_app, run
+from vpunn.datasets.tasks import PlacementTask
+from vpunn.errors import DataError, VpunnError
+from vpunn.explain import contrast, describe_ball, explain, export_tree_for_viz
+from vpunn.hipan import HiPaNClassifier
+from vpunn.tree import Tree
+
+TREE = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")], root="life")
+LABELS = np.array(["bird", "fish", "tree", "fern"] * 15)
+
+
+def features():
+    rng = np.random.default_rng(0)
+    base = {name: rng.random(6) * (rng.random(6) < 0.6) for name in LABELS[:4]}
+    return np.array([np.maximum(base[name] + rng.normal(0, 0.1, 6), 0) for name in LABELS])
+
+
+X = features()
+S = sparse.csr_matrix(X)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HiPaNClassifier(TREE, epochs=1).fit(S, LABELS)
+
+
+def fitted(y=LABELS, X=S, tree=None, **options):
+    return HiPaNClassifier(tree, epochs=1).fit(X, y, **options)
+
+
+# ---- copies and files ------------------------------------------------------------------------------------------------
+
+
+def test_a_pickled_model_still_knows_its_tree(model, tmp_path):
+    copy = pickle.loads(pickle.dumps(model))
+    assert explain(copy, S[:1], "animal").label == "animal"
+    copy.save(tmp_path / "copy.npz")
+    model.save(tmp_path / "model.npz")
+    assert (tmp_path / "copy.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+    more = copy.partial_fit(S[:8], LABELS[:8])
+    assert np.array_equal(more.classes_, model.classes_)
+    assert more.calibrate(S, LABELS).predict(S[:1], stop="risk").shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        LABELS.astype(object),
+        np.array([np.int64(i % 4) for i in range(60)], object),
+        np.arange(60) % 2 == 0,
+        [("a",), ("a", "b"), ("c", "d", "e")] * 20,
+    ],
+)
+def test_labels_of_any_kind_come_back(y, tmp_path):
+    first = HiPaNClassifier(epochs=np.int64(1), random_state=3).fit(S, y)
+    first.save(tmp_path / "m")
+    again = HiPaNClassifier.load(tmp_path / "m")
+    assert again.classes_.dtype == first.classes_.dtype
+    assert np.array_equal(again.predict(S), first.predict(S))
+    assert np.array_equal(again.predict_node_proba(S), first.predict_node_proba(S))
+    assert again.random_state == 3
+
+
+def test_damaged_files(model, tmp_path):
+    path = tmp_path / "m.npz"
+    model.save(path)
+    whole = path.read_bytes()
+    for data in (b"", whole[:1], whole[: len(whole) // 2], whole[:-1], b"hello"):
+        path.write_bytes(data)
+        with pytest.raises(DataError, match="not a HiPaNClassifier file, or not all"):
+            HiPaNClassifier.load(path)
+    for head in ('{"format": 3}', "[]"):
+        np.savez(path, head=head)
+        with pytest.raises(DataError, match="not all of one"):
+            HiPaNClassifier.load(path)
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(DataError, match="not all of one"):
+        HiPaNClassifier.load(tmp_path / "a.npy")
+    with pytest.raises(DataError, match="cannot read"):
+        HiPaNClassifier.load(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="a file is named"):
+        model.save(None)
+
+
+# ---- targets and weights ---------------------------------------------------------------------------------------------
+
+
+def test_paths_of_any_length_and_type():
+    assert fitted([("a",), ("a", "b")] * 30).tree_.n_nodes == 3
+    assert fitted([(1, 2), (1, 3)] * 30).tree_.labels.tolist() == ["(all)", 1, 2, 3]
+    levels = np.array([["animal", "bird"], ["plant", None]] * 30, object)
+    assert set(fitted(levels, tree=TREE).balls_.items.node.tolist()) == {TREE.index("bird"), TREE.index("plant")}
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([None, *LABELS[1:]], "no label .* in 1 of 60 rows, at 0"),
+        (np.array([np.nan, *LABELS[1:]], object), "no label"),
+        ([float("nan"), *range(59)], "no label"),
+        (pd.Series([pd.NA, *LABELS[1:]], dtype="string"), "no label"),
+        (np.array([1, *LABELS[1:]], object), "several types"),
+        ([("a", "b"), "c"] * 30, "mixes paths and labels"),
+        (["bird", ("a", "b")] * 30, "mixes paths and labels"),
+        (np.array([["a", "b"], [None, None]] * 30, object), "no label in any level column"),
+        (np.zeros((60, 2, 2), str), "shape"),
+        (np.linspace(0, 1, 60), "Unknown label type"),
+        (3, "one label per row"),
+        ("bird", "one label per row"),
+    ],
+)
+def test_bad_targets_are_one_sentence(y, message):
+    with pytest.raises(VpunnError, match=message):
+        fitted(y)
+
+
+def test_labels_must_match_rows_later_too(model):
+    for method in (model.calibrate, model.partial_fit):
+        with pytest.raises(VpunnError, match="60 rows but y has 5"):
+            method(S, LABELS[:5])
+        with pytest.raises(VpunnError, match="one label per row"):
+            method(S, None)
+    with pytest.raises(VpunnError, match=r"such as \(all\)"):
+        fitted().partial_fit(S, ["unicorn"] * 60)
+
+
+@pytest.mark.parametrize("weight", [np.zeros(60), -np.ones(60), np.full(60, np.nan), np.ones(3), ["a"] * 60])
+def test_bad_weights(model, weight):
+    with pytest.raises(VpunnError):
+        fitted(sample_weight=weight)
+    with pytest.raises(VpunnError):
+        model.partial_fit(S, LABELS, sample_weight=weight)
+
+
+def test_partial_fit_drops_rows_of_weight_zero():
+    weight = (np.arange(60) % 2).astype(float)
+    a = fitted(tree=TREE).partial_fit(S, LABELS, sample_weight=weight)
+    b = fitted(tree=TREE).partial_fit(S[1::2], LABELS[1::2])
+    assert np.array_equal(a.predict_node_proba(S), b.predict_node_proba(S))
+
+
+# ---- features and descriptions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [np.full((1, 6), np.nan), np.zeros((0, 6)), X[0], X[:, :3], [["a"] * 6]])
+def test_bad_rows(model, rows):
+    with pytest.raises(VpunnError):
+        model.predict(rows)
+
+
+def test_zero_rows_of_descriptions_are_no_descriptions_in_dense_data():
+    texts = np.zeros((TREE.n_nodes, 6))
+    texts[TREE.index("bird")] = X[0]
+    for given in (texts, sparse.coo_array(texts), [texts]):
+        model = fitted(X=X, tree=TREE, X_nodes=given)
+        assert model.balls_.items.node[model.balls_.items.kind > 0].tolist() == [TREE.index("bird")]
+    assert fitted(X=X, tree=TREE, X_nodes=[]).balls_.n_kinds == 0
+
+
+def test_the_root_over_flat_classes_takes_no_description():
+    model = fitted(X_nodes=np.ones((5, 6)))
+    np.testing.assert_allclose(model.predict_proba(S).sum(1), 1.0, atol=1e-12)
+    assert all(len(set(row)) == 4 for row in model.top_k(S, 9)[0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.full((7, 6), "a"), "table of numbers"),
+        ("text", "table of numbers"),
+        (np.full((7, 6), np.inf), "NaN or infinity"),
+        (np.zeros((3, 6)), "one row per node"),
+        ([None], "one row per node"),
+        ([np.zeros((7, 6))] * 128, "at most 127"),
+    ],
+)
+def test_bad_descriptions(given, message):
+    with pytest.raises(VpunnError, match=message):
+        fitted(tree=TREE, X_nodes=given)
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stop": "threshold", "threshold": 2},
+        {"stop": "threshold", "threshold": float("nan")},
+        {"stop": "threshold", "threshold": "a"},
+        {"stop": "risk", "alpha": None},
+        {"stop": "depth", "depth": 1.5},
+        {"stop": "depth", "depth": "a"},
+    ],
+)
+def test_bad_stops(model, options):
+    with pytest.raises(VpunnError, match=options["stop"] if options["stop"] != "risk" else "alpha"):
+        model.predict(S[:1], **options)
+
+
+def test_bad_numbers(model):
+    for k in (0, -1, 1.5, "a"):
+        with pytest.raises(VpunnError, match="k must be"):
+            model.predict_proba(S[:1], k=k)
+    for name, value in (("holdout", "a"), ("holdout", None), ("random_state", "a"), ("random_state", -1)):
+        with pytest.raises(VpunnError, match=name):
+            HiPaNClassifier(**{name: value}).fit(S, LABELS)
+
+
+def test_explanations_refuse_what_they_cannot_explain(model):
+    for source in (HiPaNClassifier(), TREE):
+        with pytest.raises(VpunnError, match="fitted classifier"):
+            explain(source, S[:1])
+        with pytest.raises(VpunnError, match="fitted classifier"):
+            contrast(source, "bird", "fish")
+    with pytest.raises(VpunnError, match="one node"):
+        describe_ball(model, ["bird", "fish"])
+    with pytest.raises(VpunnError, match="k must be"):
+        describe_ball(model, "bird", k=-2)
+    with pytest.raises(VpunnError, match="max_nodes"):
+        export_tree_for_viz(model, max_nodes="a")
+    gaps = Tree.from_parents(
+        [-1, 0, 0], ["a", "b", "c"], columns={"gloss": np.array([None, float("nan"), "words here"], object)}
+    )
+    assert [word for word, _ in describe_ball(gaps, "c").speaks_for] == ["here", "words"]
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+WORDS = {
+    "owl": "night bird hoots",
+    "robin": "small bird breast",
+    "carp": "pond fish scales",
+    "eel": "slippery fish snake",
+}
+
+
+@pytest.fixture(scope="module")
+def app():
+    return predict_app()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, app):
+    here = tmp_path_factory.mktemp("review")
+    frame = pd.DataFrame({"gloss": list(WORDS.values()) * 8, "kind": list(WORDS) * 8})
+    frame["group"], frame["sub"] = np.repeat(["bird", "fish"], 2).tolist() * 8, ["a", "b"] * 16
+    frame["code"], frame["size"] = [1, 2, 3, 4] * 8, np.random.default_rng(0).normal(size=32)
+    frame.to_csv(here / "table.csv", index=False)
+    frame.assign(kind=frame["kind"].mask(frame.index == 2), size=frame["size"].mask(frame.index == 2)).to_csv(
+        here / "gaps.csv"
+    )
+    frame.assign(sub=frame["sub"].mask(frame.index == 2)).to_csv(here / "levels.csv")
+    frame.assign(gloss="").to_csv(here / "silent.csv")
+    frame.iloc[:0].to_csv(here / "head.csv")
+    (here / "empty.csv").write_text("")
+    (here / "bytes.csv").write_bytes(b"\xff\xfe\x00\x81\n")
+    (here / "broken.parquet").write_text("no")
+    run(app, "fit", here / "table.csv", "--out", here / "text", "--target", "code", "--text", "gloss")
+    run(app, "fit", here / "levels.csv", "--out", here / "levels", "--target", "group,sub", "--text", "gloss")
+    run(app, "fit", here / "table.csv", "--out", here / "numeric", "--target", "kind", "--columns", "size")
+    return here
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        *[
+            ((*command, f"{{}}/{table}"), "cannot be read|no rows")
+            for table in ("empty.csv", "head.csv", "bytes.csv", "broken.parquet")
+            for command in (
+                ("predict", "{}/text"),
+                ("evaluate", "{}/numeric"),
+                ("fit", "--out", "{}/new", "--text", "gloss", "--target", "kind"),
+            )
+        ],
+        (("fit", "{}/gaps.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "no label"),
+        (("fit", "{}/silent.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "no features"),
+        (("fit", "{}/table.csv", "--out", "{}/new", "--text", ",", "--target", "kind"), "at least one column"),
+        (("fit", "{}/table.csv", "--out", "{}/new", "--text", "gloss", "--target", ","), "at least one column"),
+        (("fit", "{}/table.csv", "--out", "{}/new", "--text", "gloss", "--target", "size"), "Unknown label type"),
+        (("fit", "{}/table.csv", "--out", "{}/table.csv", "--text", "gloss", "--target", "kind"), "it is a file"),
+        (("predict", "{}/numeric", "{}/gaps.csv"), "NaN"),
+        (("predict", "{}/text", "{}/table.csv", "--ask", "x"), "either a table or --ask"),
+        (("evaluate", "{}/text"), "give a table"),
+        (("evaluate", "{}/numeric", "{}/gaps.csv"), "NaN"),
+        (("explain", "{}/text", "--ask", "", "--node", "unicorn"), "no node is labelled"),
+        (("explain", "{}/levels", "--ask", "", "--node", "a"), "names 2 nodes"),
+    ],
+)
+def test_mistakes_are_one_sentence(app, folder, words, message):
+    with pytest.raises(VpunnError, match=message):
+        run(app, *(word.format(folder) for word in words))
+    assert not (folder / "new").exists()
+
+
+def test_namesakes_and_missing_levels(app, folder):
+    rows = json.loads(run(app, "predict", folder / "levels", folder / "levels.csv", "--json"))
+    assert rows[3]["path"] == "(all) / fish / b"
+    assert json.loads(run(app, "evaluate", folder / "levels", folder / "levels.csv", "--json"))["rows"] == 32
+    found = json.loads(run(app, "explain", folder / "levels", "--ask", "fish", "--node", "(all) / fish / b", "--json"))
+    assert [ball["label"] for ball in found["balls"]] == ["(all)", "fish", "b"]
+
+
+def test_numbers_as_labels_can_be_asked_for(app, folder):
+    assert run(app, "explain", folder / "text", "--ask", "", "--node", "3").startswith("3: probability")
+
+
+def test_another_model_in_the_same_folder_leaves_nothing_behind(app, folder):
+    run(app, "fit", folder / "table.csv", "--out", folder / "twice", "--target", "kind", "--text", "gloss")
+    run(app, "fit", folder / "table.csv", "--out", folder / "twice", "--target", "kind", "--columns", "size")
+    assert sorted(path.name for path in (folder / "twice").iterdir()) == ["inputs.json", "model.npz"]
+    assert "probability" in run(app, "explain", folder / "twice", folder / "table.csv")
+
+
+@pytest.mark.parametrize("name", ["inputs.json", "features.npz", "model.npz"])
+def test_damaged_folders(app, folder, tmp_path, name):
+    for data in (b"", b"[]", (folder / "text" / name).read_bytes()[:-9]):
+        for path in (folder / "text").iterdir():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(VpunnError):
+            run(app, "predict", tmp_path, "--ask", "fish")
+
+
+def test_a_task_brings_its_own_test_rows(app, tmp_path, monkeypatch):
+    texts = np.array(["a bird", "a fish", "a tree", "a fern"] * 5, object)
+    nodes = TREE.index(LABELS[:20])
+    task = PlacementTask("toy", TREE, dict.fromkeys(("train", "test"), texts), dict.fromkeys(("train", "test"), nodes))
+    monkeypatch.setattr("vpunn.datasets.tasks.TASKS", {"toy": lambda seed: task})
+    run(app, "fit", "toy", "--out", tmp_path / "m")
+    assert json.loads(run(app, "evaluate", tmp_path / "m", "--json"))["rows"] == 20
+    with pytest.raises(VpunnError, match="either a table or --ask"):
+        run(app, "predict", tmp_path / "m")
+
+
+def test_few_seen_classes_in_a_tree_with_empty_leaves():
+    """Where every class with rows is a candidate, "none of them" must be learned to be rare, not left to chance."""
+    tree = Tree.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w"), ("c", "u"), ("c", "v")], root="all")
+    rng = np.random.default_rng(0)
+    y = np.array(["x", "y", "z", "w"])[np.arange(150) % 4]
+    X = sparse.csr_matrix(np.eye(12)[np.arange(150) % 4 + 4 * rng.integers(0, 2, 150)] + 0.3 * rng.random((150, 12)))
+    model = HiPaNClassifier(tree).fit(X, y)
+    assert np.mean(model.predict(X) == y) > 0.9
+    p = model.predict_node_proba(X)
+    assert 0 < p[:, tree.index("c")].max() < 0.2
+
+
+def test_rows_of_opposite_signs_and_of_any_size():
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(np.repeat(rng.random((40, 3)), 4, axis=1))
+    y = np.arange(40) % 4
+    model = HiPaNClassifier().fit(X, y)
+    odd = sparse.csr_matrix(np.tile([1.0, -1.0], (2, 6)))
+    assert np.isfinite(model.predict_proba(odd)).all()
+    for scale in (1e-200, 1e200):
+        np.testing.assert_allclose(model.predict_proba(X * scale), model.predict_proba(X), atol=1e-5)
+    with pytest.raises(VpunnError, match="at most 1e\\+09"):
+        HiPaNClassifier().fit(X, y, sample_weight=np.full(40, 1e19))
+
+
+def test_sums_that_cancel():
+    """Features of opposite sign may leave a ball without an entry: weights go to their own entries or nowhere."""
+    assert HiPaNClassifier().fit(np.array([[1.0], [-1.0]]), ["a", "a"]).predict([[1.0]]).tolist() == ["a"]
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(rng.choice([-1.0, 1.0], size=(40, 3)))
+    model = HiPaNClassifier().fit(X[:20], np.arange(20) % 2)
+    assert np.isfinite(model.partial_fit(X[20:], np.arange(20) % 2).predict_proba(X)).all()
+
+
+def test_deep_chains_stay_finite():
+    paths = [tuple(f"{name}{k}" for k in range(60)) for name in "abc"]
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths(paths, root="all")
+    y = np.array([path[-1] for path in paths])[np.arange(90) % 3]
+    X = sparse.csr_matrix(np.eye(3)[np.arange(90) % 3] @ rng.random((3, 20)) + 0.1 * rng.random((90, 20)))
+    p = HiPaNClassifier(tree).fit(X, y).predict_node_proba(X)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p[:, 0], 1.0)
+
+
+def test_a_flat_answer_is_the_most_probable_one():
+    rng = np.random.default_rng(3)
+    for classes in (3, 64, 70):
+        X = rng.random((4 * classes, 10)) * (rng.random((4 * classes, 10)) < 0.3)
+        model = HiPaNClassifier(epochs=1).fit(X, np.arange(4 * classes) % classes)
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p[np.arange(len(p)), model.predict(X)], p.max(1))

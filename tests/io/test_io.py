@@ -1,0 +1,739 @@
+"""Files: round trips of awkward names in every format, real dumps in miniature, and errors that name file and place."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import is_valid_linkage, linkage
+
+from strategies import trees
+from vpunn.errors import DataError, TreeError, VpunnError
+from vpunn.io import FORMATS, read_tree, write_tree
+from vpunn.io.nested import parse_deep
+from vpunn.tree import Tree, check_tree
+from vpunn.tree.build import tree_from_edges, tree_from_linkage, tree_from_networkx
+from vpunn.tree.dag import dropped_edges
+
+# Everything UTF-8 can hold, with the marks that the formats use themselves over-represented.
+NAMES = st.text(
+    st.one_of(st.sampled_from("'\"(),:;[]{}\t\r\n \\/|=_0a"), st.characters(exclude_categories=["Cs"])), max_size=6
+)
+
+
+@st.composite
+def named_trees(draw, names=NAMES, max_nodes=15):
+    tree = draw(trees(max_nodes))
+    labels = draw(st.lists(names, min_size=tree.n_nodes, max_size=tree.n_nodes))
+    return Tree.from_parents(tree.parent, labels)
+
+
+def through(tree, format, folder, **options):
+    """Write and read back."""
+    path = folder / f"tree.{format}"
+    write_tree(tree, path, format=format)
+    return read_tree(path, format=format, **options)
+
+
+def text(content, **options):
+    return read_tree(io.StringIO(content), **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("trees")
+
+
+# ---- round trips -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["newick", "json", "csv", "tsv", "parquet"])
+def test_any_names_survive(format, folder):
+    @given(named_trees())
+    def check(tree):
+        options = {"numbers": False} if format in ("csv", "tsv") else {}
+        assert through(tree, format, folder, **options) == tree
+
+    check()
+
+
+@pytest.mark.parametrize("format", ["newick", "json", "csv", "tsv", "parquet"])
+def test_whole_numbers_survive_as_labels(format, folder):
+    options = {"numbers": True} if format == "newick" else {}
+
+    @given(named_trees(st.integers(-(2**62), 2**62)))
+    def check(tree):
+        again = through(tree, format, folder, **options)
+        assert again == tree
+        assert again.labels.dtype == np.int64
+
+    check()
+
+
+@pytest.mark.parametrize("labels", [[("a", "b"), ("c", "d")], ["a", frozenset("b")], ["a", b"b"]])
+@pytest.mark.parametrize("format", ["newick", "json", "csv", "tsv", "parquet"])
+def test_labels_that_files_cannot_hold(format, labels, tmp_path):
+    tree = Tree.from_parents([-1, 0], labels)
+    with pytest.raises(
+        TreeError, match="labels must be text or numbers to be written to a file, got .*; make a tree with"
+    ):
+        write_tree(tree, tmp_path / "x", format=format)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "tsv", "parquet"])
+def test_columns_survive(format, folder):
+    @settings(max_examples=50)
+    @given(trees(12), st.data())
+    def check(tree, data):
+        def column(values):
+            return data.draw(st.lists(values, min_size=tree.n_nodes, max_size=tree.n_nodes))
+
+        # The first node has a value everywhere: a column without any is text to a text file, and nothing to JSON.
+        columns = {
+            "number": np.array([0.5, *column(st.floats(allow_nan=True))[1:]], float),
+            "whole": np.array(column(st.integers(-(2**53), 2**53)), np.int64),
+            "truth": np.array(column(st.booleans())),
+            "text, with: marks": np.array(["x" + x for x in column(NAMES)], object),
+            "some text": np.array(["x", *(x and "x" + x for x in column(st.none() | NAMES)[1:])], object),
+        }
+        again = through(Tree.from_parents(tree.parent, columns=columns), format, folder).columns
+        assert set(again) == set(columns)
+        for name, values in columns.items():
+            np.testing.assert_array_equal(again[name], values)
+            assert again[name].dtype.kind == values.dtype.kind
+
+    check()
+
+
+@given(named_trees(), st.data())
+def test_newick_keeps_lengths_and_comments(tree, data):
+    lengths = data.draw(st.lists(st.floats(allow_nan=True), min_size=tree.n_nodes, max_size=tree.n_nodes))
+    note = st.none() | st.sampled_from(["&R", "a[b]c", "'(", ""])
+    notes = data.draw(st.lists(note, min_size=tree.n_nodes, max_size=tree.n_nodes))
+    made = Tree.from_parents(tree.parent, tree.labels, columns={"length": lengths, "comment": np.array(notes, object)})
+    again = text(made.to_newick(), format="newick")
+    assert again == tree
+    np.testing.assert_array_equal(again.columns.get("length", np.full(tree.n_nodes, np.nan)), lengths)
+    assert again.columns.get("comment", np.full(tree.n_nodes, None)).tolist() == notes
+
+
+@given(named_trees())
+def test_networkx_there_and_back(tree):
+    graph = tree.to_networkx()
+    assert nx.is_arborescence(graph)
+    assert tree_from_networkx(graph, label="label") == tree
+
+
+@given(st.integers(2, 30), st.integers(0, 2**32), st.sampled_from(["single", "average", "ward"]))
+def test_linkage_there_and_back(n, seed, method):
+    table = linkage(np.random.default_rng(seed).normal(size=(n, 2)), method)
+    tree = tree_from_linkage(table)
+    again = tree.to_linkage()
+    assert is_valid_linkage(again)
+    np.testing.assert_array_equal(again[:, 2:], table[:, 2:])
+    # observation k of the new matrix is leaf k: translate back and compare every merge
+    leaf = tree.labels[tree.leaves]
+    ids = np.concatenate([leaf, np.arange(n, 2 * n - 1)])
+    np.testing.assert_array_equal(ids[again[:, :2].astype(int)], table[:, :2])
+
+
+def test_linkage_without_heights_and_of_other_trees():
+    tree = tree_from_edges([("r", "a"), ("r", "x"), ("a", "b"), ("a", "c")])
+    assert tree.to_linkage().tolist() == [[0, 1, 1, 2], [3, 2, 2, 3]]
+    assert tree_from_linkage(tree.to_linkage(), ["b", "c", "x"]).n_leaves == 3
+    with pytest.raises(TreeError, match=r"1 nodes have another number of children than two \('r'\).*collapse_unary"):
+        tree_from_edges([("r", "a"), ("r", "x"), ("r", "b")]).to_linkage()
+    with pytest.raises(TreeError, match="a single node"):
+        Tree.from_parents([-1]).to_linkage()
+    with pytest.raises(TreeError, match="does not decrease towards the root, which fails at 0"):
+        Tree.from_parents([-1, 0, 0, 1, 1], columns={"height": [1.0, 2, 0, 0, 0]}).to_linkage()
+
+
+def test_frame_has_one_row_per_node():
+    tree = Tree.from_parents([-1, 0, 0], labels=["r", "a", "b"], columns={"w": [1.5, 2.5, 3.5]})
+    frame = tree.to_frame()
+    assert frame.columns.tolist() == ["id", "label", "parent", "depth", "size", "digit", "w"]
+    assert frame["w"].tolist() == [1.5, 2.5, 3.5]
+    assert (
+        Tree.from_edges(frame["parent"].where(frame["parent"] >= 0), frame["id"]).parent.tolist()
+        == tree.parent.tolist()
+    )
+    with pytest.raises(TreeError, match="uses the name 'depth' itself; rename"):
+        Tree.from_parents([-1], columns={"depth": [1]}).to_frame()
+
+
+SHAPES = {
+    "path": lambda n: np.arange(-1, n - 1),
+    "star": lambda n: np.where(np.arange(n) == 0, -1, 0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("format", ["newick", "csv", "parquet"])
+def test_a_million_nodes_deep_or_wide(shape, format, tmp_path):
+    tree = Tree.from_parents(SHAPES[shape](1_000_000))
+    again = through(tree, format, tmp_path)
+    assert np.array_equal(again.parent, tree.parent)
+    assert again.labels[-1] == ("999999" if format == "newick" else 999_999)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_json_of_any_depth(shape, tmp_path):
+    tree = Tree.from_parents(SHAPES[shape](100_000))
+    assert through(tree, "json", tmp_path) == tree
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | NAMES,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_deep_parser_agrees_with_json(value):
+    assert parse_deep(json.dumps(value)) == value
+    assert parse_deep(json.dumps(value, indent=1, ensure_ascii=False)) == value
+
+
+@given(st.text(st.sampled_from('[]{}",:01.e- tnf\\'), max_size=8))
+def test_deep_parser_refuses_what_json_refuses(content):
+    try:
+        wanted, position = json.loads(content), None
+    except json.JSONDecodeError as error:
+        wanted, position = None, error.pos
+    if position is None:
+        assert parse_deep(content) == wanted
+    else:
+        with pytest.raises(json.JSONDecodeError) as caught:
+            parse_deep(content)
+        assert caught.value.pos == position
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["nwk", "newick.gz", "json.bz2", "csv.xz", "tsv.gz", "parquet", "tab", "tre", "pq"])
+def test_endings_tell_the_format(ending, tmp_path):
+    tree = tree_from_edges([("life", "birds"), ("life", "fish")])
+    path = tmp_path / f"a.{ending}"
+    write_tree(tree, path)
+    assert read_tree(path) == tree
+    before = path.read_bytes()
+    write_tree(tree, path)
+    assert path.read_bytes() == before  # the same tree gives the same bytes
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_contents_tell_the_format():
+    assert text(" (a,b)c;").labels.tolist() == ["c", "a", "b"]
+    assert text("[&R] (a,b)c;").labels.tolist() == ["c", "a", "b"]
+    assert text("only;").labels.tolist() == ["only"]
+    assert text('{"name": "r"}').labels.tolist() == ["r"]
+    assert text('[{"name": "r"}]').labels.tolist() == ["r"]
+    assert text("format-version: 1.2\n\n[Term]\nid: X:1\n").labels.tolist() == ["X:1"]
+    assert text("parent\tchild\nr\ta\n").labels.tolist() == ["r", "a"]
+    assert text("parent;child\nr;a\n").labels.tolist() == ["r", "a"]
+    assert text("a/b\na/c\n").labels.tolist() == ["a", "b", "c"]
+    parquet = io.BytesIO()
+    tree = tree_from_edges([("r", "a")])
+    tree.to_frame().to_parquet(parquet)
+    assert read_tree(io.BytesIO(parquet.getvalue())) == tree
+    assert read_tree(io.BytesIO(gzip.compress(b"\xef\xbb\xbf(a,b)c;"))).labels.tolist() == ["c", "a", "b"]
+    with pytest.raises(DataError, match="cannot tell the format of <stream>.*newick, obo, json"):
+        text("what is this")
+
+
+def test_standard_streams(monkeypatch, capfdbinary):
+    class Stdin:
+        buffer = io.BytesIO(b"(owl,wren)bird;")
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    tree = read_tree("-")
+    write_tree(tree, "-", format="newick")
+    assert capfdbinary.readouterr().out == b"(owl,wren)bird;\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.paths", "t.json", "t.nwk"])
+def test_small_files_are_read_without_pandas(name, tmp_path):
+    """Importing it would take a quarter of a second of every short command."""
+    texts = {"csv": "parent,child\n,r\nr,a\nr,b\n", "paths": "r/a\nr/b\n", "nwk": "(a,b)r;"}
+    texts["json"] = '{"name": "r", "children": [{"name": "a"}, {"name": "b"}]}'
+    path = tmp_path / name
+    path.write_text(texts[name.split(".")[1]])
+    script = f"import sys, vpunn; print(vpunn.read_tree({str(path)!r}).labels.tolist(), 'pandas' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out == "['r', 'a', 'b'] False\n"
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    tree = tree_from_edges([("r", "a")])
+    path = tmp_path / "t.nwk"
+    path.write_text("old")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(DataError, match=r"cannot write '.*t\.nwk': No space left on device"):
+        write_tree(tree, path)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("t.nwk", "old")]
+    with pytest.raises(TreeError, match=r"the seen \{2\} is a set, which JSON cannot hold"):
+        write_tree(Tree.from_parents([-1], columns={"seen": np.array([{2}], object)}), tmp_path / "t.json")
+    with pytest.raises(TreeError, match="Parquet cannot hold the column 'label'"):
+        write_tree(Tree.from_parents([-1, 0], labels=["a", 1]), tmp_path / "t.parquet")
+    with pytest.raises(TreeError, match="unmatched bracket"):
+        Tree.from_parents([-1], columns={"comment": np.array(["a]"], object)}).to_newick()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: read_tree(d / "no.csv"), "there is no file or folder '.*no.csv'"),
+        (lambda d: read_tree(d / "no.csv", format="xml"), "there is no format 'xml'; choose one of csv, tsv"),
+        (
+            lambda d: text("(a)b;", colour="red"),
+            "format 'newick' has no option 'colour'; its options are: encoding, numbers",
+        ),
+        (
+            lambda d: text("a,b\n", format="csv", relations=["x"]),
+            "no option 'relations'; its options are: add_root, child,",
+        ),
+        (lambda d: text("x", format="ncbi"), "format 'ncbi' needs a path"),
+        (lambda d: write_tree(Tree.from_parents([-1]), d / "x.doc"), "cannot tell the format of '.*x.doc'"),
+        (
+            lambda d: write_tree(Tree.from_parents([-1]), d / "x", format="obo"),
+            "cannot write format 'obo'; choose one of csv",
+        ),
+        (
+            lambda d: write_tree(Tree.from_parents([-1]), d / "no" / "x.csv"),
+            "there is no folder '.*no'; create it first",
+        ),
+        (lambda d: write_tree(Tree.from_parents([-1]), d, format="csv"), "it is a folder; name a file in it"),
+        (lambda d: read_tree(io.BytesIO(b"\x1f\x8bnonsense")), "looks compressed but cannot be unpacked"),
+        (
+            lambda d: read_tree(io.BytesIO(b"parent,child\na,\xff\n")),
+            "line 2, column 3: byte 0xff is not utf-8 text; pass enc",
+        ),
+        (lambda d: read_tree(io.BytesIO(b"(a,\xff)b;")), "line 1, column 4: byte 0xff is not utf-8 text"),
+        (lambda d: text("a,b\n", format="csv", encoding="klingon"), "there is no encoding 'klingon'"),
+        (lambda d: text("a,b\n", format="csv", encoding=5), "there is no encoding 5"),
+        (lambda d: read_tree(5), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: read_tree(None), "named by text or a pathlib.Path .*, got None"),
+        (lambda d: read_tree(b"tree.csv"), "named by text or a pathlib.Path .*, got b'tree.csv'"),
+        (lambda d: write_tree(None, d / "x.csv"), "takes a tree and then a path, got None as the tree"),
+        (lambda d: write_tree(Tree.from_parents([-1]), 5, format="csv"), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: write_tree(Tree.from_parents([-1]), io.BytesIO(), format="csv"), "named by text or a pathlib.Path"),
+    ],
+)
+def test_files_that_cannot_be_used(call, message, tmp_path):
+    with pytest.raises(VpunnError, match=message):
+        call(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "content",
+    ["parent,child\nr,ä\n", "(ä)r;", '{"name": "r", "children": [{"name": "ä"}]}', "r/ä\n", "[Term]\nid: r\n"],
+)
+def test_utf_16_is_recognised(content, encoding):
+    format = {"p": "csv", "(": "newick", "{": "json", "r": "paths", "[": "obo"}[content[0]]
+    data = content.encode(encoding)
+    with pytest.raises(
+        DataError, match="^<stream> is UTF-16 text, not UTF-8; pass encoding='utf-16', or save it as UTF-8.$"
+    ):
+        read_tree(io.BytesIO(data), format=format)
+    assert read_tree(io.BytesIO(data), format=format, encoding=encoding) == text(content, format=format)
+
+
+# ---- Newick ----------------------------------------------------------------------------------------------------------
+
+
+def test_newick_of_other_hands():
+    tree = text(
+        "[&R] ( 'it''s' : 1e-3 , "
+        '"b ""c""":.5[&&NHX:S=x],\n Homo sapiens:2 , D_e[note]:-1)root:[none];\n [trailing]\n'
+    )
+    assert tree.labels.tolist() == ["root", "it's", 'b "c"', "Homo sapiens", "D_e"]
+    np.testing.assert_array_equal(tree.columns["length"], [np.nan, 0.001, 0.5, 2, -1])
+    assert tree.columns["comment"].tolist() == ["&R", None, "&&NHX:S=x", None, "note"]
+    assert text("(,(,));").labels.tolist() == ["", "", "", "", ""]
+    assert text("(,(,));").parent.tolist() == [-1, 0, 0, 2, 2]
+    assert text("(O'Brien,b);").labels.tolist() == ["", "O'Brien", "b"]
+    assert "length" not in text("(a,b)c;").columns
+    assert text("(7,8)9;").labels.tolist() == ["9", "7", "8"]
+    assert text("(7,8)x;", numbers=True).labels.tolist() == ["x", "7", "8"]
+    assert text("(7,8);", numbers=True).labels.tolist() == ["", "7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("(a,b))c;", r"line 1, column 6: this '\)' closes nothing"),
+        ("(a,\n (b,c;", r"line 2, column 2: this '\(' is never closed"),
+        ("(a,(b,c)", r"line 1, column 1: this '\(' is never closed"),
+        ("(a,b)c", r"line 1, column 7: the tree does not end with ';'"),
+        ("(a,'b)c;", "column 4: this quoted name never ends"),
+        ("(a,[b)c;", r"column 4: this comment never ends; add the closing '\]'"),
+        ("(a,b)c;(d,e)f;", r"column 8: more text follows the ';' \('\(d,e\)f;'\)"),
+        ("a,b;", "column 2: this ',' is outside all parentheses"),
+        ("a(b,c);", r"column 2: this '\(' follows a name"),
+        ("(a)(b);", r"column 4: this '\(' follows a name or a '\)'"),
+        ("(a:1:2,b);", "column 5: ':2,b\\);' is out of place"),
+        ("('a' b);", "column 6: 'b\\);' is out of place"),
+        ("(a:1 2,b);", "column 6: '2,b\\);' is out of place"),
+        ("(a:1,\nb:long);", "line 2, column 3: the branch length 'long' is not a number; write it like"),
+        ("  ", "line 1, column 1: the file is empty"),
+    ],
+)
+def test_malformed_newick_names_the_place(content, message):
+    with pytest.raises(DataError, match=f"<stream>, .*{message}"):
+        text(content, format="newick")
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from("(),:;'\"[] a1"), max_size=12))
+def test_newick_never_fails_otherwise(content):
+    try:
+        tree = text(content, format="newick")
+    except DataError:
+        return
+    assert text(tree.to_newick(), format="newick") == tree
+
+
+PIECES = ["a", "b", "1", ",", "\t", "\n", "\r", '"', "/", ";", "parent,child\n", "path", '{"name": ', "[Term]\nid: "]
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(["csv", "tsv", "paths", "json", "obo", None]), st.lists(st.sampled_from(PIECES), max_size=12))
+def test_any_text_gives_a_tree_or_one_sentence(format, pieces):
+    try:
+        reason, tree = "", text("".join(pieces), format=format)
+    except VpunnError as error:
+        reason = str(error)
+    assert check_tree(tree) if not reason else len(reason) > 10 and "\n" not in reason
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_edge_tables_in_many_dresses():
+    wanted = tree_from_edges([("r", "a"), ("r", "b"), ("a", "c")])
+    body = "r,a\nr,b\na,c\n"
+    for content, options in (
+        ("parent,child\n" + body, {}),
+        ("PARENT,Child\n" + body, {}),
+        ("child,parent\na,r\nb,r\nc,a\n", {}),
+        ("id,parent\nr,\na,r\nb,r\nc,a\n", {}),
+        ('id,parent\n"r",""\n"a","r"\n"b","r"\n"c","a"\n', {}),
+        ("id,parent\nr,none\na,r\nb,r\nc,a\n", {"no_parent": ["none"]}),
+        ("source;target\n" + body.replace(",", ";"), {}),
+        ("x,y\n" + body, {}),  # two columns: parents, then children
+        (body, {}),  # no header: its cells are labels further down
+        (body, {"header": False}),
+        ("\n" + body.replace("\n", "\r\n\r\n"), {}),
+        ("hyper,n,hypo\nr,1,a\nr,2,b\na,3,c\n", {"parent": "hyper", "child": "hypo"}),
+        (body.replace(",", "|"), {"delimiter": "|"}),
+    ):
+        assert text(content, format="csv", **options) == wanted, content
+    assert text(body, format="csv").report == (
+        "the first line was read as data, because it does not look like a header",
+    )
+    assert text("parent\tchild\nr\ta,b\n", format="tsv").labels.tolist() == ["r", "a,b"]
+    assert text("id,parent,label\n1,,x\n2,1,x\n3,1,y\n", format="csv").labels.tolist() == ["x", "x", "y"]
+    assert text("id,parent,label\n2,1,x\n3,1,y\n", format="csv").labels.tolist() == [1, "x", "y"]
+
+
+def test_table_values_are_typed_with_care():
+    content = "parent,child,n,x,code,ok,note\n,1,5,0.5,007,true,\n1,2,,,12,false,a\n1,3,7,1e3,3,TRUE,\n"
+    tree = text(content, format="csv")
+    assert tree.labels.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(tree.columns["n"], [5, np.nan, 7])
+    np.testing.assert_array_equal(tree.columns["x"], [0.5, np.nan, 1000])
+    assert tree.columns["code"].tolist() == ["007", "12", "3"]
+    assert tree.columns["ok"].tolist() == ["true", "false", "TRUE"]
+    assert tree.columns["note"].tolist() == [None, "a", None]
+    assert text(content.replace("TRUE", "True"), format="csv").columns["ok"].tolist() == [True, False, True]
+    assert text(content, format="csv", numbers=False).labels.tolist() == ["1", "2", "3"]
+    assert text("parent,child\n,01\n01,2\n", format="csv").labels.tolist() == ["01", "2"]
+    assert text("parent,child\n,7\n", format="csv").labels.tolist() == [7]
+
+
+def test_path_and_level_tables():
+    wanted = [("a", "b"), ("a", "c", "d")]
+    for content, options in (
+        ("path,n\na/b,1\na/c/d,2\n", {}),
+        ("taxonomy\na>b\na>c>d\n", {"paths": "taxonomy", "sep": ">"}),
+        ("a/b\na/c/d\n", {}),
+        ("x,y,z\na,b,\na,c,d\n", {"levels": ["x", "y", "z"], "root": None}),
+    ):
+        tree = text(content, format="csv", **options)
+        assert [tree.path(i) for i in tree.leaves] == wanted, content
+    tree = text("path,n\na/b,1\na/c/d,2\n", format="csv")
+    np.testing.assert_array_equal(tree.columns["n"], [np.nan, 1, np.nan, 2])
+    assert text("x,y\na,b\nc,d\n", format="csv", levels=["x", "y"]).labels.tolist() == ["root", "a", "b", "c", "d"]
+    assert text("a\tb\n\na\tc\r\n", format="paths").labels.tolist() == ["a", "b", "c"]
+    assert text("a.b\nc.d", format="paths", sep=".", root="r").n_nodes == 5
+
+
+def test_policies_and_reports_come_through():
+    content = "parent,child\nr,a\nr,b\na,c\nb,c\na,b\n"
+    tree = text(content, format="csv", policy="deepest")
+    assert tree.path(tree.index("c")) == ("r", "a", "b", "c")
+    assert dropped_edges(tree).values.tolist() == [["r", "b", "policy 'deepest'"], ["a", "c", "policy 'deepest'"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (
+            "parent,child\nr,a\nr,b,c\n",
+            {},
+            r"<stream>: Row #3: Expected 2 columns, got 3: r,b,c; quote cells that contain ','",
+        ),
+        ("parent,child\nr,a\nr\n", {}, "Row #3: Expected 2 columns, got 1: r"),
+        ("", {}, "<stream> is empty; an edge table has lines such as"),
+        (
+            "parent,child\n",
+            {},
+            "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False",
+        ),
+        (
+            "parent,child",
+            {},
+            "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False",
+        ),
+        ("a,b", {"header": True}, "the table has no rows below its first line, 'a', 'b'"),
+        ("a,b\n", {"delimiter": ",,"}, "delimiter=',,' must be a single character"),
+        ("a,b\nb,c\n", {"levels": 5}, "levels must be a list of columns, got 5"),
+        ("a,b\nb,c\n", {"no_parent": 5}, "no_parent must be a list of values, got 5"),
+        ("parent,child\nr,\n", {}, r"the column 'child' is empty in row 0 \(counted from 0\)"),
+        ("x,y,z\n1,2,3\n", {}, "cannot tell which columns hold parents and children among 'x', 'y', 'z'; pass parent="),
+        ("x,y\n1,2\n", {"parent": "up"}, "there is no column 'up'; the columns are 'x', 'y'"),
+        ("x,x\n1,2\n", {}, "two columns are called 'x'"),
+        ("parent,child\na,b\nc,d\n", {}, "<stream>: 2 nodes have no parent .'a', 'c'."),
+        ("parent,child\na,b\nb,a\n", {}, "cycle, written from child to parent: b → a → b"),
+        ("parent,child\na,b\n", {"no_parent": [1.5]}, "must hold values of the type"),
+    ],
+)
+def test_bad_tables(content, options, message):
+    with pytest.raises(VpunnError, match=message):
+        text(content, format="csv", **options)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_single_line_is_a_table(end):
+    assert text("x" + end, format="csv").labels.tolist() == ["x"]
+    assert text('"x"' + end, format="csv").labels.tolist() == ["x"]
+    assert text("a,b" + end, format="csv", header=False).labels.tolist() == ["a", "b"]
+    assert text("\n\nparent,child\na,b" + end, format="csv").labels.tolist() == ["a", "b"]
+
+
+def test_bad_parquet():
+    with pytest.raises(DataError, match="<stream>: not a readable Parquet file"):
+        read_tree(io.BytesIO(b"PAR1 and then nothing"))
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def test_json_keys_and_forests():
+    content = '{"id": "r", "w": 1, "kids": [{"id": "a", "tags": [1, 2]}, {"id": "b", "kids": null, "w": 2.5}]}'
+    tree = text(content, name="id", children="kids")
+    assert tree.labels.tolist() == ["r", "a", "b"]
+    np.testing.assert_array_equal(tree.columns["w"], [1, np.nan, 2.5])
+    assert tree.columns["tags"].tolist() == [None, [1, 2], None]
+    forest = text('[{"name": "a"}, {"name": "b"}]', add_root="r")
+    assert forest.labels.tolist() == ["r", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"name": "r",\n "children": [}', "<stream>, line 2, column 15: this is not JSON: expecting value"),
+        ('{"title": "r"}', "the top has no 'name' but 'title'; pass name='key'"),
+        ('{"name": "r", "children": [{"name": "a"}, {}]}', "child 2 of 'r' has no 'name' but no key at all"),
+        (
+            '{"name": "r", "children": [{"name": "a"}, "b"]}',
+            "child 2 of 'r' is \"b\" instead of an object with the keys",
+        ),
+        ('{"name": "r", "children": {"a": 1}}', "the top has an object as its 'children' instead of a list"),
+        ('{"name": ["r"]}', "the top has a list as its 'name' instead of text"),
+        ('[{"name": "r"}, {"name": "s"}]', "the top is a list of 2 nodes; add_root='name'"),
+        ("[" * 5000, "column 5,001: this is not JSON: expecting value"),
+    ],
+)
+def test_bad_json(content, message):
+    with pytest.raises(DataError, match=message):
+        text(content, format="json")
+
+
+# ---- OBO -------------------------------------------------------------------------------------------------------------
+
+OBO = r"""format-version: 1.2
+default-namespace: parts
+! a comment
+
+[Term]
+id: X:1
+name: whole {not a modifier}
+def: "The \"whole\" thing.\nAll of it." [ref:1]
+synonym: "everything" BROAD [ref:2]
+synonym: "total" EXACT systematic []
+
+[Term]
+id: X:2
+name: half
+alt_id: X:20
+alt_id: X:21
+is_a: X:1 {source="somebody"} ! whole
+
+[Term]
+id: X:3
+name: quarter
+relationship: part_of X:2 ! half
+is_a: X:1
+
+[Term]
+id: X:9
+name: old
+is_obsolete: true
+is_a: X:1
+
+[Term]
+id: Y:1
+namespace: others
+is_a: X:2
+
+[Typedef]
+id: part_of
+name: part of
+"""
+
+
+def test_obo_terms_become_nodes():
+    tree = text(OBO)
+    assert tree.labels.tolist() == ["X:1", "X:2", "Y:1", "X:3"]
+    assert tree.columns["name"].tolist() == ["whole {not a modifier}", "half", "", "quarter"]
+    assert tree.columns["namespace"].tolist() == ["parts", "parts", "others", "parts"]
+    assert tree.columns["definition"][0] == 'The "whole" thing.\nAll of it.'
+    assert tree.columns["synonyms"][0] == (("everything", "BROAD"), ("total", "EXACT"))
+    assert tree.columns["alt_ids"].tolist() == [(), ("X:20", "X:21"), (), ()]
+    assert "X:9" in text(OBO, obsolete=True).labels.tolist()
+    deep = text(OBO, relations=["is_a", "part_of"], policy="deepest", namespace="parts")
+    assert [deep.path(i) for i in deep.leaves] == [("X:1", "X:2", "X:3")]
+    assert text(OBO, namespace="others").report == ("dropped 1 links to terms that were left out: 'X:2' → 'Y:1'",)
+    assert dropped_edges(text(OBO, namespace="others"))["reason"].tolist() == ["parent left out"]
+    assert text(OBO, root="X:2").labels.tolist() == ["X:2", "Y:1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (OBO + "[Term]\nname: nobody\n", {}, "<stream>, line 39: this .Term. has no 'id:' line"),
+        (OBO + "[Term]\nid: X:1\n", {}, "<stream>, line 39: the term 'X:1' was already defined in line 5"),
+        (OBO + "what\n", {}, "line 39: 'what' is not of the form 'tag: value'"),
+        (OBO + '[Term]\nid: Z\ndef: "open\n', {}, "line 41: the text after 'def:' must stand in double quotes"),
+        (
+            OBO + "[Term]\nid: Z\nrelationship: part_of\n",
+            {},
+            "line 41: 'relationship: part_of' needs a relation and a term id",
+        ),
+        (OBO, {"relations": ["has_a"]}, "<stream>: no term has the relation 'has_a'; there are 'is_a', 'part_of'"),
+        (OBO, {"namespace": "none"}, "no term is left for namespace='none'; the namespaces are 'others', 'parts'"),
+        ("format-version: 1.2\n", {}, "there is no .Term. in this file"),
+        (OBO + "[Term]\nid: Z\n", {}, "2 nodes have no parent .*, or namespace=… to read one of 'others', 'parts'"),
+    ],
+)
+def test_bad_obo(content, options, message):
+    with pytest.raises(VpunnError, match=message):
+        text(content, format="obo", **options)
+
+
+# ---- NCBI and folders ------------------------------------------------------------------------------------------------
+
+NODES = [(1, 1, "no rank"), (40674, 1, "class"), (9606, 40674, "species"), (9605, 40674, "genus"), (2, 1, "domain")]
+NAMES_DMP = [
+    (1, "root", "scientific name"),
+    (40674, "Mammalia", "scientific name"),
+    (40674, "mammals", "genbank common name"),
+    (9606, "man", "common name"),
+    (9606, "Homo sapiens", "scientific name"),
+    (9606, "human", "genbank common name"),
+    (2, 'eubacteria "quoted', "common name"),
+    (2, "Bacteria", "scientific name"),
+]
+
+
+def ncbi_files():
+    nodes = "".join(f"{a}\t|\t{b}\t|\t{rank}\t|\tXX\t|\n" for a, b, rank in NODES).encode()
+    names = "".join(f"{a}\t|\t{name}\t|\t\t|\t{kind}\t|\n" for a, name, kind in NAMES_DMP).encode()
+    return {"nodes.dmp": nodes, "names.dmp": names}
+
+
+def test_ncbi_dumps_in_folders_and_archives(tmp_path):
+    contents = ncbi_files()
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    for name, data in contents.items():
+        (folder / name).write_bytes(data)
+    with (
+        zipfile.ZipFile(tmp_path / "taxdmp.zip", "w") as bundle,
+        tarfile.open(tmp_path / "taxdump.tar.gz", "w:gz") as archive,
+    ):
+        for name in contents:
+            bundle.write(folder / name, name)
+            archive.add(folder / name, name)
+    for path in (folder, folder / "nodes.dmp", tmp_path / "taxdmp.zip", tmp_path / "taxdump.tar.gz"):
+        tree = read_tree(path)
+        assert tree.labels.tolist() == [1, 40674, 9606, 9605, 2]
+        assert tree.columns["name"].tolist() == ["root", "Mammalia", "Homo sapiens", None, "Bacteria"]
+        assert tree.columns["common_name"].tolist() == [None, "mammals", "human", None, 'eubacteria "quoted']
+        assert tree.columns["rank"].tolist() == ["no rank", "class", "species", "genus", "domain"]
+        assert tree.report == ()
+    assert read_tree(folder, root=40674).n_nodes == 3
+    (tmp_path / "nodes.dmp.gz").write_bytes(gzip.compress(contents["nodes.dmp"]))
+    assert read_tree(tmp_path / "nodes.dmp.gz").n_nodes == 5
+    (folder / "names.dmp").unlink()
+    assert read_tree(folder).report == ("there was no names.dmp, so taxa have no names",)
+    (folder / "nodes.dmp").write_bytes(contents["nodes.dmp"].replace(b"9606", b"x"))
+    with pytest.raises(DataError, match="nodes.dmp is damaged: .*Row #3: .*invalid value 'x'; fetch it again"):
+        read_tree(folder)
+    (folder / "nodes.dmp").write_text("1,2,3\n")
+    with pytest.raises(DataError, match="line 1 of nodes.dmp is not of the form"):
+        read_tree(folder)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as bundle:
+        bundle.writestr("readme", "hello")
+    with pytest.raises(DataError, match="holds no nodes.dmp"):
+        read_tree(tmp_path / "other.zip")
+
+
+def test_folders_become_trees(tmp_path):
+    top = tmp_path / "top"
+    (top / "b" / "deep").mkdir(parents=True)
+    (top / "a.txt").write_text("four")
+    (top / "b" / ".hidden").write_text("")
+    (top / "b" / "a.txt").symlink_to(top)
+    tree = read_tree(top)
+    assert tree.show().split("\n") == ["top", "├─ a.txt", "└─ b", "   ├─ .hidden", "   ├─ a.txt", "   └─ deep"]
+    assert tree.columns["kind"].tolist() == ["folder", "file", "folder", "file", "link", "folder"]
+    np.testing.assert_array_equal(tree.columns["bytes"], [np.nan, 4, np.nan, 0, np.nan, np.nan])
+    assert read_tree(top, hidden=False, files=False).labels.tolist() == ["top", "b", "deep"]
+    with pytest.raises(DataError, match="is not a folder"):
+        read_tree(top / "a.txt", format="directory")
+
+
+def test_every_format_has_a_reader_with_a_docstring():
+    from importlib import import_module
+
+    from vpunn.io import _READERS
+
+    for format in FORMATS:
+        module, function = _READERS[format]
+        assert getattr(import_module(f"vpunn.io.{module}"), function).__doc__

@@ -1,0 +1,115 @@
+"""Each room imports only what stands to its left (the order of CONTRIBUTING.md), checked on the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import vpunn
+
+ROOT = Path(vpunn.__file__).parent
+
+#: Rooms from left to right; those of one line stand side by side and must not import each other.
+ORDER: list[set[str]] = [
+    {"errors"},
+    {"padic", "_progress", "_show"},
+    {"tree"},
+    {"codes"},
+    {"io"},
+    {"metrics", "text"},
+    {"datasets"},
+    {"network"},
+    {"vapo"},
+    {"regress"},
+    {"hipan"},
+    {"hipaq", "tabular"},
+    {"explain"},
+    {"torch"},
+    {"scale"},
+    {"structure"},
+    {"plot"},
+    {"report"},
+    {"paper"},
+    {"web"},
+    {"cli"},
+    {"__init__"},
+    {"__main__"},
+]
+PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
+
+#: Imports inside a function that reach to the right, each with its reason.
+LATER = {
+    ("tree", "io"): "Tree.to_* writes through the writers",
+}
+
+
+def room_of(module: str) -> str:
+    """The room a module ``vpunn.room.module`` belongs to; the package itself for ``vpunn``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, bool]]:
+    """The rooms a file imports, each with whether that happens when the file itself is imported."""
+    syntax = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        id(node)
+        for function in ast.walk(syntax)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    typing = {
+        id(node)
+        for block in ast.walk(syntax)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(syntax):
+        if id(node) in typing:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "vpunn":
+            if node.module == "vpunn":
+                names = [alias.name for alias in node.names]
+                yield from ((name if name in PLACE else "__init__", id(node) not in inside) for name in names)
+            else:
+                yield room_of(node.module), id(node) not in inside
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "vpunn":
+                    yield room_of(alias.name), id(node) not in inside
+
+
+def modules() -> list[tuple[str, Path]]:
+    """(room, file) of every module of the package."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        inner = path.relative_to(ROOT).parts
+        found.append((inner[0] if len(inner) > 1 else path.stem, path))
+    return found
+
+
+def test_every_module_stands_in_a_known_room():
+    assert {room for room, _ in modules()} <= set(PLACE)
+
+
+def test_rooms_import_only_what_stands_left_of_them():
+    wrong = []
+    for room, path in modules():
+        for target, at_import in imports_of(path):
+            left = target == room or PLACE[target] < PLACE[room]
+            version = target == "__init__" and room in {"cli", "report"}  # they print the version
+            if not left and not version and (at_import or (room, target) not in LATER):
+                wrong.append(f"{path.relative_to(ROOT)} imports {target}{'' if at_import else ' inside a function'}")
+    assert wrong == []
+
+
+def test_the_list_of_exceptions_names_only_imports_that_exist():
+    seen = {(room, target) for room, path in modules() for target, at_import in imports_of(path) if not at_import}
+    assert set(LATER) <= seen
+
+
+def test_contributing_names_every_room():
+    guide = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = {room for room, _ in modules()} - {"__init__", "__main__"}
+    assert [room for room in sorted(rooms) if f"{room}" not in guide] == []

@@ -1,0 +1,565 @@
+"""VAPO: optima reached, certificates checked, runs repeated and resumed to the bit, black boxes, bad input."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import random_tree, trees
+from vpunn.datasets import load_wordnet
+from vpunn.errors import VpunnError
+from vpunn.network import VPuNN
+from vpunn.tree import Tree
+from vpunn.vapo import (
+    SCHEDULES,
+    AdamScalar,
+    AdamState,
+    DigitNetwork,
+    GISTScalar,
+    LeakyRegression,
+    Phase,
+    Schedule,
+    fisher_block,
+    information,
+    minimize,
+)
+from vpunn.vapo import _kernels as _head_kernels
+from vpunn.vapo.adam import AdamSolver
+from vpunn.vapo.gist import neighbours
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads, TwoLogitCEHead
+
+FACTORISATIONS = ("node", "markov", "depth")
+grown = trees(30).filter(lambda tree: tree.n_nodes > 1)
+
+
+@pytest.fixture(scope="module")
+def wordnet() -> Tree:
+    return load_wordnet("3.1").tree
+
+
+# ---- soft-max heads ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factorisation", FACTORISATIONS)
+def test_fisher_and_adam_reach_the_closed_form_on_wordnet(wordnet: Tree, factorisation: str) -> None:
+    heads = SoftmaxHeads(wordnet, factorisation)
+    for method in ("fisher", "adam"):
+        result = minimize(heads, method)
+        assert result.converged
+        assert 0 <= result.loss - heads.optimum() <= 1e-6
+        assert heads.accuracies(result.parameters)["digit"] == pytest.approx(
+            heads.accuracies(heads.closed_form())["digit"]
+        )
+        if method == "fisher":
+            assert result.epochs <= 30
+
+
+@settings(max_examples=40)
+@given(grown, st.sampled_from(FACTORISATIONS), st.integers(0, 99))
+def test_fisher_falls_at_every_step_and_needs_few(tree: Tree, factorisation: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    heads = SoftmaxHeads(tree, factorisation, items=rng.pareto(0.7, tree.n_nodes) + 1e-3)
+    result = minimize(heads, "fisher")
+    assert result.converged
+    assert result.epochs <= 30
+    assert (np.diff(result.history) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_fisher_steps_do_not_grow_with_depth(depth: int) -> None:
+    parents, level = [-1], [0]
+    for _ in range(depth):
+        new = list(range(len(parents), len(parents) + 3 * len(level)))
+        parents += [v for v in level for _ in range(3)]
+        level = new
+    tree = Tree.from_parents(parents)
+    items = np.random.default_rng(0).pareto(1.0, tree.n_nodes) * tree.is_leaf
+    assert minimize(SoftmaxHeads(tree, items=items), "fisher").epochs <= 20
+
+
+@settings(max_examples=25)
+@given(grown, st.integers(0, 99))
+def test_fisher_information_is_block_diagonal_and_exact(tree: Tree, seed: int) -> None:
+    heads = SoftmaxHeads(tree)
+    theta = np.random.default_rng(seed).normal(size=heads.n_parameters)
+    share = heads.node_probabilities(theta)[tree.leaves]
+    q = np.exp(heads.log_probabilities(theta))
+    exact = np.zeros((heads.n_parameters, heads.n_parameters))
+    for leaf, weight in zip(tree.leaves, share, strict=True):  # E[score scoreᵀ], leaf by leaf
+        score = np.zeros(heads.n_parameters)
+        for v in tree.ancestors(int(leaf))[1:]:
+            brothers = heads.layout.slot[tree.children(int(tree.parent[v]))]
+            score[brothers] -= q[brothers]
+            score[heads.layout.slot[v]] += 1
+        exact += weight * np.outer(score, score)
+    blocks = np.zeros_like(exact)
+    for ball in np.flatnonzero(~tree.is_leaf):
+        slots = heads.layout.slot[tree.children(int(ball))]
+        blocks[np.ix_(slots, slots)] = fisher_block(heads, theta, int(ball))
+    np.testing.assert_allclose(exact, blocks, atol=1e-12)
+    per_depth = information(heads, theta)
+    np.testing.assert_allclose(per_depth.sum(), np.trace(exact), atol=1e-12)
+    assert information(heads, theta, depth=0) == pytest.approx(per_depth[0])
+
+
+@settings(max_examples=25)
+@given(
+    grown,
+    st.sampled_from(FACTORISATIONS),
+    st.sampled_from([0.0, 0.5]),
+    st.sampled_from([SoftmaxHeads, TwoLogitCEHead]),
+    st.integers(0, 99),
+)
+def test_compiled_adam_equals_its_numpy_twin(tree, factorisation, margin, kind, seed) -> None:
+    rng = np.random.default_rng(seed)
+    heads = kind(tree, factorisation, margin=margin, items=rng.random(tree.n_nodes) + 0.1)
+    start = heads.initial() + rng.normal(size=heads.n_parameters)
+    schedule = Schedule("three steps", (Phase("fit", 3, 0.1),))
+    solver = AdamSolver(heads, schedule=schedule, start=start)
+    twin = AdamState(start, heads.layout.context)
+    for number in range(3):
+        solver.epoch(number)
+        gradient = heads.gradient(twin.v)
+        several = np.diff(heads.layout.start)[heads.layout.context] > 1
+        twin.steps += np.diff(heads.layout.start) > 1
+        twin._move(np.flatnonzero(several), gradient[several], 0.1, (0.9, 0.999))
+        # a vanishing gradient (symmetric siblings) may round to either sign, and Adam's first step is the sign
+        clear = np.abs(gradient) > 1e-12
+        if not clear[several].all():
+            return
+    np.testing.assert_allclose(solver.adam.v, twin.v, atol=1e-6)
+
+
+def test_margin_and_weighting_train_and_change_the_optimum() -> None:
+    tree = random_tree(400, seed=3)
+    plain = minimize(SoftmaxHeads(tree), "adam")
+    hinge = minimize(SoftmaxHeads(tree, margin=1.0), "adam")
+    assert hinge.history[-1] < hinge.history[0]
+    assert SoftmaxHeads(tree).loss(hinge.parameters) > plain.loss + 1e-3  # the hinge costs likelihood
+    weighted = SoftmaxHeads(tree, weighting="inverse-sqrt")
+    result = minimize(weighted, "adam")
+    assert result.loss - weighted.optimum() <= 1e-6
+    assert SoftmaxHeads(tree).loss(result.parameters) > plain.loss + 1e-3
+
+
+def test_dense_mse_head_reaches_the_mean_digit() -> None:
+    heads = DenseMSEHead(random_tree(300, seed=1))
+    result = minimize(heads, "adam")
+    assert result.loss - heads.optimum() < 1e-4
+
+
+@settings(max_examples=25)
+@given(grown, st.floats(0, 0.2), st.integers(0, 99))
+def test_leaky_regression_has_the_right_gradient_and_optimum(tree: Tree, alpha: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=tree.n_leaves)
+    problem = LeakyRegression(tree, values, alpha=alpha)
+    c, direction, step = rng.normal(size=tree.n_nodes), rng.normal(size=tree.n_nodes), 1e-5
+    slope = (problem.loss(c + step * direction) - problem.loss(c - step * direction)) / (2 * step)
+    assert problem.gradient(c) @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    net = VPuNN(tree, c)
+    assert problem.loss(c) == pytest.approx(((net.surrogate(tree.leaves, alpha) - values) ** 2).mean())
+    assert problem.honest_loss(c) == pytest.approx(((net.predict(tree.leaves) - values) ** 2).mean())
+    assert problem.honest_loss(VPuNN(tree).interpolate(values).coefficients_) < 1e-24
+
+
+def test_the_leak_biases_training_and_its_absence_does_not_stall_it() -> None:
+    tree = random_tree(300, seed=9, reach=40)  # the paper says α < 0.005 stalls
+    values = np.random.default_rng(0).normal(size=tree.n_leaves)
+    honest = []
+    for alpha in (0.0, 0.005, 0.02):
+        problem = LeakyRegression(tree, values, alpha=alpha)
+        result = minimize(problem, "adam")
+        assert result.loss < 1e-2 * result.history[0]
+        honest.append(problem.honest_loss(result.parameters))
+    assert honest[0] == min(honest)
+
+
+@pytest.mark.parametrize("name", ["paper-main", "paper-appendix"])
+def test_paper_schedules_train_what_they_say(name: str) -> None:
+    heads = SoftmaxHeads(random_tree(300, seed=5, reach=20))
+    schedule = SCHEDULES[name]
+    assert [p.epochs for p in schedule.phases] == ([8, 4, 100] if name == "paper-main" else [20, 20, 20])
+    solver = AdamSolver(heads, schedule=name)
+    position = heads.layout.position[heads.layout.context]
+    for number in range(schedule.phases[0].epochs):
+        solver.epoch(number)
+    assert (solver.adam.v[position < 2] == 0).all()
+    assert np.abs(solver.adam.v[position >= 2]).max() > 0
+    deep = solver.adam.v[position >= 2].copy()
+    for number in range(schedule.phases[0].epochs, schedule.phases[0].epochs + schedule.phases[1].epochs):
+        solver.epoch(number)
+    assert (solver.adam.v[position >= 2] == deep).all()
+    assert np.abs(solver.adam.v[position < 2]).max() > 0
+    result = minimize(heads, "adam", schedule=name)
+    assert result.epochs == schedule.epochs
+    assert result.loss < result.history[0]
+
+
+def test_adam_scalar_is_a_view_of_the_state() -> None:
+    state = AdamState(np.array([0.0, 6.7]))
+    scalar = AdamScalar(state, 1)
+    assert scalar.digit(7) == 0  # round(6.7) mod 7
+    reference, m, u = 6.7, 0.0, 0.0
+    for t in range(1, 6):  # the paper's Algorithm 5, written out
+        g = 2 * (reference - 3)
+        m, u = 0.9 * m + 0.1 * g, 0.999 * u + 0.001 * g * g
+        reference -= 0.015 * (m / (1 - 0.9**t)) / (np.sqrt(u / (1 - 0.999**t)) + 1e-12)
+        scalar.step(2 * (scalar.value - 3))
+    assert scalar.value == pytest.approx(reference)
+    assert state.v[0] == 0.0
+
+
+# ---- digits ------------------------------------------------------------------------------------------------------------
+
+
+def best_digits(heads: DigitHeads) -> float:
+    """Brute force: contexts are independent, so try every digit in each."""
+    table = np.stack(
+        [
+            heads.layout.per_context(heads.mass * heads.slot_losses(np.full(heads.n_parameters, d)))
+            for d in range(heads.p)
+        ]
+    )
+    return float(table.min(axis=0).sum() / heads.total)
+
+
+@settings(max_examples=40)
+@given(
+    grown,
+    st.sampled_from(FACTORISATIONS),
+    st.sampled_from(["zero-one", "squared", "circular", "ordinal"]),
+    st.integers(0, 99),
+)
+def test_full_gist_reaches_the_coordinate_optimum_in_one_sweep(tree, factorisation, loss, seed) -> None:
+    rng = np.random.default_rng(seed)
+    heads = DigitHeads(tree, factorisation, loss=loss, items=rng.integers(1, 9, tree.n_nodes))
+    start = rng.integers(0, heads.p, heads.n_parameters)
+    result = minimize(heads, start=start)
+    assert result.history[1] == pytest.approx(best_digits(heads), abs=1e-9)
+    assert result.converged
+    assert result.epochs <= 2  # the second sweep only certifies
+
+
+@settings(max_examples=40)
+@given(
+    grown,
+    st.sampled_from(["zero-one", "squared", "circular", "ordinal"]),
+    st.sampled_from(["pm1", "full"]),
+    st.integers(0, 99),
+    st.sampled_from([None, 3]),
+)
+def test_certificate_means_no_neighbour_is_better(tree, loss, neighbourhood, seed, batch) -> None:
+    heads = DigitHeads(tree, loss=loss, p=11 if tree.max_branching < 11 else None)
+    start = np.random.default_rng(seed).integers(0, heads.p, heads.n_parameters)
+    result = minimize(heads, neighbourhood=neighbourhood, start=start, seed=seed, batch=batch)
+    assert result.certificate["optimal"]
+    assert result.loss <= result.history.min() + 1e-9
+    if batch is None:
+        assert (np.diff(result.history) <= 1e-12).all()
+    assert result.loss == pytest.approx(heads.loss(result.parameters))
+    for i in range(heads.n_parameters):
+        for value in neighbours(int(result.parameters[i]), heads.p, neighbourhood):
+            moved = result.parameters.copy()
+            moved[i] = value
+            assert heads.loss(moved) >= result.loss - 1e-9
+
+
+@settings(max_examples=30)
+@given(
+    grown,
+    st.sampled_from(["zero-one", "circular"]),
+    st.sampled_from(["pm1", "full"]),
+    st.integers(0, 99),
+    st.sampled_from([None, 2]),
+)
+def test_digit_network_certificates(tree, loss, neighbourhood, seed, batch) -> None:
+    p = 5
+    net = DigitNetwork(tree, np.random.default_rng(seed).integers(0, p, tree.n_leaves), p=p, loss=loss)
+    result = minimize(net, neighbourhood=neighbourhood, batch=batch, seed=seed)
+    assert result.certificate["optimal"]
+    for i in range(net.n_parameters):
+        for value in neighbours(int(result.parameters[i]), p, neighbourhood):
+            moved = result.parameters.copy()
+            moved[i] = value
+            assert net.loss(moved) >= result.loss - 1e-9
+    if neighbourhood == "full":
+        assert result.loss == 0  # leaves have coefficients of their own, so every function is reached
+
+
+def test_pm1_gets_stuck_where_full_does_not() -> None:
+    losses = [1, 2, 0, 2, 2]  # AUDIT E-40
+    theta = np.array([0])
+    assert GISTScalar(theta, 0, p=5).step(lambda t: losses[t[0]]).value == 0
+    assert GISTScalar(theta, 0, p=5).step(lambda t: losses[t[0]], "full").value == 2
+    stuck = minimize(lambda x: losses[x[0]], p=5, n=1, start=[0], neighbourhood="pm1")
+    found = minimize(lambda x: losses[x[0]], p=5, n=1, start=[0])
+    assert (stuck.loss, found.loss) == (1, 0)
+    assert stuck.certificate["optimal"]
+
+
+def test_straight_through_adam_comes_near_the_digit_optimum() -> None:
+    heads = DigitHeads(random_tree(300, seed=2), loss="squared")
+    best = minimize(heads).loss
+    result = minimize(heads, "adam")
+    assert result.parameters.dtype == np.int64
+    assert result.loss <= best * 1.05
+
+
+def test_gist_sweep_kernel_counts_what_it_says() -> None:
+    heads = DigitHeads(Tree.from_parents([-1, 0, 0, 0]), loss="squared")
+    theta = np.array([0])
+    moves, evaluations, gain = _head_kernels.gist_sweep(
+        np.arange(1), heads.layout.start, heads.mass, heads.layout.digit, theta, True, heads.loss_code, heads.p, 0.5
+    )
+    assert (moves, evaluations, theta[0]) == (1, 4, 2)
+    assert gain == (1 + 4 + 9) - (1 + 0 + 1)
+
+
+# ---- repeatability and checkpoints --------------------------------------------------------------------------------------
+
+
+def problems(tree: Tree) -> dict:
+    short = Schedule("short", (Phase("deep", 3, 0.03, "deep"), Phase("all", 6, 0.015)), batch=16)
+    return {
+        "adam": (SoftmaxHeads(tree), {"schedule": short}),
+        "two-logit": (TwoLogitCEHead(tree, margin=0.3), {"schedule": short}),
+        "full-batch": (SoftmaxHeads(tree, "markov"), {"method": "adam"}),
+        "fisher": (SoftmaxHeads(tree), {"method": "fisher"}),
+        "gist": (DigitHeads(tree, loss="ordinal"), {"neighbourhood": "pm1", "batch": 40}),
+        "network": (DigitNetwork(tree, np.arange(tree.n_leaves) % 7, p=7), {"neighbourhood": "pm1", "batch": 20}),
+    }
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["adam", "two-logit", "full-batch", "fisher", "gist", "network"])
+def test_same_seed_same_bytes_and_resume_equals_uninterrupted(name: str, tmp_path, monkeypatch) -> None:
+    problem, options = problems(random_tree(300, seed=7, reach=30))[name]
+    options.setdefault("method", "gist" if name in ("gist", "network") else "adam")
+    whole = minimize(problem, seed=4, **options)
+    again = minimize(problem, seed=4, **options)
+    assert whole.parameters.tobytes() == again.parameters.tobytes()
+    path = tmp_path / "run.npz"
+    from vpunn.vapo import _SOLVERS
+
+    solver, epoch = _SOLVERS[options["method"]], _SOLVERS[options["method"]].epoch
+
+    def stop_at_four(self, number):
+        if number == 4:
+            raise Interrupted
+        return epoch(self, number)
+
+    monkeypatch.setattr(solver, "epoch", stop_at_four)
+    with pytest.raises(Interrupted):
+        minimize(problem, seed=4, checkpoint=path, checkpoint_every=3, **options)
+    monkeypatch.setattr(solver, "epoch", epoch)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    resumed = minimize(problem, seed=4, checkpoint=path, checkpoint_every=3, resume=True, **options)
+    assert resumed.parameters.tobytes() == whole.parameters.tobytes()
+    assert resumed.history.tobytes() == whole.history.tobytes()
+    assert (resumed.evaluations, resumed.epochs, resumed.certificate) == (
+        whole.evaluations,
+        whole.epochs,
+        whole.certificate,
+    )
+    finished = minimize(problem, seed=4, checkpoint=path, resume=True, **options)
+    assert finished.parameters.tobytes() == whole.parameters.tobytes()
+
+
+def test_a_strange_checkpoint_is_refused_and_left_alone(tmp_path) -> None:
+    tree, other = random_tree(100, seed=1), random_tree(100, seed=2)
+    path = tmp_path / "run.npz"
+    minimize(SoftmaxHeads(tree), "adam", checkpoint=path)
+    before = path.read_bytes()
+    renamed = Tree.from_parents(tree.parent, labels=[f"n{i}" for i in range(100)])
+    refusals = [
+        (lambda: minimize(SoftmaxHeads(other), "adam", checkpoint=path, resume=True), "another tree"),
+        (lambda: minimize(SoftmaxHeads(renamed), "adam", checkpoint=path, resume=True), "another tree"),
+        (lambda: minimize(SoftmaxHeads(other), "adam", checkpoint=path), "another tree"),
+        (
+            lambda: minimize(SoftmaxHeads(tree), "fisher", checkpoint=path, resume=True),
+            "method 'adam' there, 'fisher' here",
+        ),
+        (lambda: minimize(SoftmaxHeads(tree), "adam", checkpoint=path, resume=True, seed=9), "seed 0 there, 9 here"),
+        (lambda: minimize(SoftmaxHeads(tree, "depth"), "adam", checkpoint=path), "factorisation"),
+    ]
+    for call, words in refusals:
+        with pytest.raises(VpunnError, match=words) as error:
+            call()
+        assert "\n" not in str(error.value)
+        assert path.read_bytes() == before
+    path.write_text("not a checkpoint")
+    with pytest.raises(VpunnError, match="not a VAPO checkpoint"):
+        minimize(SoftmaxHeads(tree), "adam", checkpoint=path)
+    assert path.read_text() == "not a checkpoint"
+
+
+def test_progress_goes_to_stderr(capsys) -> None:
+    minimize(SoftmaxHeads(random_tree(50)), "adam", progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "loss" in shown.err
+
+
+# ---- black boxes -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(2, 4),
+    st.integers(1, 4),
+    st.sampled_from(["full", "pm1"]),
+    st.sampled_from(["valuation", "random"]),
+    st.integers(0, 99),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+def test_black_box_certificates_are_true(p, n, neighbourhood, order, seed, coordinates, vectorized) -> None:
+    table = np.random.default_rng(seed).integers(0, 50, (p,) * n)
+    calls = 0
+
+    def loss(x):
+        nonlocal calls
+        calls += len(x) if vectorized else 1
+        return table[tuple(x.T)] if vectorized else table[tuple(x)]
+
+    result = minimize(
+        loss,
+        p=p,
+        n=n,
+        neighbourhood=neighbourhood,
+        order=order,
+        seed=seed,
+        coordinates=coordinates,
+        vectorized=vectorized,
+    )
+    assert result.certificate["optimal"]
+    assert result.evaluations == calls
+    assert result.loss == table[tuple(result.parameters)]
+    for i in range(n):
+        for value in neighbours(int(result.parameters[i]), p, neighbourhood):
+            moved = result.parameters.copy()
+            moved[i] = value
+            assert table[tuple(moved)] >= result.loss
+
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize("step", [1, -1])
+def test_an_ultrametric_objective_takes_about_a_sweep(n: int, step: int) -> None:
+    p, target = 5, np.random.default_rng(n).integers(0, 5, n)
+
+    def loss(x):  # number of digits after the first wrong one: only the next digit ever gives a signal
+        wrong = np.flatnonzero((x != target)[::step])
+        return n - wrong[0] if len(wrong) else 0
+
+    result = minimize(loss, p=p, n=n)
+    assert result.loss == 0
+    # about one sweep to solve and one to certify, whichever way the digits are stored (then one more to find the start)
+    assert result.evaluations <= 4 * n * (p - 1)
+
+
+def test_perturbation_escapes_and_keeps_the_budget() -> None:
+    def trap(x):  # pairs of digits: (0, 0) is deceptive, (2, 2) is best
+        pairs = x.reshape(-1, 2)
+        return float(np.where((pairs == 2).all(axis=1), 0, 1 + pairs.sum(axis=1)).sum())
+
+    stuck = minimize(trap, p=3, n=10, start=np.zeros(10, int))
+    freed = minimize(trap, p=3, n=10, start=np.zeros(10, int), budget=3000, seed=1)
+    assert stuck.loss == 5
+    assert freed.loss == 0
+    assert freed.evaluations == 3000
+    assert (np.diff(freed.history) < 0).all()
+    assert freed.at[0] == 1
+    assert minimize(trap, p=3, n=10, budget=7).evaluations == 7
+    best = min(trap(np.array(x)) for x in product(range(3), repeat=4))
+    assert minimize(trap, p=3, n=4, budget=2000).loss == best
+
+
+TREE = Tree.from_parents([-1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: minimize(SoftmaxHeads(TREE), "sgd"), "method='sgd' is unknown"),
+        (lambda: minimize(SoftmaxHeads(TREE), "adam", schedule="paper"), "schedule='paper' is unknown"),
+        (lambda: minimize(SoftmaxHeads(TREE), "adam", neighbourhood="full"), "takes no option 'neighbourhood'"),
+        (lambda: minimize(SoftmaxHeads(TREE), "gist"), "searches digits"),
+        (lambda: minimize(TwoLogitCEHead(TREE), "fisher"), "needs SoftmaxHeads"),
+        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "fisher"), "without margin"),
+        (lambda: minimize(DigitHeads(TREE), neighbourhood="pm2"), "neighbourhood='pm2' is unknown"),
+        (lambda: minimize(DigitHeads(TREE), start=[7]), "0..2, got 7"),
+        (lambda: minimize(DigitHeads(TREE), patience=0), "patience=0"),
+        (lambda: minimize(DigitHeads(TREE), "adam"), "no useful gradient"),
+        (lambda: minimize(SoftmaxHeads(TREE), "adam", start=[1.0]), "start needs 2 numbers"),
+        (lambda: minimize(SoftmaxHeads(TREE), checkpoint="x.npz", checkpoint_every=0), "checkpoint_every=0"),
+        (lambda: minimize(DigitNetwork(TREE, [0, 1]), "adam"), "needs gradients"),
+        (lambda: LeakyRegression(TREE, [1.0]), "needs 2 finite numbers"),
+        (lambda: LeakyRegression(TREE, [1.0, 2.0], alpha=1.0), "alpha=1.0"),
+        (lambda: DigitNetwork(TREE, [0, 3], p=3), "0..2, got 3"),
+        (lambda: DigitNetwork(TREE, [0.5, 1]), "needs 2 integers"),
+        (lambda: DigitNetwork(TREE, [0, 1], loss="squared"), "loss='squared' is unknown"),
+        (lambda: minimize(DigitNetwork(TREE, [0, 1]), start=[0, 0, 9]), "digits in 0..2"),
+        (lambda: minimize(lambda x: 0.0, p=3), "needs n"),
+        (lambda: minimize(lambda x: 0.0, "adam", p=3, n=2), "minimised with method='gist'"),
+        (lambda: minimize(lambda x: 0.0, p=1, n=2), "p ≥ 2"),
+        (lambda: minimize(lambda x: 0.0, p=3, n=2, start=[0, 3]), "0..2, got 3"),
+        (lambda: minimize(lambda x: 0.0, p=3, n=2, start=[0]), "start needs 2 integer digits"),
+        (lambda: minimize(lambda x: np.nan, p=3, n=2), "NaN at digits"),
+        (lambda: minimize(lambda x: x, p=3, n=2), "one number per point"),
+        (lambda: minimize(lambda x: 0.0, p=3, n=2, order="leaf"), "order='leaf' is unknown"),
+        (lambda: minimize(lambda x: 0.0, p=3, n=2, budget=0), "budget=0"),
+        (lambda: minimize(lambda x: 0.0, p=3, n=2, checkpoint="x"), "keep no checkpoints"),
+        (lambda: information(SoftmaxHeads(TREE), np.zeros(2), depth=3), "depth=3 has no heads"),
+        (lambda: fisher_block(SoftmaxHeads(TREE), np.zeros(2), 1), "a ball with children"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(call, words: str) -> None:
+    with pytest.raises(VpunnError) as error:
+        call()
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("start", [[np.nan, 0.0], [np.inf, 0.0], ["a", "b"], [0.0]])
+@pytest.mark.parametrize("method", ["adam", "fisher"])
+def test_a_start_must_be_finite_numbers(method: str, start: Any) -> None:
+    with pytest.raises(VpunnError, match="start"):
+        minimize(SoftmaxHeads(Tree.from_parents([-1, 0, 0])), method, start=start)
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, None])
+def test_seeds_are_whole_numbers(seed: Any) -> None:
+    with pytest.raises(VpunnError, match="seed="):
+        minimize(SoftmaxHeads(Tree.from_parents([-1, 0, 0])), seed=seed)
+
+
+def test_checkpoint_places_that_cannot_be_used(tmp_path: Path) -> None:
+    heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
+    with pytest.raises(VpunnError, match="there is no folder"):
+        minimize(heads, checkpoint=tmp_path / "no" / "run.npz")
+    (tmp_path / "run.npz.part").mkdir()
+    with pytest.raises(VpunnError, match="cannot be written"):
+        minimize(heads, checkpoint=tmp_path / "run.npz")
+    empty = tmp_path / "empty.npz"
+    empty.touch()
+    with pytest.raises(VpunnError, match="is not a VAPO checkpoint"):
+        minimize(heads, checkpoint=empty, resume=True)
+    assert empty.read_bytes() == b""
+
+
+def test_a_schedule_that_differs_in_its_cosine_is_another_run(tmp_path: Path) -> None:
+    heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
+    flat, falling = (Schedule("own", (Phase("fit", 4, 0.5),), cosine=cosine) for cosine in (False, True))
+    minimize(heads, "adam", schedule=flat, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(VpunnError, match="cosine False there, True here"):
+        minimize(heads, "adam", schedule=falling, checkpoint=tmp_path / "run.npz", resume=True)
