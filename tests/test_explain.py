@@ -44,7 +44,7 @@ def test_contributions_sum_to_the_score(model, node):
         assert found.label == classifier.predict(x)[0] == "owl"
     assert found.score == sum(ball.head for ball in found.balls)
     np.testing.assert_allclose(found.score, slow_head_score(classifier, x, found.node), rtol=1e-5, atol=1e-6)
-    exact = classifier._posterior(x).masses(slice(0, 1))[0, found.node]
+    exact = classifier.posterior(x).masses(slice(0, 1))[0, found.node]
     if exact > 0:
         np.testing.assert_allclose(np.exp(found.log_probability), exact, rtol=1e-9)
     path = [ball.node for ball in found.balls]

@@ -136,16 +136,15 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     last term being that the path stops there; both sums are exact up to float rounding.
     """
     from vpunn.hipan._combiner import evidence_names
-    from vpunn.hipan._weights import examine
 
     _check_fitted(model)
     _check_count("k", k)
-    posterior = model._posterior(x)
+    posterior = model.posterior(x, evidence=True)
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
     tree, balls, heads = model.tree_, model.balls_, model.heads_
-    i = int(posterior.best()[0]) if node is None else _node(model._label_tree(), node)
-    row = model._rows(np.asarray(x, dtype=np.float64) if not hasattr(x, "tocsr") else x)
+    i = int(posterior.best()[0]) if node is None else _node(model.label_tree_, node)
+    row = posterior.rows
     names = _names(model, feature_names)
     chain, p = posterior.chain(np.array([i]))
     mass = float(posterior.masses(slice(0, 1))[0, i])
@@ -155,11 +154,10 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
             steps.append(_step(tree, balls, heads, row, names, k, tree.n_nodes + j, j, False, q, above))
             above = q
     steps.append(_step(tree, balls, heads, row, names, k, i, i, not tree.is_leaf[i], mass, above))
-    seen = examine(balls, heads, row, model.candidates)
-    at = np.flatnonzero(seen.candidates[0] == i)
+    at = np.flatnonzero(posterior.candidates[0] == i)
     evidence = {}
     if len(at):
-        evidence = dict(zip(evidence_names(balls.n_kinds), seen.evidence[0, at[0]].tolist(), strict=True))
+        evidence = dict(zip(evidence_names(balls.n_kinds), posterior.evidence[0, at[0]].tolist(), strict=True))
     score = sum(step.head for step in steps)
     return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence)
 
@@ -203,7 +201,7 @@ def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = No
     _check_fitted(model)
     _check_count("k", k)
     tree = model.tree_
-    i, j = _node(model._label_tree(), a), _node(model._label_tree(), b)
+    i, j = _node(model.label_tree_, a), _node(model.label_tree_, b)
     difference = np.zeros(model.n_features_in_)
     for sign, node in ((1.0, i), (-1.0, j)):
         for block in _chain_blocks(tree, node):

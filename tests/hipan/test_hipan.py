@@ -133,10 +133,11 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
         np.testing.assert_allclose(q[r][: len(path)], ball[r, path], atol=1e-9)
     ball_sum = np.array([[ball[r, tree.ancestors(c)].sum() for c in range(n)] for r in range(rows)])
     utility = dense + ball_sum * 2 / (tree.depth + prior @ tree.depth + 2)
-    for r, node in enumerate(posterior.best(1.0)):
+    for r, node in enumerate(posterior.best("path")):
         listed = candidates[r][candidates[r] >= 0]
         assert prior[node] > 0
         assert utility[r, node] >= utility[r, listed].max(initial=0) - 1e-9
+    assert np.array_equal(posterior.best(), nodes[:, 0])
     for r, node in enumerate(posterior.deepest(0.6)):
         sure = np.flatnonzero(ball[r] >= 0.6)
         assert tree.depth[node] == tree.depth[sure].max()
@@ -202,7 +203,7 @@ def test_conformal_stop_covers():
     """Coverage over many exchangeable splits of rows the model has not seen lies at or just above 1 − α."""
     tree, X, nodes = toy(2, rows=900)
     model = HiPaNClassifier(tree).fit(X[:300], tree.labels[nodes[:300]])
-    posterior = model._posterior(X[300:])
+    posterior = model.posterior(X[300:])
     scores = conformal.miss_scores(posterior, nodes[300:])
     rng = np.random.default_rng(0)
     for alpha in (0.1, 0.3):

@@ -35,8 +35,7 @@ def groups(
     json: JsonFlag = False,
 ) -> None:
     """What each digit separates among the 1,251 groups of order ≤ 125, or which of them a given group is."""
-    from vpunn.hipaq import group_catalogue
-    from vpunn.hipaq import group_name
+    from vpunn.hipaq import group_catalogue, group_name
 
     if table is not None or permutations is not None or number is not None:
         _identify(table, permutations, number, json)

@@ -114,19 +114,30 @@ def predict(
     threshold: Annotated[float, typer.Option(help="For --stop threshold.")] = 0.5,
     alpha: Annotated[float, typer.Option(help="Accepted risk for --stop risk.")] = 0.1,
     depth: Annotated[int, typer.Option(help="For --stop depth.")] = 1,
+    rule: Annotated[
+        str,
+        typer.Option(help="node: the most probable node; path: one that shares most of its path with all likely ones."),
+    ] = "node",
     out: Annotated[Path | None, typer.Option(help="Write a CSV table instead of printing.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Predict the place of every row of a table, or of one text."""
     if stop is not None and top > 1:
         raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
+    if rule != "node" and (stop is not None or top > 1):
+        raise VpunnError(f"--rule {rule} gives one node per row; leave --stop and --top out.")
     fitted, X = _load(model, table, ask)
     rows: list[dict[str, Any]] = []
     if stop is not None:
         answer = fitted.predict(X, stop=stop, threshold=threshold, alpha=alpha, depth=depth)
         rows = [{"row": i, "label": label} for i, label in enumerate(answer)]
     else:
-        nodes, p = fitted._posterior(X).top_k(min(top, len(fitted.class_nodes_)))
+        posterior = fitted.posterior(X)
+        if rule == "node":
+            nodes, p = posterior.top_k(min(top, len(fitted.class_nodes_)))
+        else:
+            nodes = posterior.best(rule)[:, None]  # type: ignore[arg-type]  # checked there, with a sentence
+            p = posterior.exact(nodes[:, 0])[:, None]
         names = fitted.labels_[nodes].tolist()
         paths = {node: _path(fitted.tree_, node) for node in np.unique(nodes).tolist()}
         for i, at in enumerate(nodes.tolist()):
@@ -152,14 +163,15 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
             "give a table with the target column; only a model fitted on a named task brings its own test rows."
         )
     fitted, X, frame, meta = _load_all(model, table, None)
-    from vpunn.hipan._targets import check_in_tree
+    from vpunn.hipan import conformal
 
     tree = fitted.tree_
-    nodes = check_in_tree(fitted._label_tree(), _labels(frame, meta["target"], table))
-    posterior = fitted._posterior(X)
+    nodes = fitted.nodes_of(_labels(frame, meta["target"], table))
+    posterior = fitted.posterior(X)
     best, p = posterior.top_k(5)
     hit = best == nodes[:, None]
-    covered = tree.is_ancestor(np.asarray(_risk_nodes(fitted, X)), nodes)
+    cautious = conformal.cautious_nodes(posterior, conformal.conformal_threshold(fitted.miss_scores_, 0.1))
+    covered = tree.is_ancestor(cautious, nodes)
     result = {
         "rows": len(nodes),
         "exact": float(hit[:, 0].mean()),
@@ -382,12 +394,6 @@ def _test_rows(meta: dict[str, Any]) -> Any:
 
     task = load_task(meta["task"], meta["seed"])
     return pd.DataFrame({"text": task.texts["test"], meta["target"]: task.labels("test")})
-
-
-def _risk_nodes(fitted: Any, X: Any) -> np.ndarray:
-    from vpunn.hipan import conformal
-
-    return conformal.cautious_nodes(fitted._posterior(X), conformal.conformal_threshold(fitted.miss_scores_, 0.1))
 
 
 def _with_progress(work: Any) -> Any:

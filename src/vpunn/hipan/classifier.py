@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
 from vpunn.hipan import conformal
 from vpunn.hipan._balls import Balls, Items
@@ -19,7 +19,7 @@ from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._rest import fit_rings, rings_around, rounded
 from vpunn.hipan._training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.hipan._weights import Heads, Seen, examine, train_branch
-from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.tree import Tree
 
 #: Rows predicted at once; the answer for a row does not depend on it.
@@ -274,18 +274,19 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         guarantee asks for (after ``fit`` alone it rests on rows held out in turn, which is close but not exact).
         Probabilities do not change.
         """
-        posterior = self._posterior(X)
-        node = self._nodes_of(y, len(posterior))
+        posterior = self.posterior(X)
+        _check_length(np.empty((len(posterior), 0)), y)
+        node = self.nodes_of(y)
         self.miss_scores_ = conformal.miss_scores(posterior, node)
         return self
 
-    def _nodes_of(self, y: Any, rows: int) -> np.ndarray:
-        """Node of each of the labels of ``rows`` rows."""
-        _check_length(np.empty((rows, 0)), y)
-        return targets.check_in_tree(self._label_tree(), y)
+    def nodes_of(self, y: Any) -> np.ndarray:
+        """Node ids of labels as `fit` takes them; labels that are not in the tree are refused."""
+        return targets.check_in_tree(self.label_tree_, y)
 
-    def _label_tree(self) -> Tree:
-        """The tree under the labels that `predict` answers with."""
+    @property
+    def label_tree_(self) -> Tree:
+        """The tree under the labels that `predict` answers with; flat classes keep their own type."""
         if not self.flat_:
             return self.tree_
         labels = np.concatenate([np.array([_Root()], object), self.classes_.astype(object)])
@@ -309,7 +310,8 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
                     )
             return self.fit(X, y, sample_weight=sample_weight)
         X = targets.checked_features(self, X, reset=False)
-        node = self._nodes_of(y, X.shape[0])
+        _check_length(X, y)
+        node = self.nodes_of(y)
         weight = targets.checked_weight(sample_weight, X)
         keep = weight > 0
         node, weight = node[keep], weight[keep]
@@ -331,22 +333,30 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    def _posterior(self, X: Any) -> Posterior:
+    def posterior(self, X: Any, *, evidence: bool = False) -> Posterior:
+        """The distribution over nodes of each row: the one object behind `predict`, `top_k`, the stop rules and explanations.
+
+        With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory.
+        """
         check_is_fitted(self, "balls_")
         rows = self._rows(targets.checked_features(self, X, reset=False))
-        parts = []
+        found, read = [], []
         for start in range(0, rows.shape[0], BATCH):
-            part = rows[start : start + BATCH]
-            parts.append(self._posterior_of(examine(self.balls_, self.heads_, part, self.candidates), self.combiner_))
+            seen = examine(self.balls_, self.heads_, rows[start : start + BATCH], self.candidates)
+            found.append(self._posterior_of(seen, self.combiner_))
+            if evidence:
+                read.append(seen.evidence)
         return Posterior(
             self.tree_,
-            np.concatenate([p.candidates for p in parts]),
-            np.concatenate([p.probability for p in parts]),
-            np.concatenate([p.rest for p in parts]),
+            np.concatenate([p.candidates for p in found]),
+            np.concatenate([p.probability for p in found]),
+            np.concatenate([p.rest for p in found]),
             self.prior_,
             self.balls_.branch_of,
-            np.concatenate([p.tilt for p in parts]),
+            np.concatenate([p.tilt for p in found]),
             self.combiner_.ring_weights,
+            rows if evidence else None,
+            np.concatenate(read) if evidence else None,
         )
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
@@ -369,9 +379,9 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
             combiner.ring_weights,
         )
 
-    def locate(self, X: Any) -> np.ndarray:
+    def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:
         """Node id of the place of each row: the answer of `predict`."""
-        return self._posterior(X).best()
+        return self.posterior(X).best(rule)
 
     def predict(
         self,
@@ -381,9 +391,10 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         threshold: float = 0.5,
         alpha: float = 0.1,
         depth: int = 1,
+        rule: Rule = "node",
     ) -> np.ndarray:
-        """One label per row: the most probable node or, where none is clearly so, one that shares most of its path with the
-        likely ones (`Posterior.best`; `top_k` ranks by probability alone).
+        """One label per row: the most probable node, the first of `top_k`. With ``rule="path"`` one that shares most of its path
+        with all likely ones (`Posterior.best`): a little less often exact, nearer to the truth when wrong.
 
         With ``stop`` the answer may be a ball that is surer than any node.
 
@@ -391,9 +402,12 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         answer that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
         best answer cut at ``depth``.
         """
-        posterior = self._posterior(X)
+        check_choice("rule", rule, get_args(Rule))
+        if stop is not None and rule != "node":
+            raise VpunnError(f"rule={rule!r} chooses among nodes and stop={stop!r} among balls; give one of them.")
+        posterior = self.posterior(X)
         if stop is None:
-            return self.labels_[posterior.best()]
+            return self.labels_[posterior.best(rule)]
         if stop == "threshold":
             if not _is_number(threshold) or not 0 <= threshold <= 1:
                 raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
@@ -418,14 +432,14 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, both (rows, k); exact."""
         _check_k(k)
-        nodes, p = self._posterior(X).top_k(min(int(k), len(self.class_nodes_)))
+        nodes, p = self.posterior(X).top_k(min(int(k), len(self.class_nodes_)))
         return self.labels_[nodes], p
 
     def predict_proba(self, X: Any, k: int | None = None) -> Any:
         """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
         if k is not None:
             _check_k(k)
-        posterior = self._posterior(X)
+        posterior = self.posterior(X)
         place = np.full(self.tree_.n_nodes, -1, np.int64)
         place[self.class_nodes_] = np.arange(len(self.class_nodes_))
         if k is not None:
@@ -441,7 +455,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_node_proba(self, X: Any) -> np.ndarray:
         """Probability of every ball, (rows, nodes): a ball's is its own stop mass plus that of its children; the root has 1."""
-        posterior = self._posterior(X)
+        posterior = self.posterior(X)
         out = np.empty((len(posterior), self.tree_.n_nodes))
         for part, p in posterior.chunks():
             out[part] = p

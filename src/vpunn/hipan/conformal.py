@@ -16,8 +16,7 @@ from vpunn.hipan.posterior import Posterior
 
 def miss_scores(posterior: Posterior, truth: np.ndarray) -> np.ndarray:
     """For every row the probability of the largest ball on its chain that misses the truth."""
-    best = posterior.best()
-    balls, p = posterior.chain(best)
+    balls, p = posterior.chain(posterior.best())
     tree = posterior.tree
     misses = (balls >= 0) & ~((truth[:, None] >= balls) & (truth[:, None] < balls + tree.size[balls]))
     return np.where(misses, p, 0.0).max(1)
@@ -39,8 +38,7 @@ def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
 
 def cautious_nodes(posterior: Posterior, threshold: float) -> np.ndarray:
     """The smallest ball around each row's predicted node whose probability exceeds the threshold, else the root."""
-    best = posterior.best()
-    balls, p = posterior.chain(best)
+    balls, p = posterior.chain(posterior.best())
     sure = (p > threshold) & (balls >= 0)
     sure[:, 0] = True
     deepest = sure.shape[1] - 1 - sure[:, ::-1].argmax(1)

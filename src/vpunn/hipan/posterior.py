@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
+from scipy import sparse
 
+from vpunn.errors import check_choice
 from vpunn.hipan._balls import writable
 from vpunn.hipan._rest import Rest, rings_around, spread_rest
 from vpunn.tree import Tree
@@ -20,8 +23,10 @@ from vpunn.tree.sweeps import sweep_down
 
 #: Rows whose dense distributions are held in memory at once.
 CHUNK_ENTRIES = 8_000_000
-#: Weight of the shared path against the exact node in `Posterior.best`; chosen on validation rows.
+#: Weight of the shared path against the exact node in the answer by ``"path"``; chosen on validation rows.
 AGREEMENT = 1.0
+#: ``"node"``: the most probable node. ``"path"``: probable, and sharing most of its path with whatever else may be true.
+Rule = Literal["node", "path"]
 
 
 @dataclass
@@ -30,6 +35,7 @@ class Posterior:
 
     ``branch`` numbers the depth-1 ball of every node (0: none), ``tilt`` (rows, branches) says how much likelier than by
     the prior the nodes of a branch are for a row, and ``ring_weights`` how far from the best candidate an answer lies.
+    ``rows`` and ``evidence`` (rows, k, columns) are what the combiner read, kept only when an explanation is asked for.
     """
 
     tree: Tree
@@ -40,6 +46,8 @@ class Posterior:
     branch: np.ndarray
     tilt: np.ndarray
     ring_weights: np.ndarray
+    rows: sparse.csr_matrix | None = None
+    evidence: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rest)
@@ -69,24 +77,28 @@ class Posterior:
         """Where each branch starts in the order of nodes, and the end: a depth-1 ball is one slice, the root comes before."""
         return np.searchsorted(self.branch, np.arange(self.tilt.shape[1] + 1))
 
-    def best(self, agreement: float = AGREEMENT) -> np.ndarray:
-        """One answer per row: probable itself, and sharing as much of its path as possible with whatever else may be true.
+    def best(self, rule: Rule = "node") -> np.ndarray:
+        """One answer per row. ``"node"``: the most probable node, the first of `top_k`; what `predict` answers.
 
-        Of the candidates, the most probable node and a typical node of each branch, the answer is the one that maximises
-        p(c) + a · 2 E[shared path] / (its length + the typical length). The expected number of shared balls
-        is Σ_{B∋c} P(B), a sum along the ancestors; scaled as in the Wu–Palmer similarity. With a clear favourite this is the
-        most probable node; where nothing is probable it stays in the most probable ball. In a flat tree both are the same.
+        ``"path"`` weighs the balls around an answer as well: exact answers are a little rarer, wrong ones lie nearer to the
+        truth. Of the candidates, the most probable node and a typical node of each branch, it is the one that maximises
+        p(c) + 2 E[shared path] / (its length + the typical length). The expected number of shared balls is Σ_{B∋c} P(B), a sum
+        along the ancestors; scaled as in the Wu–Palmer similarity. In a flat tree both rules are the same.
         """
+        check_choice("rule", rule, get_args(Rule))
+        likeliest = self.top_k(1)[0][:, 0]
+        return likeliest if rule == "node" else self._sharing_most(likeliest)
+
+    def _sharing_most(self, likeliest: np.ndarray) -> np.ndarray:
         from vpunn.hipan.kernels.rest import choose
 
         tree = self.tree
         ball = tree.subtree_sum(self.prior)
         length = tree.depth + float(self.prior @ tree.depth) + 2.0
-        worth = np.where(self.prior > 0, self.prior + agreement * sweep_down(tree, ball) * 2.0 / length, -1.0)
+        worth = np.where(self.prior > 0, self.prior + AGREEMENT * sweep_down(tree, ball) * 2.0 / length, -1.0)
         edges = self._branch_edges().tolist()
         typical = np.array([a + worth[a:b].argmax() for a, b in pairwise(edges)])
         typical[self.prior[typical] <= 0] = -1
-        likeliest = self.top_k(1)[0][:, 0]
         return choose(
             self.candidates,
             self.probability,
@@ -99,8 +111,16 @@ class Posterior:
             float(length[0] - 2.0),
             typical,
             likeliest,
-            float(agreement),
+            AGREEMENT,
         )
+
+    def exact(self, nodes: np.ndarray) -> np.ndarray:
+        """Probability that the answer is exactly the given node, one per row: its ball's minus that of its children."""
+        out = np.empty(len(self))
+        for part in self.parts():
+            here = nodes[part]
+            out[part] = self.masses(part)[np.arange(len(here)), here]
+        return out
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""

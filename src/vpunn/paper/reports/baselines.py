@@ -192,7 +192,7 @@ def _vpunn(task: PlacementTask, X: Any, Z: Any, D: Any, *, shuffled: bool, seed:
     start = time.perf_counter()
     model = HiPaNClassifier(tree, random_state=seed).fit(X, labels, X_nodes=D or None)
     fitted = time.perf_counter()
-    posterior = model._posterior(Z)
+    posterior = model.posterior(Z)
     (nodes, p), answer = posterior.top_k(TOP), posterior.best()
     done = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
