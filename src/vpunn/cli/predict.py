@@ -136,7 +136,7 @@ def predict(
         if rule == "node":
             nodes, p = posterior.top_k(min(top, len(fitted.class_nodes_)))
         else:
-            nodes = posterior.best(rule)[:, None]  # type: ignore[arg-type]  # checked there, with a sentence
+            nodes = posterior.best(rule)[:, None]  # checked there, with a sentence
             p = posterior.exact(nodes[:, 0])[:, None]
         names = fitted.labels_[nodes].tolist()
         paths = {node: _path(fitted.tree_, node) for node in np.unique(nodes).tolist()}
