@@ -11,6 +11,7 @@ from vpunn import padic
 from vpunn.codes import MixedRadixCode, PadicCode
 from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError, VpunnError
 from vpunn.io import read_tree, write_tree
+from vpunn.io.store import load
 from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
@@ -66,6 +67,7 @@ __all__ = [
     "explain",
     "heads",
     "hipaq",
+    "load",
     "metrics",
     "padic",
     "read_tree",

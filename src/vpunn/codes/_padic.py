@@ -7,18 +7,24 @@ p^{-depth of the lowest common ancestor} (the audit's E-01, E-02, S3–S5), for 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
-from vpunn.errors import CodeError
+from vpunn.errors import CodeError, DataError
 from vpunn.padic import as_integers, check_prime, from_radix, next_prime, product, show_integer, to_radix
 from vpunn.tree import IntArray, Nodes, Tree
+
+if TYPE_CHECKING:
+    from vpunn.io.store import Draft, Stored
 
 #: Exact integers for a set of nodes are refused beyond this many bits in all (1 GiB), digit tables beyond 4 GiB.
 MAX_BITS = 2**33
@@ -308,6 +314,37 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
             else:
                 digits[row, : len(found)] = found
         return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape), strict=strict)
+
+    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
+        """Write tree and prime as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""
+        return self.draft(provenance).write(path)
+
+    def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
+        """What `save` writes."""
+        from vpunn.io.store import Draft
+
+        draft = Draft("PadicCode", {"p": str(self.p)}, provenance=provenance)
+        draft.tree(self.tree)
+        return draft
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = False) -> PadicCode:
+        """Open a folder of `save`."""
+        from vpunn.io.store import Stored
+
+        return cls.from_stored(Stored.open(path, "PadicCode", verify=verify))
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> PadicCode:
+        """The code of an opened folder; a number that is no prime, or too small for the tree, is refused."""
+        stored.check_kind("PadicCode")
+        prime = stored.setting("p", str)
+        try:
+            return cls(stored.tree(), int(prime))
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(f"{str(stored.path)!r}: {error}") from None
 
     def summary(self) -> list[dict[str, Any]]:
         """Bits per node of every code of this tree, as rows for a table: single prime, mixed radix, packed words."""

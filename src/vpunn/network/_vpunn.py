@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import DataError, VpunnError
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network._numbers import Kind, Ring, valuations
 from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
 from vpunn.padic import check_prime, n_full_balls, n_markov_heads, next_prime
 from vpunn.tree import Nodes, Tree
+from vpunn.tree._inputs import object_array
 from vpunn.tree.sweeps import sweep_down
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class VanDerPutLayer:
         return out
 
 
-class VPuNN:
+class VPuNN(Storable):
     """A v-PuNN on a tree: immutable, one coefficient per node, F(x) = Σ_{B∋x} c_B.
 
     ``values`` says where the numbers live: ``"real"`` (floats, any trailing shape), ``"integer"``, ``"rational"``
@@ -154,6 +156,40 @@ class VPuNN:
 
     def __repr__(self) -> str:
         return f"VPuNN({self.tree!r}, values={self.ring.kind!r}, {self.n_nonzero:,} non-zero coefficients)"
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    def _write(self, draft: Draft) -> None:
+        ring = self.ring
+        draft.tree(self.tree)
+        draft.settings |= {"values": ring.kind, "p": self.p, "precision": int(ring.precision), "shift": int(ring.shift)}
+        draft.settings["shape"] = list(self._stored.shape)
+        if self._stored.dtype != object:
+            draft.array("coefficients", self._stored, balls=True)
+            return
+        exact = [Fraction(number) for number in self._stored.ravel().tolist()]
+        draft.labels("coefficients", [f"{x.numerator:x}/{x.denominator:x}" for x in exact])
+
+    @classmethod
+    def _read(cls, stored: Stored) -> VPuNN:
+        shape = tuple(stored.setting("shape", list))
+        tree = stored.tree()
+        try:
+            net = cls(tree, values=stored.setting("values", str), p=stored.setting("p", int))
+            ring = Ring(net.ring.kind, net.p, stored.setting("precision", int), stored.setting("shift", int))
+            if "coefficients" in stored.names:
+                numbers = stored.array("coefficients", dtype="f8" if ring.kind == "real" else "i8", shape=shape)
+            else:
+                texts = stored.labels("coefficients", int(np.prod(shape)))
+                exact = [Fraction(int(n, 16), int(d, 16)) for n, d in (text.split("/") for text in texts)]
+                whole = ring.kind != "rational"
+                numbers = object_array([x.numerator if whole else x for x in exact]).reshape(shape)
+            _check_length(numbers, tree.n_nodes, "coefficients", "one per node")
+        except DataError:
+            raise
+        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+            raise DataError(f"{str(stored.path)!r} holds no v-PuNN: {error}") from None
+        return net._with(numbers, ring)
 
     # ---- fitting ---------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 from vpunn.errors import TreeError, examples
 from vpunn.tree import _validate as validate
 from vpunn.tree._inputs import object_array
+from vpunn.tree._out import TreeOut
 from vpunn.tree._packed import PackedCode
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ IntArray = np.ndarray
 Nodes = int | np.integer | Sequence[int] | np.ndarray
 
 
-class Tree:
+class Tree(TreeOut):
     """A rooted tree as preorder arrays. Make one with `Tree.from_parents` and its siblings, or `vpunn.read_tree`.
 
     ``parent`` (−1 at the root), ``depth``, ``size`` (nodes in the subtree) and ``digit`` (child index + 1; 0 at the
@@ -471,37 +472,7 @@ class Tree:
 
         return reshape.collapse_unary(self)
 
-    # ---- out ---------------------------------------------------------------------------------------------------------
-
-    def to_networkx(self) -> networkx.DiGraph:
-        """A networkx DiGraph on node ids with attributes ``label`` and the columns; edges parent → child."""
-        from vpunn.io import writers
-
-        return writers.to_networkx(self)
-
-    def to_newick(self) -> str:
-        """Newick text; names quoted where needed, branch lengths from the column ``length`` if there is one."""
-        from vpunn.io import writers
-
-        return writers.to_newick(self)
-
-    def to_json(self) -> str:
-        """Nested JSON: ``{"name": …, "children": […]}`` with the columns as further keys."""
-        from vpunn.io import writers
-
-        return writers.to_json(self)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per node: id, label, parent, depth, size, digit, and the columns."""
-        from vpunn.io import writers
-
-        return writers.to_frame(self)
-
-    def to_linkage(self) -> np.ndarray:
-        """A SciPy linkage matrix; only binary trees have one."""
-        from vpunn.io import writers
-
-        return writers.to_linkage(self)
+    # ---- looks ----------------------------------------------------------------------------------------------------
 
     def show(self, node: int = 0, max_nodes: int = 40) -> str:
         """The subtree as text with box-drawing lines, cut off after ``max_nodes`` lines."""

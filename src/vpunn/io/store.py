@@ -1,0 +1,559 @@
+"""Models as folders: plain ``.npy`` arrays and one ``model.json`` that says what they are. No pickle.
+
+`Draft` collects what a model consists of and writes it in one swap: a new folder is made beside the old one and takes
+its place at the end, so a failed or killed write leaves the old model or the new one. `Stored` opens a folder: big arrays
+are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness); ``verify=True``
+also compares the SHA-256 of every file. A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
+kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from vpunn.errors import DataError, TreeError, examples
+from vpunn.io._labels import as_objects, decoded, encoded
+from vpunn.io._swap import FILE, refuse_old_formats, swapped_in
+from vpunn.io.files import check_path
+from vpunn.tree import Tree
+from vpunn.tree._validate import check_preorder
+from vpunn.tree.dag import EdgeReport
+
+AnyArray = npt.NDArray[Any]
+
+#: How ``model.json`` itself is laid out; the format number of a kind counts what its arrays mean.
+LAYOUT = 1
+#: Smaller files are read at once; larger ones are memory-mapped.
+MAPPED = 1 << 16
+#: Kind of model → module that has the class of that name.
+KINDS = {
+    "HiPaNClassifier": "vpunn.hipan",
+    "LatentTreeEncoder": "vpunn.tabular.encoder",
+    "PadicCode": "vpunn.codes",
+    "PadicEncoder": "vpunn.regress",
+    "PadicTargetEncoder": "vpunn.regress",
+    "SemanticIds": "vpunn.tabular.ids",
+    "TabHiPaN": "vpunn.tabular.tabhipan",
+    "TextFeatures": "vpunn.text",
+    "Tree": "vpunn.tree",
+    "VPuNN": "vpunn.network",
+    "VPuNNClassifier": "vpunn.regress",
+    "VPuNNRegressor": "vpunn.regress",
+}
+
+_NAME = re.compile(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*")
+_TREE_ARRAYS = ("parent", "depth", "size", "digit")
+_PLAIN = "biufmM"  # kinds of dtypes that an .npy file holds as they are
+_LABEL_ARRAYS = ("bytes", "offsets", "tags")
+
+
+class Draft:
+    """What a model is going to be on disk: settings, arrays and parts (models inside it). Nothing is written before `write`.
+
+    ``balls=True`` marks an array in which each number belongs to one ball; ``vpunn info`` counts them.
+
+    >>> draft = Draft("Example", {"seed": 7})
+    >>> draft.array("coef", np.arange(3.0), balls=True)
+    >>> draft.labels("classes", ["owl", 3, ("a", 1), None])
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stored = Stored.open(draft.write(f"{folder}/model"), "Example", verify=True)
+    ...     stored.array("coef", dtype="f8", shape=(3,)), stored.labels("classes").tolist(), stored.setting("seed", int)
+    (array([0., 1., 2.]), ['owl', 3, ('a', 1), None], 7)
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        format: int = 1,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.kind, self.format = kind, format
+        self.settings = dict(settings or {})
+        self.provenance = dict(provenance or {})
+        self.arrays: dict[str, AnyArray] = {}
+        self.parts: dict[str, Draft] = {}
+        self.of_balls: set[str] = set()
+
+    def array(self, name: str, values: Any, *, balls: bool = False) -> None:
+        """Add numbers, booleans or dates."""
+        array = np.asarray(values)
+        if not _NAME.fullmatch(name) or name in self.arrays:
+            raise DataError(f"{name!r} cannot name an array of a {self.kind}: it is taken, or not letters and digits.")
+        if array.dtype.kind not in _PLAIN:
+            raise DataError(f"array {name!r} of a {self.kind} holds {array.dtype}, which has no plain .npy form.")
+        self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+        if balls:
+            self.of_balls.add(name)
+
+    def labels(self, name: str, values: Any) -> None:
+        """Add labels of any kind: numbers as they are; text, None and tuples as UTF-8 bytes, offsets and a tag each."""
+        array = values if isinstance(values, np.ndarray) else as_objects(values)
+        if array.dtype.kind in _PLAIN:
+            self.array(name, array)
+            return
+        for part, values in zip(_LABEL_ARRAYS, encoded(array, name), strict=True):
+            self.array(f"{name}.{part}", values)
+        if array.dtype.kind != "O":
+            self.settings.setdefault("text_types", {})[name] = array.dtype.str
+
+    def text(self, name: str, text: str) -> None:
+        """Add one text, such as another library's own description of its model."""
+        self.array(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
+
+    def tree(self, tree: Tree, name: str = "tree") -> None:
+        """Add a tree with labels, columns and report."""
+        for part in _TREE_ARRAYS:
+            self.array(f"{name}.{part}", getattr(tree, part))
+        self.labels(f"{name}.labels", tree.labels)
+        for at, (column, values) in enumerate(tree.columns.items()):
+            try:
+                self._column(f"{name}.column{at}", values)
+            except DataError as error:
+                raise DataError(f"column {column!r} of the tree cannot be saved: {error}") from None
+        lines = []
+        for at, line in enumerate(tree.report):
+            edges = isinstance(line, EdgeReport)
+            if isinstance(line, EdgeReport):
+                self.labels(f"{name}.report{at}.parents", line.parents)
+                self.labels(f"{name}.report{at}.children", line.children)
+            lines.append([str(line), line.reason if isinstance(line, EdgeReport) else None, edges])
+        self.settings[name] = {"columns": [_column_name(key) for key in tree.columns], "report": lines}
+
+    def _column(self, name: str, values: AnyArray) -> None:
+        if values.ndim == 1 or values.dtype.kind in _PLAIN:
+            self.labels(name, values)
+        else:
+            raise DataError(f"it holds {values.dtype} in shape {values.shape}; one value per node can be saved.")
+
+    def part(self, name: str, draft: Draft) -> None:
+        """Add a model inside this one; its arrays stand in the same folder under ``name``."""
+        if not _NAME.fullmatch(name) or name in self.parts:
+            raise DataError(f"{name!r} cannot name a part of a {self.kind}: it is taken, or not letters and digits.")
+        self.parts[name] = draft
+
+    def params(self, estimator: Any, skip: Sequence[str] = ("tree",)) -> None:
+        """Add the parameters of an estimator; a ``random_state`` that is no seed is left out (the model is fitted)."""
+        found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in skip}
+        if not isinstance(found.get("random_state", 0), int | np.integer | None):
+            del found["random_state"]
+        self.settings["params"] = found
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the folder beside ``path`` and swap it in. A folder there that is no model is refused, never deleted."""
+        self._json({})  # settings that cannot be written are refused before anything is
+        with swapped_in(path) as folder:
+            files: dict[str, dict[str, str]] = {}
+            self._write_arrays(folder, "", files)
+            (folder / FILE).write_bytes(self._json(files))
+        return Path(path)
+
+    def _json(self, files: Mapping[str, Mapping[str, str]]) -> bytes:
+        try:
+            text = json.dumps(self._head(files), ensure_ascii=False, allow_nan=False, indent=1, default=_plain)
+        except ValueError as error:
+            raise DataError(f"the settings of a {self.kind} cannot be saved: {error}") from None
+        return text.encode("utf-8", "surrogatepass") + b"\n"
+
+    def _write_arrays(self, folder: Path, prefix: str, files: dict[str, dict[str, str]]) -> None:
+        sums = files[prefix] = {}
+        for name, array in self.arrays.items():
+            with open(folder / f"{prefix}{name}.npy", "xb") as file:
+                hashed = _Hashed(file)
+                np.lib.format.write_array(hashed, array, allow_pickle=False)
+            sums[name] = hashed.sum.hexdigest()
+        for name, draft in self.parts.items():
+            draft._write_arrays(folder, f"{prefix}{name}.", files)
+
+    def _head(self, files: Mapping[str, Mapping[str, str]], prefix: str = "") -> dict[str, Any]:
+        head: dict[str, Any] = {"kind": self.kind, "format": self.format}
+        if not prefix:
+            from vpunn import __version__
+
+            head |= {"layout": LAYOUT, "version": __version__}
+            head["provenance"] = {"created_with": f"vpunn {__version__}, numpy {np.__version__}", **self.provenance}
+        head["settings"] = self.settings
+        sums = files.get(prefix, {})
+        head["arrays"] = {
+            name: {
+                "dtype": array.dtype.str,
+                "shape": list(array.shape),
+                "sha256": sums.get(name, ""),
+                **({"balls": True} if name in self.of_balls else {}),
+            }
+            for name, array in self.arrays.items()
+        }
+        if self.parts:
+            head["parts"] = {name: part._head(files, f"{prefix}{name}.") for name, part in self.parts.items()}
+        return head
+
+
+class Stored:
+    """An opened model folder, or a part of one. Reading anything that is not as it should be is a `DataError`."""
+
+    def __init__(self, path: Path, head: Mapping[str, Any], prefix: str = "") -> None:
+        """For internal use; `Stored.open` reads the head."""
+        self.path, self._head, self._prefix = path, head, prefix
+        self.kind: str = head["kind"]
+        self.format: int = head["format"]
+        self.settings: dict[str, Any] = head["settings"]
+        self.provenance: dict[str, Any] = head.get("provenance", {})
+        self.version: str = head.get("version", "")
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], kind: str | None = None, *, format: int = 1, verify: bool = False
+    ) -> Stored:
+        """Open a folder of `Draft.write`; ``kind`` and ``format`` say what the caller can read (None: any kind)."""
+        check_path(path)
+        folder = refuse_old_formats(Path(path))
+        try:
+            head = json.loads((folder / FILE).read_text(encoding="utf-8", errors="surrogatepass"))
+        except OSError as error:
+            raise DataError(f"cannot read {str(folder / FILE)!r}: {error.strerror or error}.") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{str(folder / FILE)!r} is not valid JSON; the model is damaged, save it again.") from None
+        layout = head.get("layout") if isinstance(head, dict) else None
+        if isinstance(layout, int) and layout > LAYOUT:
+            raise DataError(
+                f"{str(path)!r} was written by a newer vpunn ({head.get('version')}); update vpunn to read it."
+            )
+        if not isinstance(head, dict) or not _is_head(head):
+            raise DataError(f"{str(folder / FILE)!r} does not describe a model; save it again.")
+        stored = cls(folder, head)
+        stored.check_kind(kind, format)
+        if verify:
+            stored.verify()
+        return stored
+
+    def check_kind(self, kind: str | None, format: int = 1) -> None:
+        """Refuse another kind, and a newer format of this one."""
+        if kind is not None and self.kind != kind:
+            raise DataError(f"{self._where()} holds a {self.kind}, not a {kind}; vpunn.load opens any kind.")
+        if kind is not None and self.format > format:
+            raise DataError(
+                f"{self._where()} holds a {self.kind} of format {self.format} (vpunn {self.version}), but this version "
+                f"reads up to {format}; update vpunn."
+            )
+
+    def _where(self) -> str:
+        return repr(str(self.path)) + (f" (part {self._prefix[:-1]!r})" if self._prefix else "")
+
+    def _damaged(self, what: str) -> DataError:
+        return DataError(f"{self._where()}: {what}; the model is damaged, save it again.")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._head["arrays"] or f"{name}.offsets" in self._head["arrays"] or name in self.part_names
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the arrays, as they were added."""
+        return list(self._head["arrays"])
+
+    @property
+    def part_names(self) -> list[str]:
+        """Names of the models inside this one."""
+        return list(self._head.get("parts", {}))
+
+    def part(self, name: str, kind: str | None = None, *, format: int = 1) -> Stored:
+        """A model inside this one."""
+        if name not in self.part_names:
+            raise self._damaged(f"part {name!r} is missing")
+        part = Stored(self.path, self._head["parts"][name], f"{self._prefix}{name}.")
+        part.version = self.version
+        part.check_kind(kind, format)
+        return part
+
+    def array(
+        self,
+        name: str,
+        *,
+        dtype: Any = None,
+        shape: Sequence[int | None] | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        monotone: bool = False,
+        finite: bool = True,
+    ) -> AnyArray:
+        """An array, checked: ``dtype`` (a dtype, or the letters of its kind such as "iu"), ``shape`` (None: any length
+        there), ``low`` ≤ values < ``high``, ``monotone`` (never falling), and finite unless told otherwise.
+
+        Large ones are memory-mapped copy-on-write: writing to one changes memory, never the file.
+        """
+        array = self._open_array(name)
+        if dtype is not None:
+            kinds = isinstance(dtype, str) and len(dtype) <= len(_PLAIN) and set(dtype) <= set(_PLAIN)
+            if array.dtype.kind not in dtype if kinds else array.dtype != np.dtype(dtype):
+                raise self._damaged(f"array {name!r} holds {array.dtype}, not {dtype}")
+        if shape is not None and (
+            len(shape) != array.ndim or any(w not in (None, n) for w, n in zip(shape, array.shape, strict=True))
+        ):
+            wanted = "(" + ", ".join("any" if w is None else str(w) for w in shape) + ")"
+            raise self._damaged(f"array {name!r} has the shape {array.shape}, not {wanted}")
+        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise self._damaged(f"array {name!r} holds values that are not finite")
+        if array.size and low is not None and (least := array.min()) < low:
+            raise self._damaged(f"array {name!r} holds {least}, below {low}")
+        if array.size and high is not None and (most := array.max()) >= high:
+            raise self._damaged(f"array {name!r} holds {most}, which is not below {high}")
+        if monotone and (array[1:] < array[:-1]).any():
+            raise self._damaged(f"array {name!r} falls, but must not")
+        return array
+
+    def _open_array(self, name: str) -> AnyArray:
+        about = self._head["arrays"].get(name)
+        if about is None:
+            raise self._damaged(f"array {name!r} is missing")
+        file = self.path / f"{self._prefix}{name}.npy"
+        try:
+            mapped = file.stat().st_size > MAPPED
+            array = np.asarray(np.load(file, mmap_mode="c" if mapped else None, allow_pickle=False))
+        except OSError as error:
+            raise self._damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
+        except (ValueError, EOFError, SyntaxError, TypeError):
+            raise self._damaged(f"array {name!r} is cut short or is no .npy file") from None
+        if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
+            raise self._damaged(f"array {name!r} is {array.dtype}{array.shape}, not what {FILE} says")
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def labels(self, name: str, n: int | None = None) -> AnyArray:
+        """Labels of `Draft.labels`, ``n`` of them if given."""
+        if f"{name}.offsets" not in self._head["arrays"]:
+            return self.array(name, shape=(n,), finite=False)
+        data, offsets, tags = (self.array(f"{name}.{part}", shape=(None,)) for part in _LABEL_ARRAYS)
+        found = decoded(data, offsets, tags)
+        if isinstance(found, str):
+            raise self._damaged(f"labels {name!r}: {found}")
+        if n is not None and len(found) != n:
+            raise self._damaged(f"there are {len(found):,} labels {name!r}, not {n:,}")
+        kind = self.settings.get("text_types", {}).get(name)
+        return found if kind is None else found.astype(_text_type(kind, self))
+
+    def text(self, name: str) -> str:
+        """A text of `Draft.text`."""
+        try:
+            return self.array(name, dtype="u1", shape=(None,)).tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise self._damaged(f"{name!r} holds bytes that are no text") from None
+
+    def tree(self, name: str = "tree") -> Tree:
+        """A tree of `Draft.tree`, its arrays checked to be one preorder."""
+        about = self.setting(name, dict)
+        parent = self.array(f"{name}.parent", dtype="i4", shape=(None,))
+        n = len(parent)
+        depth, size, digit = (self.array(f"{name}.{part}", dtype="i4", shape=(n,)) for part in _TREE_ARRAYS[1:])
+        wrong = check_preorder(parent, depth, size, digit)
+        if wrong:
+            raise self._damaged(f"the arrays of {name!r} are no tree: {wrong.rstrip('.')}")
+        columns = {}
+        report: list[str] = []
+        try:
+            for at, key in enumerate(about["columns"]):
+                columns[key] = values = self._column(f"{name}.column{at}")
+                if values.shape[:1] != (n,):
+                    raise self._damaged(f"column {key!r} of {name!r} has {len(values)} values for {n} nodes")
+            for at, (text, reason, edges) in enumerate(about["report"]):
+                if edges:
+                    above, below = (self.labels(f"{name}.report{at}.{side}") for side in ("parents", "children"))
+                report.append(EdgeReport(text, above, below, reason) if edges else str(text))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise self._damaged(f"what {FILE} says about {name!r} cannot be read") from None
+        return Tree(parent, depth, size, digit, self.labels(f"{name}.labels", n), columns, report)
+
+    def _column(self, name: str) -> AnyArray:
+        return self.labels(name) if f"{name}.offsets" in self._head["arrays"] else self.array(name, finite=False)
+
+    def setting(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        """A setting, which must be of a type."""
+        value = self.settings.get(name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise self._damaged(f"setting {name!r} is {value!r}")
+        return value
+
+    def params(self, cls: type) -> dict[str, Any]:
+        """Parameters of `Draft.params`, each known to ``cls``."""
+        found = self.setting("params", dict)
+        known = inspect.signature(cls).parameters
+        unknown = [name for name in found if name not in known]
+        if unknown:
+            raise self._damaged(f"a {cls.__name__} has no parameter {examples(unknown)}")
+        return dict(found)
+
+    def verify(self) -> None:
+        """Compare the checksum of every array, also of the parts."""
+        for name, about in self._head["arrays"].items():
+            hashed = hashlib.sha256()
+            try:
+                with open(self.path / f"{self._prefix}{name}.npy", "rb") as file:
+                    while block := file.read(1 << 20):
+                        hashed.update(block)
+            except OSError as error:
+                raise self._damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
+            if hashed.hexdigest() != about["sha256"]:
+                raise self._damaged(f"array {name!r} is not what was saved: its checksum differs")
+        for name in self.part_names:
+            self.part(name).verify()
+
+    def facts(self) -> dict[str, Any]:
+        """What a reader wants to know before loading: kind, version, size, tree, numbers of balls, settings, origin."""
+        own = self._head["arrays"]
+        count = {name: int(np.prod(about["shape"], dtype=np.int64)) for name, about in own.items()}
+        found: dict[str, Any] = {"kind": self.kind, "version": self.version, "format": self.format}
+        found["arrays"], found["bytes"] = self._size()
+        trees = [name.removesuffix(".parent") for name in own if name.endswith(".parent")]
+        for name in trees:
+            found[name] = str(self.tree(name))
+        balls = {name for name, about in own.items() if about.get("balls")}
+        if balls:
+            aside = [n for n in own if n not in balls and not any(n.startswith(f"{t}.") for t in trees)]
+            found["numbers of balls"] = sum(count[name] for name in balls)
+            found["numbers of no ball"] = {name: count[name] for name in aside if count[name]}
+        found |= {"settings": {k: v for k, v in self.settings.items() if k not in (*trees, "text_types")}}
+        if self.provenance:
+            found["provenance"] = self.provenance
+        for name in self.part_names:
+            found[f"part {name}"] = self.part(name).facts()
+        return found
+
+    def _size(self) -> tuple[int, int]:
+        bytes_ = 0
+        for about in self._head["arrays"].values():
+            bytes_ += int(np.prod(about["shape"], dtype=np.int64)) * np.dtype(about["dtype"]).itemsize
+        parts = [self.part(name)._size() for name in self.part_names]
+        return len(self.names) + sum(p[0] for p in parts), bytes_ + sum(p[1] for p in parts)
+
+
+class Storable:
+    """``save`` and ``load`` for a class that says in ``_write`` what it consists of and in ``_read`` how to rebuild it."""
+
+    #: Raise it when old arrays change their meaning; adding arrays needs no new number.
+    _store_format = 1
+
+    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
+        """Write the model as a folder of ``.npy`` arrays and ``model.json`` (no pickle), replacing an older one at the end.
+
+        ``provenance`` is noted as it is: the data set, the command, the seed.
+        """
+        return self.draft(provenance).write(path)
+
+    def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
+        """What `save` writes, to put into a larger model with `Draft.part`."""
+        draft = Draft(type(self).__name__, format=self._store_format, provenance=provenance)
+        self._write(draft)
+        return draft
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Self:
+        """Open a folder of `save`: everything is checked before use, big arrays are memory-mapped.
+
+        ``verify=True`` also compares checksums, which reads every byte.
+        """
+        return cls.from_stored(Stored.open(path, cls.__name__, format=cls._store_format, verify=verify))
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        """The model of an opened folder or of a part of one."""
+        stored.check_kind(cls.__name__, cls._store_format)
+        try:
+            return cls._read(stored)
+        except TreeError as error:
+            raise DataError(f"{str(stored.path)!r}: {error}") from None
+
+    def _write(self, draft: Draft) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def _read(cls, stored: Stored) -> Self:
+        raise NotImplementedError
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = False) -> Any:
+    """Open any saved model, code or tree: the folder says what it is.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Tree.from_parents([-1, 0, 0]).save(f"{folder}/small")
+    ...     load(f"{folder}/small")
+    Tree(3 nodes, 2 leaves, depth 1, branching ≤ 2)
+    """
+    stored = Stored.open(path, verify=verify)
+    if stored.kind not in KINDS:
+        raise DataError(f"{str(path)!r} holds a {stored.kind}, which this version does not know; update vpunn.")
+    return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
+
+
+def _is_head(head: Mapping[str, Any]) -> bool:
+    """Whether a head, and those of its parts, has everything that `Stored` looks up without asking."""
+    return (
+        isinstance(head.get("kind"), str)
+        and type(head.get("format")) is int
+        and isinstance(head.get("settings"), dict)
+        and isinstance(head.get("provenance", {}), dict)
+        and isinstance(head.get("version", ""), str)
+        and isinstance(head["settings"].get("text_types", {}), dict)
+        and isinstance(head.get("arrays"), dict)
+        and all(_NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
+        and isinstance(head.get("parts", {}), dict)
+        and all(
+            _NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)
+            for name, part in head.get("parts", {}).items()
+        )
+    )
+
+
+def _is_array_head(about: Any) -> bool:
+    """A plain dtype, a shape of whole numbers and a checksum."""
+    return (
+        isinstance(about, dict)
+        and re.fullmatch(r"[<|][biufmM]\d{1,2}(\[\w+\])?", str(about.get("dtype"))) is not None
+        and isinstance(about.get("shape"), list)
+        and all(type(n) is int and n >= 0 for n in about["shape"])
+        and isinstance(about.get("sha256"), str)
+    )
+
+
+class _Hashed:
+    """A file that sums up what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.sum = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sum.update(data)
+        return self.file.write(data)
+
+
+def _text_type(kind: Any, stored: Stored) -> Any:
+    if not isinstance(kind, str) or not re.fullmatch(r"[<|>=]U\d{1,6}", kind):
+        raise stored._damaged(f"{kind!r} is no type of text")
+    return np.dtype(kind).newbyteorder("=")
+
+
+def _column_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise DataError(f"columns of a saved tree are named by text, got {name!r}.")
+    return name
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars and arrays as Python's, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return value.tolist()
+    raise DataError(f"a setting holds {value!r}, which cannot be saved; use text, numbers, lists or None.")
