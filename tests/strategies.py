@@ -53,3 +53,8 @@ def random_tree(n_nodes: int, seed: int = 0, reach: int | None = None) -> Tree:
     parent = rng.integers(low, np.maximum(ids, 1))
     parent[0] = -1
     return Tree.from_parents(parent)
+
+
+#: Four kinds of living things, two deep; several tests place rows on it.
+LIFE = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")], root="life")
+KINDS = ("bird", "fish", "tree", "fern")
