@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-import json
-import os
-import zipfile
-from typing import TYPE_CHECKING, Any
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import FeatureUnion
+from sklearn.utils.validation import check_is_fitted
 
-import numpy as np
-
-from vpunn.errors import DataError, VpunnError
-
-if TYPE_CHECKING:
-    from sklearn.pipeline import FeatureUnion
-
+from vpunn.errors import VpunnError
+from vpunn.io.store import Draft, Storable, Stored
 
 #: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
 WORD = r"(?u)\b\w+\b"
 
 
+class TextFeatures(Storable, FeatureUnion):
+    """What `text_features` makes: scikit-learn's union of TF-IDF parts, which can be saved without pickle.
+
+    A loaded one makes the same features; it knows vocabulary and weights, not the texts.
+    """
+
+    def _write(self, draft: Draft) -> None:
+        parts = {}
+        for name, part in self.transformer_list:
+            check_is_fitted(part, "idf_")
+            draft.labels(f"{name}.vocabulary", part.get_feature_names_out())
+            draft.array(f"{name}.idf", part.idf_)
+            kept = ("ngram_range", "analyzer", "sublinear_tf", "min_df")
+            parts[name] = {option: getattr(part, option) for option in kept}
+        draft.settings["parts"] = parts
+
+    @classmethod
+    def _read(cls, stored: Stored) -> TextFeatures:
+        parts = []
+        for name, options in stored.setting("parts", dict).items():
+            words = stored.labels(f"{name}.vocabulary")
+            shortest, longest = options["ngram_range"]
+            part = TfidfVectorizer(
+                **{**options, "ngram_range": (int(shortest), int(longest))},
+                vocabulary=words.tolist(),
+                token_pattern=WORD if options["analyzer"] == "word" else None,
+            )
+            part.idf_ = stored.array(f"{name}.idf", dtype="f8", shape=(len(words),))
+            parts.append((name, part))
+        return cls(parts)
+
+
 def text_features(
     *, words: tuple[int, int] = (1, 2), characters: tuple[int, int] | None = (3, 5), min_rows: int = 2
-) -> FeatureUnion:
+) -> TextFeatures:
     """A transformer from texts to sparse features, one unit-length part for words and one for character n-grams.
 
     Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters``
@@ -33,9 +59,6 @@ def text_features(
     >>> X.shape, features.transform(["unknown"]).nnz
     ((2, 13), 0)
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import FeatureUnion
-
     for name, span in (("words", words), ("characters", characters)):
         if span is not None and not 1 <= span[0] <= span[1]:
             raise VpunnError(f"{name} is a (shortest, longest) pair of n-gram lengths, got {span!r}.")
@@ -43,45 +66,4 @@ def text_features(
     parts = [("words", TfidfVectorizer(ngram_range=words, token_pattern=WORD, **common))]
     if characters is not None:
         parts.append(("characters", TfidfVectorizer(analyzer="char_wb", ngram_range=characters, **common)))
-    return FeatureUnion(parts)
-
-
-def save_text_features(features: FeatureUnion, path: str | os.PathLike[str]) -> None:
-    """Write a fitted `text_features` to one file without pickle: settings, vocabulary and weights of each part."""
-    from vpunn.io.files import written_beside
-
-    arrays: dict[str, Any] = {}
-    settings = {}
-    for name, part in features.transformer_list:
-        words = part.get_feature_names_out()
-        arrays[f"{name}_vocabulary"], arrays[f"{name}_idf"] = words.astype(str), part.idf_
-        settings[name] = {"ngram_range": part.ngram_range, "analyzer": part.analyzer}
-    arrays["settings"] = np.array(json.dumps(settings))
-    with written_beside(path) as beside, open(beside, "wb") as file:
-        np.savez_compressed(file, **arrays)
-
-
-def load_text_features(path: str | os.PathLike[str]) -> FeatureUnion:
-    """Read what `save_text_features` wrote; it makes the same features."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import FeatureUnion
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            settings = json.loads(str(archive["settings"]))
-            parts = []
-            for name, options in settings.items():
-                part = TfidfVectorizer(
-                    sublinear_tf=True,
-                    vocabulary=archive[f"{name}_vocabulary"].tolist(),
-                    ngram_range=tuple(options["ngram_range"]),
-                    analyzer=options["analyzer"],
-                    token_pattern=WORD if options["analyzer"] == "word" else None,
-                )
-                part.idf_ = archive[f"{name}_idf"]
-                parts.append((name, part))
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{os.fspath(path)!r} holds no text features: {error}; save_text_features writes them."
-        ) from error
-    return FeatureUnion(parts)
+    return TextFeatures(parts)

@@ -114,7 +114,7 @@ def test_numeric_columns_and_levels(app, folder):
     ("words", "message"),
     [
         (("predict", "{}/model"), "either a table or --ask"),
-        (("predict", "{}/nowhere", "--ask", "x"), "not a model folder"),
+        (("predict", "{}/nowhere", "--ask", "x"), "there is no model folder"),
         (("predict", "{}/model", "{}/none.csv"), "no file"),
         (("predict", "{}/model", "{}/tree.csv"), "no column 'gloss'"),
         (("explain", "{}/model", "{}/test.parquet", "--row", "99"), "no row 99"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -44,9 +45,8 @@ def fitted(y=LABELS, X=S, tree=None, **options):
 def test_a_pickled_model_still_knows_its_tree(model, tmp_path):
     copy = pickle.loads(pickle.dumps(model))
     assert explain(copy, S[:1], "animal").label == "animal"
-    copy.save(tmp_path / "copy.npz")
-    model.save(tmp_path / "model.npz")
-    assert (tmp_path / "copy.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+    one, other = copy.save(tmp_path / "copy"), model.save(tmp_path / "model")
+    assert {f.name: f.read_bytes() for f in one.iterdir()} == {f.name: f.read_bytes() for f in other.iterdir()}
     more = copy.partial_fit(S[:8], LABELS[:8])
     assert np.array_equal(more.classes_, model.classes_)
     assert more.calibrate(S, LABELS).predict(S[:1], stop="risk").shape == (1,)
@@ -71,22 +71,47 @@ def test_labels_of_any_kind_come_back(y, tmp_path):
     assert again.random_state == 3
 
 
-def test_damaged_files(model, tmp_path):
-    path = tmp_path / "m.npz"
-    model.save(path)
-    whole = path.read_bytes()
-    for data in (b"", whole[:1], whole[: len(whole) // 2], whole[:-1], b"hello"):
-        path.write_bytes(data)
-        with pytest.raises(DataError, match="not a HiPaNClassifier file, or not all"):
-            HiPaNClassifier.load(path)
-    for head in ('{"format": 3}', "[]"):
-        np.savez(path, head=head)
-        with pytest.raises(DataError, match="not all of one"):
-            HiPaNClassifier.load(path)
-    np.save(tmp_path / "a.npy", np.zeros(3))
-    with pytest.raises(DataError, match="not all of one"):
-        HiPaNClassifier.load(tmp_path / "a.npy")
-    with pytest.raises(DataError, match="cannot read"):
+def edited(values, at, value):
+    values = values.copy()
+    values[at] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("rows.indptr", lambda a: edited(a, 1, a[-1] + 1), "falls"),
+        ("rows.indptr", lambda a: edited(a, 0, 1), "not in order"),
+        ("rows.indices", lambda a: edited(a, -1, 10**6), "not below"),
+        ("rows.indices", lambda a: np.zeros_like(a), "not in order"),
+        ("rows.node", lambda a: edited(a, 0, 10**6), "not below"),
+        ("rows.data", lambda a: edited(a, 0, np.inf), "not finite"),
+        ("rows.data", lambda a: a[:-1], "shape"),
+        ("rows.weight", lambda a: edited(a, 0, -1), "below 0"),
+        ("head.block", lambda a: edited(a, 0, a[1]), "do not belong to these rows"),
+        ("head.weight", lambda a: a.astype("f4"), "float32"),
+        ("head.weight", lambda a: edited(a, 0, np.nan), "not finite"),
+        ("combiner.hidden", lambda a: a[:, 1:], "shape"),
+        ("combiner.ring_weights", lambda a: a[1:], "shape"),
+        ("tree.parent", lambda a: a[:-1], "shape"),
+    ],
+)
+def test_edited_models_are_refused(model, tmp_path, name, change, said):
+    path = model.save(tmp_path / "m")
+    values = change(np.load(path / f"{name}.npy"))
+    np.save(path / f"{name}.npy", values)
+    head = json.loads((path / "model.json").read_text())
+    head["arrays"][name] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
+    (path / "model.json").write_text(json.dumps(head))
+    with pytest.raises(DataError, match=said):
+        HiPaNClassifier.load(path)
+
+
+def test_what_is_no_saved_classifier(model, tmp_path):
+    model.tree_.save(tmp_path / "tree")
+    with pytest.raises(DataError, match="holds a Tree, not a HiPaNClassifier"):
+        HiPaNClassifier.load(tmp_path / "tree")
+    with pytest.raises(DataError, match="there is no model folder"):
         HiPaNClassifier.load(tmp_path / "nowhere")
     with pytest.raises(DataError, match="a file is named"):
         model.save(None)

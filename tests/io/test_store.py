@@ -407,7 +407,7 @@ def test_what_is_no_model_is_never_replaced(tmp_path):
     with pytest.raises(DataError, match="a folder but no model"):
         example().write(notes)
     assert (notes / "diary.txt").read_text() == "dear diary"
-    with pytest.raises(DataError, match="there is a file of that name"):
+    with pytest.raises(DataError, match="it is a file; a model is a folder"):
         example().write(notes / "diary.txt")
     with pytest.raises(DataError, match="there is no folder"):
         example().write(tmp_path / "nowhere" / "model")

@@ -79,7 +79,7 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
     """A classifier that places new words on the tree: trained once, asked one question, ready for more."""
     from vpunn.cli import predict
 
-    if not (model / "inputs.json").exists():
+    if not (model / "model.json").exists():
         say("Learning where words belong, from 62,790 definitions (about half a minute)", "")
         predict.fit(Path("wordnet-texts"), out=model, characters=False)
     question = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"

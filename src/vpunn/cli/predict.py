@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +11,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import DataError, VpunnError, examples
+from vpunn.io.store import Stored
 
 Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
 Table = Annotated[
@@ -40,10 +39,10 @@ def fit(
 ) -> None:
     """Fit a classifier on a table with a text column or numeric columns and write it to a folder."""
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.text import save_text_features
+    from vpunn.io._swap import check_replaceable
 
-    if out.exists() and not out.is_dir():
-        raise DataError(f"cannot write the model to {str(out)!r}: it is a file; name a folder.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_replaceable(out)
     features = None
     descriptions: Any = None
     if not table.exists() and str(table) in _task_names():
@@ -77,18 +76,11 @@ def fit(
         else:
             X = _numbers(frame, inputs["columns"], table)
     model = _with_progress(lambda: HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions))
-    out.mkdir(parents=True, exist_ok=True)
-    for name in (
-        "inputs.json",
-        "features.npz",
-    ):  # no leftovers of another model, and none at all until the last file is written
-        (out / name).unlink(missing_ok=True)
-    model.save(out / "model.npz")
+    draft = model.draft({"data": str(table), "command": "vpunn fit"})
+    draft.settings["inputs"] = inputs
     if features is not None:
-        save_text_features(features, out / "features.npz")
-    from vpunn.io.files import save
-
-    save(out / "inputs.json", json_format.dumps(inputs).encode())
+        draft.part("features", features.draft())
+    draft.write(out)
     size = sum(f.stat().st_size for f in out.iterdir())
     emit(
         {"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)},
@@ -158,7 +150,7 @@ def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
     """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
     from vpunn import metrics
 
-    if table is None and "task" not in _inputs(model):
+    if table is None and "task" not in _opened(model)[1]:
         raise VpunnError(
             "give a table with the target column; only a model fitted on a named task brings its own test rows."
         )
@@ -236,8 +228,8 @@ def explain(
     fitted, X = _load(model, table, ask)
     if row >= X.shape[0]:
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {X.shape[0] - 1}.")
-    meta = _inputs(model)
-    names = _text_features(model).get_feature_names_out() if "text" in meta else meta["columns"]
+    stored, meta = _opened(model)
+    names = _text_features(stored).get_feature_names_out() if "text" in meta else meta["columns"]
     found = explain_row(fitted, X[[row]], None if node is None else _asked_node(fitted, node), feature_names=names)
     if json:
         emit(asdict(found), True)
@@ -313,29 +305,19 @@ def _asked_node(fitted: Any, name: str) -> Any:
     return last[0] if len(last) == 1 else name
 
 
-def _inputs(model: Path) -> dict[str, Any]:
-    """What the model of a folder was fitted on."""
-    if not (model / "inputs.json").exists():
-        raise DataError(f"{str(model)!r} is not a model folder; `vpunn fit` writes one.")
-    try:
-        meta = json_format.loads((model / "inputs.json").read_text(encoding="utf-8"))
-    except ValueError:
-        meta = None
+def _opened(model: Path) -> tuple[Stored, dict[str, Any]]:
+    """The folder of a model and what it was fitted on."""
+    stored = Stored.open(model, "HiPaNClassifier")
+    meta = stored.settings.get("inputs")
     if not isinstance(meta, dict) or "target" not in meta or not ("text" in meta or "columns" in meta):
-        raise DataError(f"{str(model / 'inputs.json')!r} is damaged; fit the model again.")
-    return meta
+        raise DataError(f"{str(model)!r} does not say which columns it reads; `vpunn fit` writes a model that does.")
+    return stored, meta
 
 
-def _text_features(model: Path) -> Any:
-    from vpunn.text import load_text_features
+def _text_features(stored: Stored) -> Any:
+    from vpunn.text import TextFeatures
 
-    path = model / "features.npz"
-    try:
-        if zipfile.is_zipfile(path):
-            return load_text_features(path)
-    except (OSError, zipfile.BadZipFile, zlib.error):
-        pass
-    raise DataError(f"{str(path)!r} is missing or damaged; fit the model again.")
+    return TextFeatures.from_stored(stored.part("features"))
 
 
 def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
@@ -364,7 +346,7 @@ def _numbers(frame: Any, names: list[str], path: Path | None) -> np.ndarray:
 
 
 def _load(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any]:
-    if _inputs(model) and (table is None) == (ask is None):
+    if _opened(model) and (table is None) == (ask is None):
         raise VpunnError("give either a table or --ask with a text.")
     fitted, X, _, _ = _load_all(model, table, ask)
     return fitted, X
@@ -374,15 +356,15 @@ def _load_all(model: Path, table: Path | None, ask: str | None) -> tuple[Any, An
     """The model, the features of what is asked, the table, and what the model was fitted on."""
     from vpunn.hipan import HiPaNClassifier
 
-    meta = _inputs(model)
-    fitted = HiPaNClassifier.load(model / "model.npz")
+    stored, meta = _opened(model)
+    fitted = HiPaNClassifier.from_stored(stored)
     if ask is not None:
         if "text" not in meta:
             raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
-        return fitted, _text_features(model).transform([ask]), None, meta
+        return fitted, _text_features(stored).transform([ask]), None, meta
     frame = _test_rows(meta) if table is None else _read(table)
     if "text" in meta:
-        return fitted, _text_features(model).transform(_texts(frame, meta["text"], table)), frame, meta
+        return fitted, _text_features(stored).transform(_texts(frame, meta["text"], table)), frame, meta
     return fitted, _numbers(frame, meta["columns"], table), frame, meta
 
 

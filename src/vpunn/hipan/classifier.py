@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -12,14 +11,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import VpunnError, check_choice
+from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
-from vpunn.hipan import conformal
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._rest import fit_rings, rings_around, rounded
 from vpunn.hipan._training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
 from vpunn.hipan._weights import Heads, Seen, examine, train_branch
 from vpunn.hipan.posterior import Posterior, Rule
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 #: Rows predicted at once; the answer for a row does not depend on it.
@@ -30,7 +30,7 @@ MAX_DESCRIPTIONS = 127
 FEW = 50
 
 
-class HiPaNClassifier(ClassifierMixin, BaseEstimator):
+class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     """Classifier whose labels are nodes of a tree, leaves or inner nodes of any depth.
 
     The model is a van der Put expansion with one block of numbers per ball B: the sum of its training rows and a weight
@@ -84,7 +84,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, X_nodes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, X_nodes: Any = None) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels; ``X_nodes`` has one row of features per node of the tree (may be empty rows).
 
         Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as training
@@ -293,7 +293,7 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
         tree = self.tree_
         return Tree(tree.parent, tree.depth, tree.size, tree.digit, labels)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HiPaNClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> HiPaNClassifier:
         """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'
         weights on all rows again).
 
@@ -463,19 +463,12 @@ class HiPaNClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- keeping -----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file (NumPy's compressed archive, no pickle): the training rows, a half-precision weight per
-        (ball, feature), the combiner, the tree's shape and labels. Sums are rebuilt on loading."""
-        from vpunn.hipan.store import save
-
-        save(self, path)
+    def _write(self, draft: Draft) -> None:
+        _store.write(self, draft)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HiPaNClassifier:
-        """Read a model written by `save`; it predicts the same bits."""
-        from vpunn.hipan.store import load
-
-        return load(cls, path)
+    def _read(cls, stored: Stored) -> HiPaNClassifier:
+        return cast(HiPaNClassifier, _store.read(cls, stored))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> Path:
                 f"cannot replace the model {shown}: its folder also holds {examples(foreign)}; move that away first."
             )
     elif target.exists():
-        raise DataError(f"cannot write {shown}: there is a file of that name; a model is a folder, choose another.")
+        raise DataError(f"cannot write {shown}: it is a file; a model is a folder, choose another name.")
     return target
 
 

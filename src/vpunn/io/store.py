@@ -22,7 +22,7 @@ from typing import IO, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from vpunn.errors import DataError, TreeError, examples
+from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io._labels import as_objects, decoded, encoded
 from vpunn.io._swap import FILE, refuse_old_formats, swapped_in
 from vpunn.io.files import check_path
@@ -471,8 +471,12 @@ class Storable:
         stored.check_kind(cls.__name__, cls._store_format)
         try:
             return cls._read(stored)
-        except TreeError as error:
+        except DataError:
+            raise
+        except VpunnError as error:
             raise DataError(f"{str(stored.path)!r}: {error}") from None
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+            raise stored._damaged(f"it does not make a whole {cls.__name__} ({error})") from error
 
     def _write(self, draft: Draft) -> None:
         raise NotImplementedError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError
+from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network._numbers import Kind, Ring, valuations
 from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
@@ -174,21 +174,16 @@ class VPuNN(Storable):
     def _read(cls, stored: Stored) -> VPuNN:
         shape = tuple(stored.setting("shape", list))
         tree = stored.tree()
-        try:
-            net = cls(tree, values=stored.setting("values", str), p=stored.setting("p", int))
-            ring = Ring(net.ring.kind, net.p, stored.setting("precision", int), stored.setting("shift", int))
-            if "coefficients" in stored.names:
-                numbers = stored.array("coefficients", dtype="f8" if ring.kind == "real" else "i8", shape=shape)
-            else:
-                texts = stored.labels("coefficients", int(np.prod(shape)))
-                exact = [Fraction(int(n, 16), int(d, 16)) for n, d in (text.split("/") for text in texts)]
-                whole = ring.kind != "rational"
-                numbers = object_array([x.numerator if whole else x for x in exact]).reshape(shape)
-            _check_length(numbers, tree.n_nodes, "coefficients", "one per node")
-        except DataError:
-            raise
-        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-            raise DataError(f"{str(stored.path)!r} holds no v-PuNN: {error}") from None
+        net = cls(tree, values=stored.setting("values", str), p=stored.setting("p", int))
+        ring = Ring(net.ring.kind, net.p, stored.setting("precision", int), stored.setting("shift", int))
+        if "coefficients" in stored.names:
+            numbers = stored.array("coefficients", dtype="f8" if ring.kind == "real" else "i8", shape=shape)
+        else:
+            texts = stored.labels("coefficients", int(np.prod(shape)))
+            exact = [Fraction(int(n, 16), int(d, 16)) for n, d in (text.split("/") for text in texts)]
+            whole = ring.kind != "rational"
+            numbers = object_array([x.numerator if whole else x for x in exact]).reshape(shape)
+        _check_length(numbers, tree.n_nodes, "coefficients", "one per node")
         return net._with(numbers, ring)
 
     # ---- fitting ---------------------------------------------------------------------------------------------------

@@ -196,8 +196,7 @@ def _vpunn(task: PlacementTask, X: Any, Z: Any, D: Any, *, shuffled: bool, seed:
     (nodes, p), answer = posterior.top_k(TOP), posterior.best()
     done = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder) / "model.npz")
-        size = (Path(folder) / "model.npz").stat().st_size
+        size = sum(file.stat().st_size for file in model.save(Path(folder) / "model").iterdir())
     back = np.argsort(place)
     measured: dict[str, Any] = {"fit_seconds": fitted - start, "predict_seconds": done - fitted, "size": size}
     if not shuffled:

@@ -1,0 +1,106 @@
+"""What a saved classifier consists of: tree, training rows, weights of balls, combiner. The rest is rebuilt from these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from vpunn.errors import DataError
+from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._combiner import Combiner, evidence_names
+from vpunn.hipan._rest import BY_PRIOR
+from vpunn.hipan._weights import Heads
+from vpunn.io.store import Draft, Stored
+from vpunn.tree import Tree
+
+#: Weights of balls are half-precision numbers in memory already (`Heads.rounded`), so the file loses nothing.
+_HEADS = {"weight": "head.weight", "bias": "head.bias", "branch": "branch.weight"}
+
+
+def write(model: Any, draft: Draft) -> None:
+    """Put a fitted classifier into a draft."""
+    check_is_fitted(model, "balls_")
+    balls, items = model.balls_, model.balls_.items
+    draft.params(model)
+    draft.settings |= {"flat": model.flat_, "n_features": int(model.n_features_in_), "rows": len(items.node)}
+    draft.tree(model.tree_)
+    if model.flat_:
+        draft.labels("classes", model.classes_)
+    draft.array("rows.data", items.X.data.astype(np.float16))
+    draft.array("rows.indices", items.X.indices.astype(np.int32))
+    draft.array("rows.indptr", items.X.indptr.astype(np.int64))
+    draft.array("rows.node", items.node.astype(np.int32))
+    draft.array("rows.weight", items.weight.astype(np.float32))
+    draft.array("rows.kind", items.kind.astype(np.int8))
+    # Which ball and feature each weight belongs to, and the sum of the ball's rows there: the layout of a column matrix.
+    draft.array("head.feature_start", balls.feature_start)
+    draft.array("head.block", balls.entry_block)
+    draft.array("head.sum", balls.entry_sum, balls=True)
+    for name, stored in _HEADS.items():
+        draft.array(stored, getattr(model.heads_, name).astype(np.float16), balls=True)
+    for name, value in model.combiner_._asdict().items():
+        draft.array(f"combiner.{name}", value)
+    draft.array("miss_scores", model.miss_scores_)
+    if model.centre_ is not None:
+        draft.array("centre", model.centre_)
+        draft.array("scale", model.scale_)
+    if hasattr(model, "feature_names_in_"):
+        draft.labels("feature_names", model.feature_names_in_)
+
+
+def read(cls: Any, stored: Stored) -> Any:
+    """The fitted classifier, everything checked; sums, dictionary and memory are rebuilt from the rows."""
+    tree = stored.tree()
+    flat, width = stored.setting("flat", bool), stored.setting("n_features", int)
+    model = cls(None if flat else tree, **stored.params(cls))
+    model.tree_, model.n_features_in_ = tree, width
+    model.centre_ = model.scale_ = None
+    if "centre" in stored:
+        model.centre_ = stored.array("centre", dtype="f8", shape=(width,))
+        model.scale_ = stored.array("scale", dtype="f8", shape=(width,), low=1e-12)
+    if "feature_names" in stored:
+        model.feature_names_in_ = stored.labels("feature_names", width)
+    model.balls_ = balls = Balls(tree, _items(stored, tree, width))
+    start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
+    block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
+    if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
+        raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save the model again.")
+    fresh = Heads.zeros(balls)
+    weight, bias, branch = (
+        stored.array(file, dtype="f2", shape=getattr(fresh, name).shape).astype(np.float32)
+        for name, file in _HEADS.items()
+    )
+    model.heads_ = Heads(weight, bias, fresh.energy, fresh.bias_energy, branch)
+    model.combiner_ = _combiner(stored, len(evidence_names(balls.n_kinds)))
+    model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
+    model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0)
+    return model
+
+
+def _items(stored: Stored, tree: Tree, width: int) -> Items:
+    """The training rows: their pointers, features and nodes are in range before any kernel sees them."""
+    node = stored.array("rows.node", dtype="i4", shape=(None,), low=0, high=tree.n_nodes)
+    n = len(node)
+    indptr = stored.array("rows.indptr", dtype="i8", shape=(n + 1,), low=0, monotone=True)
+    count = int(indptr[-1])
+    indices = stored.array("rows.indices", dtype="i4", shape=(count,), low=0, high=width)
+    inside = np.ones(max(count, 1), bool)  # a feature that starts a row need not be larger than the one before
+    inside[indptr[:-1][np.diff(indptr) > 0]] = False
+    if indptr[0] != 0 or (np.diff(indices)[inside[1:count]] <= 0).any():
+        raise DataError(f"{str(stored.path)!r}: the features of a row are not in order; the model is damaged.")
+    data = stored.array("rows.data", dtype="f2", shape=(count,)).astype(np.float32)
+    weight = stored.array("rows.weight", dtype="f4", shape=(n,), low=0)
+    kind = stored.array("rows.kind", dtype="i1", shape=(n,), low=0)
+    X = sparse.csr_matrix((data, indices, indptr.astype(np.int32) if count < 2**31 else indptr), shape=(n, width))
+    return Items(X, node, weight, kind)
+
+
+def _combiner(stored: Stored, width: int) -> Combiner:
+    hidden = len(stored.array("combiner.output", shape=(None,)))
+    shapes: dict[str, tuple[int, ...]] = {name: (width,) for name in ("centre", "scale", "linear")}
+    shapes |= {"hidden": (hidden, width), "hidden_bias": (hidden,), "output": (hidden,), "sharpness": ()}
+    shapes["ring_weights"] = BY_PRIOR.shape
+    return Combiner(*(stored.array(f"combiner.{name}", dtype="f", shape=shapes[name]) for name in Combiner._fields))

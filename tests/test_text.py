@@ -1,0 +1,50 @@
+"""Text features: what they are made of, and that a saved set makes the same ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import vpunn
+from vpunn.errors import DataError, VpunnError
+from vpunn.text import TextFeatures, text_features
+
+TEXTS = ["a kind of small bird", "a kind of large fish", "", "Vögel, G2/M"]
+NEW = ["a small fish", "zzz", "", "vögel g2"]
+
+
+@pytest.mark.parametrize("options", [{}, {"characters": None}, {"words": (1, 1), "characters": (2, 3)}])
+def test_saved_features_are_the_same(tmp_path, options):
+    features = text_features(min_rows=1, **options)
+    X = features.fit_transform(TEXTS)
+    assert X[2].nnz == 0
+    again = vpunn.load(features.save(tmp_path / "f"), verify=True)
+    assert isinstance(again, TextFeatures)
+    assert (again.transform(NEW) != features.transform(NEW)).nnz == 0
+    assert np.array_equal(again.get_feature_names_out(), features.get_feature_names_out())
+    assert again.save(tmp_path / "g").joinpath("model.json").read_bytes() == (tmp_path / "f/model.json").read_bytes()
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+    features = text_features(min_rows=1)
+    with pytest.raises(Exception, match="not fitted"):
+        clone(features).save(tmp_path / "unfitted")
+    features.fit(TEXTS)
+    path = features.save(tmp_path / "f")
+    np.save(path / "words.idf.npy", np.zeros(3))
+    with pytest.raises(DataError, match="not what model.json says"):
+        TextFeatures.load(path)
+    features.save(path)
+    head = json.loads((path / "model.json").read_text())
+    head["settings"]["parts"]["words"]["ngram_range"] = "long"
+    (path / "model.json").write_text(json.dumps(head))
+    with pytest.raises(DataError, match="does not make a whole TextFeatures"):
+        TextFeatures.load(path)
+
+
+def test_lengths_are_checked():
+    with pytest.raises(VpunnError, match="n-gram lengths"):
+        text_features(words=(2, 1))
