@@ -39,6 +39,11 @@ test: $(VENV)/.installed-dev  ## install what tests need; lint, types, doctests,
 test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
+test-wheel: $(BIN)/python  ## build the wheel, install it alone in an empty environment, run the demo from there
+	rm -rf dist .venv-wheel && $(BIN)/pip wheel -q --disable-pip-version-check --no-deps -w dist .
+	$(PYTHON) -m venv .venv-wheel && .venv-wheel/bin/pip $(INSTALL) dist/*.whl
+	cd dist && ../.venv-wheel/bin/vpunn --help > /dev/null && ../.venv-wheel/bin/vpunn demo --out demo && rm -rf demo
+
 bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
 	$(BENCH)/bin/python -m benchmarks.structure
 	$(BENCH)/bin/python -m benchmarks.traits
@@ -52,6 +57,6 @@ reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports
 	$(BIN)/vpunn reproduce all --out reports
 
 clean:  ## remove environments and everything generated
-	rm -rf $(VENV) $(BENCH) demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help demo test test-slow bench reproduce clean
+.PHONY: help demo test test-slow test-wheel bench reproduce clean
