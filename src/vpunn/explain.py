@@ -10,12 +10,15 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.regress import BallSum
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -129,14 +132,24 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
     )
 
 
-def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
+def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation | BallSum:
     """Why row ``x`` scores as it does at ``node`` (default: the predicted one): the activation path, ball by ball.
+
+    For a `VPuNNRegressor` it says which balls made the number, for a `VPuNNClassifier` which made the probability of a
+    class (``node``; default: the predicted one): their own ``explain``.
 
     The head score of the node is Σ_B (⟨w_B, x⟩ + b_B) over the balls listed, and ln P(node) is Σ_B ln P(B | ball above), the
     last term being that the path stops there; both sums are exact up to float rounding.
     """
     from vpunn.hipan._combiner import evidence_names
+    from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 
+    if isinstance(model, VPuNNClassifier):
+        return model.explain(x, node)
+    if isinstance(model, VPuNNRegressor):
+        if node is not None:
+            raise VpunnError(f"a regressor explains its number, not a node ({node!r}); leave node out.")
+        return model.explain(x)
     _check_fitted(model)
     _check_count("k", k)
     posterior = model.posterior(x, evidence=True)

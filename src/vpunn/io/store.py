@@ -146,11 +146,13 @@ class Draft:
         self.parts[name] = draft
 
     def params(self, estimator: Any, skip: Sequence[str] = ("tree",)) -> None:
-        """Add the parameters of an estimator; a ``random_state`` that is no seed is left out (the model is fitted)."""
+        """Add the parameters of an estimator. Generators and splitters (``random_state``, ``cv``) serve fitting only and
+        have no plain form: they are left out, and named in ``params_left_out``."""
         found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in skip}
-        if not isinstance(found.get("random_state", 0), int | np.integer | None):
-            del found["random_state"]
-        self.settings["params"] = found
+        gone = [n for n in ("random_state", "cv") if not isinstance(found.get(n), int | np.integer | None)]
+        if gone:
+            self.settings["params_left_out"] = gone
+        self.settings["params"] = {name: value for name, value in found.items() if name not in gone}
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the folder beside ``path`` and swap it in. A folder there that is no model is refused, never deleted."""

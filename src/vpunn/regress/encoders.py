@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from vpunn.errors import VpunnError, examples
+from vpunn.io.store import Draft, Stored
 from vpunn.regress.estimators import HierarchicalInput, check_no_missing
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_shrinkage
 from vpunn.tree import Tree
@@ -58,7 +59,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
 
     def transform(self, X: Any) -> Any:
         """The features of each row; integer arrays, or floats for balls."""
-        nodes, _, _ = self._read(X)
+        nodes, _, _ = self._place(X)
         path = _path_nodes(self.tree_, nodes)
         if self.output == "prefixes":
             return path
@@ -85,6 +86,13 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
             return np.array(names[1:], dtype=object)
         stem = {"digits": "digit", "prefixes": "prefix"}[self.output]
         return np.array([f"{stem}{k}" for k in range(1, tree.max_depth + 1)], dtype=object)
+
+    def _write(self, draft: Draft) -> None:
+        self._write_input(draft)
+
+    @classmethod
+    def _read(cls, stored: Stored) -> PadicEncoder:
+        return cls._read_input(stored)
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
 
     def transform(self, X: Any) -> FloatArray:
         """Encode new rows by the fit to all training rows."""
-        nodes, _, _ = self._read(X)
+        nodes, _, _ = self._place(X)
         return self._features(self.node_values_, nodes)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -236,6 +244,25 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         path = _path_nodes(self.tree_, nodes)
         path = np.where(path >= 0, path, nodes[:, None])
         return values[path].reshape(len(nodes), -1)
+
+    def _write(self, draft: Draft) -> None:
+        self._write_input(draft)
+        draft.array("node_values", self.node_values_, balls=True)
+        draft.settings["tasks"] = [task.name for task in self._tasks]
+        for j, task in enumerate(self._tasks):
+            if task.classes is not None:
+                draft.labels(f"classes{j}", task.classes)
+
+    @classmethod
+    def _read(cls, stored: Stored) -> PadicTargetEncoder:
+        model = cls._read_input(stored)
+        model._tasks = [
+            _Task(str(name), stored.labels(f"classes{j}") if f"classes{j}" in stored else None)
+            for j, name in enumerate(stored.setting("tasks", list))
+        ]
+        width = sum(len(task.feature_names) for task in model._tasks)
+        model.node_values_ = stored.array("node_values", dtype="f8", shape=(model.tree_.n_nodes, width))
+        return model
 
 
 def _path_nodes(tree: Tree, nodes: np.ndarray) -> np.ndarray:

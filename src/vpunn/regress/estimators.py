@@ -8,7 +8,7 @@ the data ask for, so rare and unseen categories borrow from their ancestors and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -16,6 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from vpunn.errors import TreeError, VpunnError, examples
+from vpunn.io.store import Draft, Storable, Stored
+from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress._levels import NodeFinder, level_cells
 from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_shrinkage
 from vpunn.tree import Tree
@@ -23,7 +25,7 @@ from vpunn.tree import Tree
 FloatArray = np.ndarray
 
 
-class HierarchicalInput(BaseEstimator):
+class HierarchicalInput(Storable, BaseEstimator):
     """How estimators read X: which columns are levels or labels, which are covariates, and which node each row is at.
 
     Subclasses have the parameter ``tree`` and may have ``covariates``.
@@ -38,6 +40,35 @@ class HierarchicalInput(BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True  # a missing level ends the path
         return tags
+
+    def _write_input(self, draft: Draft) -> None:
+        """Add to a draft what reading X needs: tree, columns and their names."""
+        check_is_fitted(self)
+        draft.params(self)
+        draft.tree(self.tree_)
+        draft.settings |= {
+            "given_tree": self.tree is not None,
+            "by_label": self._finder.by_label,
+            "n_features": int(self.n_features_in_),
+            "covariate_columns": self._covariate_columns,
+        }
+        if hasattr(self, "feature_names_in_"):
+            draft.labels("feature_names", self.feature_names_in_)
+
+    @classmethod
+    def _read_input(cls, stored: Stored) -> Self:
+        """An estimator that reads X as the saved one did."""
+        tree, n = stored.tree(), stored.setting("n_features", int)
+        model = cls(tree if stored.setting("given_tree", bool) else None, **stored.params(cls))
+        model._covariate_columns = [int(j) for j in stored.setting("covariate_columns", list)]
+        model._level_columns = [j for j in range(n) if j not in model._covariate_columns]
+        if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
+            raise VpunnError(f"columns {model._covariate_columns} are no covariates among {n}.")
+        model._finder = NodeFinder(tree, by_label=stored.setting("by_label", bool))
+        model.tree_, model.n_features_in_ = tree, n
+        if "feature_names" in stored:
+            model.feature_names_in_ = stored.labels("feature_names", n)
+        return model
 
     def _read_for_fit(self, X: FloatArray) -> tuple[np.ndarray, FloatArray | None]:
         """Build or take the tree and place the training rows, all of which must be in it."""
@@ -63,7 +94,7 @@ class HierarchicalInput(BaseEstimator):
             )
         return nodes, self._covariates_of(X)
 
-    def _read(self, X: Any) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
+    def _place(self, X: Any) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
         """Nodes of new rows, the depths of their own paths (deeper than the node where labels are unseen), covariates."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
@@ -99,6 +130,14 @@ class HierarchicalInput(BaseEstimator):
                 f"covariates must be finite; they are not in rows {examples(bad)}. Impute or drop them first."
             )
         return values
+
+
+#: The fields of a `ShrinkageFit` with their dtypes; those in the second tuple hold one number, or row, per ball.
+_FIT_ARRAYS = {
+    **dict.fromkeys(("values", "variance", "noise", "ratios", "beta", "beta_covariance", "centres"), "f8"),
+    **{"log_likelihood": "f8", "evaluations": "i8", "converged": "?"},
+}
+_FIT_OF_BALLS = ("values", "variance", "centres")
 
 
 class VPuNNRegressor(RegressorMixin, HierarchicalInput):
@@ -148,7 +187,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         tags.regressor_tags.poor_score = True  # on continuous columns, which are no categories: every value is its own
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VPuNNRegressor:
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> VPuNNRegressor:
         """Fit; y may have several columns, each with its own variances. ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
@@ -160,21 +199,77 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             for target in targets.T
         ]
         self._one_target = y.ndim == 1
+        self._gather_fits()
+        return self
+
+    def _gather_fits(self) -> None:
+        """The fitted attributes, from the fit of each target."""
         self.coef_ = self._gather([fit.coefficients(self.tree_) for fit in self._fits])
         self.covariate_coef_ = self._gather([fit.beta for fit in self._fits])
         self.noise_variance_ = self._gather([np.float64(fit.noise) for fit in self._fits])
         self.depth_variance_ = self._gather([fit.ratios * fit.noise for fit in self._fits])
         self.log_likelihood_ = self._gather([np.float64(fit.log_likelihood) for fit in self._fits])
-        return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Posterior mean per row; with ``return_std`` also the standard deviation of a *new observation* there."""
-        nodes, depths, covariates = self._read(X)
+        nodes, depths, covariates = self._place(X)
         mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
         if not return_std:
             return mean
         variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
         return mean, np.sqrt(self._columns(variances))
+
+    def explain(self, X: Any, target: int = 0) -> BallSum:
+        """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.
+
+        ``target`` chooses the column of y if there are several.
+
+        >>> X = [["Rodentia", "Mus"], ["Rodentia", "Mus"], ["Rodentia", "Rattus"], ["Cetacea", "Orcinus"]]
+        >>> print(VPuNNRegressor().fit(X, [1.2, 1.4, 2.3, 6.5]).explain([["Rodentia", "Glis"]]))
+        1.836 = the sum of
+          +4.071  root
+          -2.235    Rodentia
+        1 level below 'Rodentia' is unseen: its balls add 0
+        """
+        nodes, depths, covariates = self._place(X)
+        check_one_row(nodes)
+        if not 0 <= target < len(self._fits):
+            raise VpunnError(f"target {target} is no column of y, which has {len(self._fits)}.")
+        fit = self._fits[target]
+        extra = []
+        if covariates is not None:
+            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            for j, value, slope in zip(self._covariate_columns, covariates[0], fit.beta, strict=True):
+                extra.append((f"{names[j]} = {value:g} × {slope:.3g}", float(value * slope)))
+        found = float(fit.predict(nodes, covariates)[0])
+        return ball_sum(self.tree_, int(nodes[0]), fit.values, extra, found, int(depths[0]))
+
+    def _write(self, draft: Draft) -> None:
+        self._write_input(draft)
+        draft.settings["one_target"] = self._one_target
+        for name in _FIT_ARRAYS:
+            draft.array(name, np.stack([getattr(fit, name) for fit in self._fits]), balls=name in _FIT_OF_BALLS)
+
+    @classmethod
+    def _read(cls, stored: Stored) -> VPuNNRegressor:
+        model = cls._read_input(stored)
+        n, K, c = model.tree_.n_nodes, model.tree_.max_depth, len(model._covariate_columns)
+        m = len(stored.array("noise", shape=(None,)))
+        shapes: dict[str, tuple[int, ...]] = {"values": (m, n), "variance": (m, n), "centres": (m, n, c)}
+        shapes |= {"ratios": (m, K), "beta": (m, c), "beta_covariance": (m, c, c)}
+        arrays = {
+            name: stored.array(name, dtype=kind, shape=shapes.get(name, (m,)), finite=name != "log_likelihood")
+            for name, kind in _FIT_ARRAYS.items()
+        }
+        model._fits = []
+        for j in range(m):
+            one = {name: array[j] if array.ndim > 1 else array[j].item() for name, array in arrays.items()}
+            model._fits.append(ShrinkageFit(**one))
+        model._one_target = stored.setting("one_target", bool)
+        if not m or (model._one_target and m > 1):
+            raise VpunnError(f"there are fits for {m} targets.")
+        model._gather_fits()
+        return model
 
     def _gather(self, parts: list[Any]) -> Any:
         return parts[0] if self._one_target else np.stack(parts)
@@ -214,7 +309,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         tags.classifier_tags.poor_score = True  # on continuous columns, as for the regressor
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VPuNNClassifier:
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> VPuNNClassifier:
         """Fit; ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
         check_no_missing(y)
@@ -231,7 +326,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class, columns in the order of ``classes_``."""
-        nodes, _, covariates = self._read(X)
+        nodes, _, covariates = self._place(X)
         proba = self.node_proba_[nodes]
         return proba if self._softmax is None else self._softmax.apply(proba, covariates)
 
@@ -239,6 +334,48 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         """The most probable class."""
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]
+
+    def explain(self, X: Any, label: Any = None) -> BallSum:
+        """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
+        nodes, depths, covariates = self._place(X)
+        check_one_row(nodes)
+        proba = self.node_proba_[nodes]
+        final = proba if self._softmax is None else self._softmax.apply(proba, covariates)
+        place = {value: j for j, value in enumerate(self.classes_.tolist())}
+        if label is not None and label not in place:
+            raise VpunnError(f"{label!r} is no class; the classes are {examples(self.classes_)}.")
+        at = int(np.argmax(final[0])) if label is None else place[label]
+        extra = [] if self._softmax is None else [("covariates", float(final[0, at] - proba[0, at]))]
+        name = f"P({self.classes_[at]}) = "
+        return ball_sum(
+            self.tree_, int(nodes[0]), self.node_proba_[:, at], extra, float(final[0, at]), int(depths[0]), name
+        )
+
+    def _write(self, draft: Draft) -> None:
+        self._write_input(draft)
+        draft.labels("classes", self.classes_)
+        draft.array("node_proba", self.node_proba_, balls=True)
+        draft.array("penalty", self.penalty_)
+        if self._softmax is not None:
+            for name in ("a", "gamma", "centre", "scale"):
+                draft.array(f"softmax.{name}", getattr(self._softmax, name))
+
+    @classmethod
+    def _read(cls, stored: Stored) -> VPuNNClassifier:
+        model = cls._read_input(stored)
+        tree, c = model.tree_, len(model._covariate_columns)
+        model.classes_ = stored.labels("classes")
+        m = len(model.classes_)
+        model.node_proba_ = stored.array("node_proba", dtype="f8", shape=(tree.n_nodes, m), low=0)
+        model.penalty_ = stored.array("penalty", dtype="f8", shape=(tree.max_depth,), low=0)
+        model._softmax = None
+        if "softmax.a" in stored:
+            model._softmax = top = object.__new__(_SoftmaxOnTop)
+            shapes = {"a": (), "gamma": (c + 1, m), "centre": (c,), "scale": (c,)}
+            for name, shape in shapes.items():
+                setattr(top, name, stored.array(f"softmax.{name}", dtype="f8", shape=shape))
+            top.a = float(top.a)
+        return model
 
 
 class _SoftmaxOnTop:
