@@ -43,6 +43,7 @@ LATER = {
     ("tree", "io"): "Tree.to_* writes through the writers, Tree.save through the store",
     ("codes", "io"): "PadicCode.save writes through the store",
     ("io", "__init__"): "a saved model says which version wrote it",
+    ("structure", "plot"): "findings draw themselves",
 }
 
 

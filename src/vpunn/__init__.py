@@ -16,7 +16,7 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, tabular, vapo
+    from vpunn import datasets, explain, hipaq, metrics, plot, structure, tabular, vapo
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.metrics import calibration
@@ -38,6 +38,8 @@ _LATER = {
     "explain": "vpunn.explain",
     "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
+    "plot": "vpunn.plot",
+    "structure": "vpunn.structure",
     "tabular": "vpunn.tabular",
     "text_features": "vpunn.text",
     "vapo": "vpunn.vapo",
@@ -70,7 +72,9 @@ __all__ = [
     "load",
     "metrics",
     "padic",
+    "plot",
     "read_tree",
+    "structure",
     "tabular",
     "tasks",
     "text_features",
