@@ -1,0 +1,117 @@
+"""Running the application: in the foreground for the command line, in a thread for tests and notebooks."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+from vpunn.errors import VpunnError
+from vpunn.web.api import Api, Limits
+from vpunn.web.subject import Subject
+
+#: Seconds that requests under way have to end when the server is told to stop.
+GRACE = 10
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, so that a port in use is one sentence before anything is loaded or printed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except (OSError, OverflowError) as error:
+        sock.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise VpunnError(f"cannot listen on {host} port {port}: {reason}; choose another with --port (0 takes a free one).") from None
+    return sock
+
+
+def make_server(subject: Subject, *, page: bool = True, hosts: Collection[str] = (), limits: Limits | None = None) -> Any:
+    """A uvicorn server of the subject, not yet running."""
+    try:
+        import uvicorn
+
+        from vpunn.web.app import make_app
+    except ImportError as error:
+        raise VpunnError(f"the explorer needs {error.name}: pip install 'vpunn[web]'.") from error
+    app = make_app(Api(subject, limits), page=page, hosts=hosts)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(
+    subject: Subject,
+    sock: socket.socket,
+    *,
+    page: bool = True,
+    hosts: Collection[str] = (),
+    limits: Limits | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until interrupted or terminated; requests under way are answered first. ``ready`` is told the address."""
+    server = make_server(subject, page=page, hosts=hosts, limits=limits)
+    if ready is not None:
+        ready(address(sock))
+    warm(subject)
+    try:
+        server.run(sockets=[sock])
+    except KeyboardInterrupt:  # uvicorn has stopped gracefully and raises it again for whoever called
+        pass
+    finally:
+        sock.close()
+
+
+def warm(subject: Subject) -> threading.Thread:
+    """Build what the first visitor would otherwise wait for, in the background."""
+
+    def build() -> None:
+        try:
+            subject.hash  # noqa: B018
+            subject.tree.child_index  # noqa: B018
+            subject.search.find("a", 1)
+            subject.code.format(subject.tree.n_nodes - 1)
+            subject.tree.lca_depth(0, subject.tree.n_nodes - 1)
+            if subject.believer is not None:
+                subject.believer.warm()
+        except Exception as error:  # the first visitor will see it again, with a place
+            sys.stderr.write(f"vpunn: warming up failed: {error}\n")
+
+    thread = threading.Thread(target=build, name="vpunn-warm", daemon=True)
+    thread.start()
+    return thread
+
+
+def address(sock: socket.socket) -> str:
+    """The URL of a listening socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+class Running:
+    """A server in a thread of this process: ``with Running(subject) as url: …``."""
+
+    def __init__(self, subject: Subject, **options: Any) -> None:
+        self.sock = listen("127.0.0.1", 0)
+        self.server = make_server(subject, **options)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.sock]}, daemon=True)
+
+    def __enter__(self) -> str:
+        self.thread.start()
+        return address(self.sock)
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(GRACE + 5)
+        self.sock.close()

@@ -1,0 +1,199 @@
+"""What is explored: a tree under a name, perhaps with a fitted model, and how its nodes are named and found."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from vpunn.codes import PadicCode
+from vpunn.errors import VpunnError, examples
+from vpunn.tree import Tree
+from vpunn.web.replies import ApiError
+from vpunn.web.search import SearchIndex
+
+#: A node id, told from a label by its sign: ``@17``.
+NODE_ID = re.compile(r"@(\d{1,10})")
+
+
+class Subject:
+    """A tree, its title, and the `Believer` that answers for a model (or None).
+
+    Everything derived (code, search index, hash of the shape) is made on first use, once, also when many threads ask.
+    """
+
+    def __init__(self, tree: Tree, title: str = "tree", believer: Any = None) -> None:
+        if not isinstance(tree, Tree):
+            raise VpunnError(f"the explorer shows a Tree or a fitted model, got {type(tree).__name__}.")
+        self.tree = tree
+        self.title = title
+        self.believer = believer
+        self._lock = Lock()
+        names = tree.columns.get("name")
+        self._names = tree.labels if names is None else names
+
+    @cached_property
+    def code(self) -> PadicCode:
+        """The tree's p-adic code."""
+        return PadicCode(self.tree)
+
+    @property
+    def search(self) -> SearchIndex:
+        """The search index, built by whoever asks first."""
+        with self._lock:
+            return self._search
+
+    @cached_property
+    def _search(self) -> SearchIndex:
+        return SearchIndex(self.tree)
+
+    @cached_property
+    def shape(self) -> bytes:
+        """The depths of all nodes in preorder, in the fewest bytes: everything else about the shape follows from them."""
+        width = np.uint8 if self.tree.max_depth < 256 else "<u2" if self.tree.max_depth < 65536 else "<u4"
+        return self.tree.depth.astype(width).tobytes()
+
+    @cached_property
+    def hash(self) -> str:
+        """A name for shape, labels and columns: what is stored under it never goes stale."""
+        import pandas as pd
+
+        state = hashlib.sha256(self.shape)
+        for name, values in (("", self.tree.labels), *self.tree.columns.items()):
+            state.update(name.encode("utf-8", "replace"))
+            plain = values.astype(object) if values.dtype.kind == "O" else values
+            try:
+                state.update(pd.util.hash_array(plain).tobytes())
+            except (TypeError, ValueError):
+                state.update("\0".join(map(str, plain.tolist())).encode("utf-8", "replace"))
+        return state.hexdigest()[:16]
+
+    def name(self, node: int) -> str:
+        """What people call a node."""
+        value = self._names[node]
+        text = "" if value is None else str(value)
+        return clean(text) or clean(str(self.tree.labels[node]))
+
+    def ref(self, node: int) -> str:
+        """What to write in a URL: the label where it names this node alone, else ``@id``."""
+        label = clean(str(self.tree.labels[node]))
+        if label and not label.startswith("@") and len(label) <= 100:
+            try:
+                if self.find_label(label) == node:
+                    return label
+            except ApiError:
+                pass
+        return f"@{node}"
+
+    def brief(self, node: int) -> dict[str, Any]:
+        """The least that is shown of a node anywhere."""
+        return {
+            "id": node,
+            "ref": self.ref(node),
+            "label": clean(str(self.tree.labels[node])),
+            "name": self.name(node),
+            "depth": int(self.tree.depth[node]),
+            "size": int(self.tree.size[node]),
+            "leaves": int(self.tree.leaf_counts[node]),
+        }
+
+    def resolve(self, text: str, where: str) -> int:
+        """The node that ``@id``, a label, or a number that is no label means; otherwise a 404 that suggests others."""
+        if match := NODE_ID.fullmatch(text):
+            node = int(match[1])
+            if node >= self.tree.n_nodes:
+                raise ApiError(404, f"there is no node {text}; ids go from @0 to @{self.tree.n_nodes - 1}.", where)
+            return node
+        try:
+            return self.find_label(text)
+        except ApiError as error:
+            if text.isascii() and text.isdigit() and int(text) < self.tree.n_nodes and error.status == 404:
+                return int(text)
+            raise ApiError(error.status, str(error), where) from None
+
+    def find_label(self, text: str) -> int:
+        """The one node whose label reads so."""
+        rows = self._by_label.get(text, ())
+        if isinstance(rows, int):
+            return rows
+        if rows:
+            ids = ", ".join(f"@{node}" for node in rows[:5])
+            raise ApiError(400, f"{text!r} names {len(rows)} nodes; say which: {ids}.", "")
+        named = [self.tree.labels[i] for i in self.search.find(text, 3).tolist()] if text.strip() else []
+        hint = f"did you mean {examples(named)}?" if named else "GET /api/search?q= finds labels."
+        raise ApiError(404, f"no node is labelled {clip(text)!r}; {hint}", "")
+
+    def match_texts(self, texts: np.ndarray) -> np.ndarray:
+        """The node of each text by label, else by a readable name that is one node's alone; −1 for none."""
+        found = self._by_label.find_many(texts)
+        rest = np.flatnonzero(found < 0)
+        if len(rest) and self._names is not self.tree.labels:
+            found[rest] = self._name_index.find_many(texts[rest])
+        return found
+
+    @cached_property
+    def _name_index(self) -> _Labels:
+        return _Labels(self._names)
+
+    @property
+    def _by_label(self) -> _Labels:
+        with self._lock:
+            return self._label_index
+
+    @cached_property
+    def _label_index(self) -> _Labels:
+        return _Labels(self.tree.labels)
+
+
+class _Labels:
+    """Nodes by the text of their label: a hash table of eight bytes a node beside the labels themselves."""
+
+    def __init__(self, labels: np.ndarray) -> None:
+        import pandas as pd
+
+        self.whole = labels.dtype.kind in "iu"
+        texts = labels if self.whole else np.array([clean(str(label)) for label in labels.tolist()], object)
+        self.first = pd.Index(texts)
+        self.unique = self.first.is_unique
+        self.texts = texts
+
+    def get(self, text: str, default: Any) -> Any:
+        """The node, or all nodes if there are several, or ``default``."""
+        key: Any = text
+        if self.whole:
+            if not re.fullmatch(r"-?\d{1,18}", text):
+                return default
+            key = int(text)
+        if self.unique:
+            at = int(self.first.get_indexer([key])[0])
+            return at if at >= 0 else default
+        found = np.flatnonzero(self.texts == key).tolist()
+        return found[0] if len(found) == 1 else found or default
+
+    def find_many(self, texts: np.ndarray) -> np.ndarray:
+        """The node of each text, −1 where none or several are labelled so."""
+        import pandas as pd
+
+        keys: Any = pd.to_numeric(pd.Series(texts), errors="coerce").fillna(-1).to_numpy() if self.whole else texts
+        if self.unique:
+            return self.first.get_indexer(pd.Index(keys)).astype(np.int64)
+        single = np.flatnonzero(~self.first.duplicated(keep=False))
+        at = self.first[single].get_indexer(pd.Index(keys))
+        return np.where(at >= 0, single[at], -1)
+
+
+def clean(text: str) -> str:
+    """Text that JSON, UTF-8 and a page can carry: lone surrogates and control characters become �."""
+    if text.isprintable():
+        return text
+    text = text.encode("utf-8", "replace").decode()
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "�", text)
+
+
+def clip(text: str, length: int = 80) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= length else text[: length - 1] + "…"
