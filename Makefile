@@ -36,6 +36,11 @@ test: $(VENV)/.installed-dev  ## install what tests need; lint, types, doctests,
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal
 
+browser:  ## a Chromium for the tests of the explorer, from the system's packages unless there is one
+	@command -v "$${VPUNN_BROWSER:-chromium}" >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+	@command -v "$${VPUNN_BROWSER:-chromium}"
+
 test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
@@ -59,4 +64,4 @@ reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports
 clean:  ## remove environments and everything generated
 	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help demo test test-slow test-wheel bench reproduce clean
+.PHONY: help demo browser test test-slow test-wheel bench reproduce clean

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from vpunn import __version__
-from vpunn.cli import data, demo, hipaq, predict, reproduce, structure, tabular
+from vpunn.cli import data, demo, explore, hipaq, predict, reproduce, structure, tabular
 from vpunn.cli.common import state
 from vpunn.errors import VpunnError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, data, demo, predict, hipaq, tabular, reproduce):
+for family in (structure, data, demo, predict, explore, hipaq, tabular, reproduce):
     family.register(app)
 
 

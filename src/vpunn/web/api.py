@@ -103,7 +103,9 @@ class Api:
     def check_body(self, path: str, body: bytes, kind: str) -> None:
         """Whether a body is small enough and of the kind the route reads."""
         if len(body) > self.limits.body_bytes:
-            raise ApiError(413, f"the body has {len(body):,} bytes; at most {self.limits.body_bytes:,} are read.", "body")
+            raise ApiError(
+                413, f"the body has {len(body):,} bytes; at most {self.limits.body_bytes:,} are read.", "body"
+            )
         wanted = ("application/json",) if path == "/api/predict" else ("text/csv", "text/tab-separated-values")
         given = kind.partition(";")[0].strip().lower()
         if given not in wanted:
@@ -219,7 +221,11 @@ class Api:
         limit = _number(query, "limit", 30, 1, MAX_RESULTS)
         found: list[dict[str, Any]] = []
         seen: set[int] = set()
-        for how, nodes in (("label", self._by_label(text)), ("code", self._by_code(text)), ("name", self._by_words(text, limit))):
+        for how, nodes in (
+            ("label", self._by_label(text)),
+            ("code", self._by_code(text)),
+            ("name", self._by_words(text, limit)),
+        ):
             for i in nodes:
                 if i not in seen and len(found) < limit:
                     seen.add(i)
@@ -418,5 +424,3 @@ def _cell(value: Any) -> Any:
 def _word(name: str) -> str:
     """A feature as people know it: ``words__men`` is the word *men*."""
     return clean(name.partition("__")[2] or name)
-
-

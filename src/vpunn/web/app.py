@@ -34,7 +34,12 @@ MAX_WAITING = 1000
 MAX_BATCH = 256
 #: Smaller answers are sent as they are.
 WORTH_PACKING = 1400
-KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -61,7 +66,9 @@ def make_app(api: Api, *, page: bool = True, hosts: Collection[str] = ()) -> Sta
             path = request.url.path
             if path in files:
                 if request.method not in ("GET", "HEAD"):
-                    raise ApiError(405, f"{path} takes GET, HEAD, not {request.method}.", "method", {"Allow": "GET, HEAD"})
+                    raise ApiError(
+                        405, f"{path} takes GET, HEAD, not {request.method}.", "method", {"Allow": "GET, HEAD"}
+                    )
                 reply = files[path]
             else:
                 reply = await _answer(request, api, batcher)
@@ -76,7 +83,11 @@ def make_app(api: Api, *, page: bool = True, hosts: Collection[str] = ()) -> Sta
 
             traceback.print_exc()
             reply = error_reply(problem)
-        return await asyncio.to_thread(_response, request, reply) if len(reply.body) > 100_000 else _response(request, reply)
+        return (
+            await asyncio.to_thread(_response, request, reply)
+            if len(reply.body) > 100_000
+            else _response(request, reply)
+        )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -105,7 +116,9 @@ def check_origin(request: Request, allowed: Collection[str]) -> None:
     """Refuse requests that reached us under a foreign name, or that a page of another origin sends."""
     host = request.headers.get("host", "")
     if _host_name(host) not in allowed:
-        raise ApiError(400, f"this server does not answer to the name {host[:80]!r}; start it with --allow-host NAME.", "Host")
+        raise ApiError(
+            400, f"this server does not answer to the name {host[:80]!r}; start it with --allow-host NAME.", "Host"
+        )
     origin = request.headers.get("origin")
     foreign = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
     if request.method not in ("GET", "HEAD") and (foreign or (origin is not None and urlsplit(origin).netloc != host)):
@@ -163,7 +176,8 @@ class Batcher:
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                batch, rows = [], 0
+                batch: list[tuple[Any, asyncio.Future[Reply]]] = []
+                rows = 0
                 while self._waiting and (not batch or rows + len(self._waiting[0][0]) <= MAX_BATCH):
                     batch.append(self._waiting.pop(0))
                     rows += len(batch[-1][0])
@@ -188,7 +202,9 @@ class Batcher:
             import traceback
 
             traceback.print_exc()
-            return [error_reply(ApiError(500, "the model failed on this question; the server's log says where.", "body"))]
+            return [
+                error_reply(ApiError(500, "the model failed on this question; the server's log says where.", "body"))
+            ]
 
     def close(self) -> None:
         """Take no more questions."""

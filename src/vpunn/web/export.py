@@ -31,7 +31,22 @@ EXPORTS = {
 MAX_PAGE = 200_000
 ASSETS = Path(__file__).parent / "assets"
 #: The page's modules, each after those it imports.
-MODULES = ("shape", "colors", "api", "labels", "state", "icicle", "disk", "view", "dom", "panel", "search", "beliefs", "save", "main")
+MODULES = (
+    "shape",
+    "colors",
+    "api",
+    "labels",
+    "state",
+    "icicle",
+    "disk",
+    "view",
+    "dom",
+    "panel",
+    "search",
+    "beliefs",
+    "save",
+    "main",
+)
 
 
 def export(api: Api, node: int, form: str, depth: int | None, query: Mapping[str, str]) -> Reply:
@@ -85,7 +100,10 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
     columns = {}
     for name, values in tree.columns.items():
         if values.ndim == 1 and name != "name":
-            columns[str(name)] = ["" if v is None or v != v else v if isinstance(v, int | float) else clean(str(v)) for v in values.tolist()]
+            columns[str(name)] = [
+                "" if v is None or v != v else v if isinstance(v, int | float) else clean(str(v))
+                for v in values.tolist()
+            ]
     layers = Layers(part)
     painted = {}
     for entry in layers.names():
@@ -119,7 +137,13 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
 def document(summary: dict[str, Any], data: dict[str, Any] | None, mode: str = "file") -> str:
     """The explorer's page with everything inlined; ``mode`` says where its answers come from: the file or a notebook."""
     setup = {"mode": mode, "summary": summary}
-    packed = "" if data is None else base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), 6, mtime=0)).decode()
+    packed = (
+        ""
+        if data is None
+        else base64.b64encode(
+            gzip.compress(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), 6, mtime=0)
+        ).decode()
+    )
     script, style = bundle(), (ASSETS / "style.css").read_text(encoding="utf-8")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data: blob:; "
@@ -149,7 +173,7 @@ def _digest(text: str) -> str:
 @lru_cache(maxsize=1)
 def bundle() -> str:
     """All modules as one: their names are distinct, so leaving out the import lines and the word export is enough."""
-    parts = []
+    parts: list[str] = []
     for name in MODULES:
         lines = (ASSETS / f"{name}.js").read_text(encoding="utf-8").splitlines()
         parts.extend(line.removeprefix("export ") for line in lines if not line.startswith("import "))

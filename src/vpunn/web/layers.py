@@ -147,7 +147,11 @@ class Layers:
                 self._made.move_to_end(key)
                 return self._made[key]
         rows = self._rows(name)
-        made = paint_number(self.subject.tree, rows, statistic) if rows.is_number else paint_category(self.subject.tree, rows)
+        made = (
+            paint_number(self.subject.tree, rows, statistic)
+            if rows.is_number
+            else paint_category(self.subject.tree, rows)
+        )
         with self._lock:
             self._made[key] = made
             while len(self._made) > MAX_LAYERS:
@@ -165,7 +169,9 @@ class Layers:
     def _rows(self, name: str) -> Rows:
         sources = self._sources()
         if name not in sources:
-            known = f"there are {examples(list(sources))}" if sources else "this tree has none; POST /api/table adds some"
+            known = (
+                f"there are {examples(list(sources))}" if sources else "this tree has none; POST /api/table adds some"
+            )
             raise ApiError(404, f"there is no layer {clip(name)!r}; {known}.", "name")
         return sources[name]
 
@@ -257,14 +263,16 @@ def read_csv(data: bytes) -> Any:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ApiError(422, f"the table is not UTF-8 text: byte {data[error.start]:#x} at {error.start}.", "body") from None
+        raise ApiError(
+            422, f"the table is not UTF-8 text: byte {data[error.start]:#x} at {error.start}.", "body"
+        ) from None
     head = text[: text.find("\n") + 1 or None]
     separator = max("\t;,", key=head.count)
     try:
         frame = pd.read_csv(io.StringIO(text), sep=separator)
     except (ValueError, OverflowError) as error:
-        reason = " ".join(str(error).split())
-        raise ApiError(422, f"the table cannot be read as CSV: {reason}", "body") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ApiError(422, f"the table cannot be read as CSV: {reason}.", "body") from None
     if not len(frame) or not len(frame.columns):
         raise ApiError(422, "the table has no rows; send a header line and at least one row.", "body")
     return frame

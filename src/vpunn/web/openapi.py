@@ -11,11 +11,18 @@ if TYPE_CHECKING:
 _GET: dict[str, tuple[str, list[tuple[str, bool, str]]]] = {
     "/api/health": ("whether the server is alive, and what it serves", []),
     "/api/tree": ("counts, prime, hash, layers, and what the model can do", []),
-    "/api/shape": ("the depth of every node in preorder as bytes", [("hash", False, "the tree's hash; cached for ever")]),
+    "/api/shape": (
+        "the depth of every node in preorder as bytes",
+        [("hash", False, "the tree's hash; cached for ever")],
+    ),
     "/api/labels": ("names of nodes", [("ids", True, "ids and ranges: 0-9,17")]),
     "/api/node": (
         "path, code in five print modes, counts, columns, siblings",
-        [("id", True, "a label, or @id"), ("layer", False, "also its value in this layer"), ("stat", False, "mean, sum, count")],
+        [
+            ("id", True, "a label, or @id"),
+            ("layer", False, "also its value in this layer"),
+            ("stat", False, "mean, sum, count"),
+        ],
     ),
     "/api/children": (
         "a page of children",
@@ -26,22 +33,39 @@ _GET: dict[str, tuple[str, list[tuple[str, bool, str]]]] = {
             ("sort", False, "order, name or size"),
         ],
     ),
-    "/api/search": ("nodes by words, prefixes, label or code", [("q", True, "what is typed"), ("limit", False, "1 to 200")]),
+    "/api/search": (
+        "nodes by words, prefixes, label or code",
+        [("q", True, "what is typed"), ("limit", False, "1 to 200")],
+    ),
     "/api/lca": ("common ancestor, distance, digits", [("a", True, "a label, or @id"), ("b", True, "a label, or @id")]),
     "/api/describe": ("what a ball contains and stands for", [("id", True, "a label, or @id")]),
-    "/api/layer": ("the legend of a layer", [("name", True, "a layer of /api/tree"), ("stat", False, "mean, sum or count")]),
+    "/api/layer": (
+        "the legend of a layer",
+        [("name", True, "a layer of /api/tree"), ("stat", False, "mean, sum or count")],
+    ),
     "/api/layer.bin": (
         "a layer as bytes",
-        [("name", True, "a layer"), ("stat", False, "mean, sum or count"), ("as", False, "color (uint8) or weight (float32)")],
+        [
+            ("name", True, "a layer"),
+            ("stat", False, "mean, sum or count"),
+            ("as", False, "color (uint8) or weight (float32)"),
+        ],
     ),
     "/api/export": (
         "a subtree as a file",
-        [("id", False, "a label, or @id"), ("format", False, "html, csv, newick or json"), ("depth", False, "levels to keep")],
+        [
+            ("id", False, "a label, or @id"),
+            ("format", False, "html, csv, newick or json"),
+            ("depth", False, "levels to keep"),
+        ],
     ),
 }
 
 _MODEL_GET = {
-    "/api/rows": ("rows of the table last sent to /api/triage", [("id", False, "those whose truth or answer lies in this ball")]),
+    "/api/rows": (
+        "rows of the table last sent to /api/triage",
+        [("id", False, "those whose truth or answer lies in this ball")],
+    ),
 }
 
 _ASK = {
@@ -49,7 +73,11 @@ _ASK = {
     "properties": {
         "texts": {"type": "array", "items": {"type": "string"}, "description": "for a model of texts"},
         "rows": {"type": "array", "items": {"type": "object"}, "description": "cells by column name"},
-        "X": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}, "description": "features as numbers"},
+        "X": {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "number"}},
+            "description": "features as numbers",
+        },
         "top": {"type": "integer", "minimum": 0, "maximum": 100, "default": 5},
         "risk": {"type": "number", "description": "stop at the smallest ball that is wrong this rarely (conformal)"},
         "threshold": {"type": "number", "description": "stop at the deepest ball at least this probable"},
@@ -70,17 +98,36 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
             {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": "string"}}
             for name, required, meaning in parameters
         ]
-        paths[path] = {"get": {"summary": what, "parameters": listed, "responses": {"200": {"description": what}, "default": problem}}}
-    bodies = {"/api/table": ("add a table as layers to colour and size by", "text/csv", {"type": "string"})}
+        paths[path] = {
+            "get": {
+                "summary": what,
+                "parameters": listed,
+                "responses": {"200": {"description": what}, "default": problem},
+            }
+        }
+    bodies: dict[str, tuple[str, str, dict[str, Any]]] = {"/api/table": ("add a table as layers to colour and size by", "text/csv", {"type": "string"})}
     if has_model:
         bodies["/api/predict"] = ("answers of the model", "application/json", _ASK)
-        bodies["/api/triage"] = ("where the model fails on a table with the right answers", "text/csv", {"type": "string"})
+        bodies["/api/triage"] = (
+            "where the model fails on a table with the right answers",
+            "text/csv",
+            {"type": "string"},
+        )
     for path, (what, kind, schema) in bodies.items():
         body = {"required": True, "content": {kind: {"schema": schema}}}
-        paths[path] = {"post": {"summary": what, "requestBody": body, "responses": {"200": {"description": what}, "default": problem}}}
+        paths[path] = {
+            "post": {
+                "summary": what,
+                "requestBody": body,
+                "responses": {"200": {"description": what}, "default": problem},
+            }
+        }
     limit = f"At most {limits.body_bytes:,} bytes and {limits.rows:,} rows a request."
     error = {"type": "object", "properties": {"error": {"type": "string"}, "where": {"type": "string"}}}
-    problem_body = {"description": "one sentence, and the parameter it is about", "content": {"application/json": {"schema": error}}}
+    problem_body = {
+        "description": "one sentence, and the parameter it is about",
+        "content": {"application/json": {"schema": error}},
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "vpunn explorer", "version": __version__, "description": limit},

@@ -26,11 +26,15 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise VpunnError(f"cannot listen on {host} port {port}: {reason}; choose another with --port (0 takes a free one).") from None
+        raise VpunnError(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port (0 takes a free one)."
+        ) from None
     return sock
 
 
-def make_server(subject: Subject, *, page: bool = True, hosts: Collection[str] = (), limits: Limits | None = None) -> Any:
+def make_server(
+    subject: Subject, *, page: bool = True, hosts: Collection[str] = (), limits: Limits | None = None
+) -> Any:
     """A uvicorn server of the subject, not yet running."""
     try:
         import uvicorn

@@ -1,0 +1,239 @@
+"""A fitted classifier behind the API: questions in, its posterior out, as the library answers them.
+
+Every number comes from `HiPaNClassifier.posterior`, so the service says exactly what ``predict``, ``top_k`` and the command line
+say. A question is a handful of rows; `Believer.answer` puts those of many questions into one call of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from vpunn.errors import examples
+from vpunn.web.replies import ApiError
+from vpunn.web.subject import clean, clip
+
+#: Balls less probable than this are not sent: they would not be visible.
+FAINT = 1e-3
+#: Answers listed for a row at most, words shown for a turn, and rows shown of a triage.
+MAX_TOP = 100
+WORDS = 8
+SHOWN_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A checked question: features, and what is wanted about each row."""
+
+    X: Any
+    top: int
+    risk: float | None
+    threshold: float | None
+    explain: bool
+    beliefs: bool
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+
+class Believer:
+    """A model, the text features in front of it (or None), and the names of its input columns."""
+
+    def __init__(
+        self, model: Any, features: Any = None, columns: list[str] | None = None, target: str | None = None
+    ) -> None:
+        self.model = model
+        self.features = features
+        self.columns = columns or []
+        self.target = target
+        self._lock = Lock()
+        self._table: dict[str, Any] | None = None
+
+    @property
+    def tree(self) -> Any:
+        """The tree whose nodes are the answers."""
+        return self.model.tree_
+
+    def summary(self) -> dict[str, Any]:
+        """What can be asked."""
+        return {
+            "kind": type(self.model).__name__,
+            "input": "text" if self.features is not None else "columns" if self.columns else "numbers",
+            "columns": self.columns,
+            "features": int(self.model.n_features_in_),
+            "target": self.target,
+        }
+
+    def warm(self) -> None:
+        """Answer an empty question once: compiles what is not compiled, reads what is mapped."""
+        X = np.zeros((1, self.model.n_features_in_)) if self.features is None else self.features.transform(["warm"])
+        self.answer([Ask(X, 3, 0.1, None, True, True)])
+
+    # ---- questions ---------------------------------------------------------------------------------------------------
+
+    def read_ask(self, body: dict[str, Any], max_rows: int) -> Ask:
+        """A question from its JSON; every field is checked."""
+        known = {"texts", "rows", "X", "top", "risk", "threshold", "explain", "beliefs"}
+        for name in body:
+            if name not in known:
+                raise ApiError(422, f"there is no field {clip(name)!r}; fields are {', '.join(sorted(known))}.", name)
+        given = [name for name in ("texts", "rows", "X") if name in body]
+        if len(given) != 1:
+            raise ApiError(422, "give exactly one of texts, rows and X.", "body")
+        listed = body[given[0]]
+        if not isinstance(listed, list) or not listed:
+            raise ApiError(422, f"{given[0]} must be a list with at least one entry.", given[0])
+        if len(listed) > max_rows:
+            raise ApiError(413, f"{len(listed):,} rows are more than the {max_rows:,} a request may hold.", given[0])
+        risk, threshold = (_share(body, name) for name in ("risk", "threshold"))
+        if risk is not None and threshold is not None:
+            raise ApiError(422, "give either a risk or a threshold: they are two rules for where to stop.", "risk")
+        if risk is not None and not 0 < risk < 1:
+            raise ApiError(422, f"risk must lie between 0 and 1, got {risk!r}.", "risk")
+        top = body.get("top", 5)
+        if isinstance(top, bool) or not isinstance(top, int) or not 0 <= top <= MAX_TOP:
+            raise ApiError(422, f"top must be a whole number from 0 to {MAX_TOP}, got {clip(repr(top))}.", "top")
+        flags = [body.get(name, False) for name in ("explain", "beliefs")]
+        if any(not isinstance(flag, bool) for flag in flags):
+            raise ApiError(422, "explain and beliefs are true or false.", "explain")
+        if any(flags) and len(listed) > 1:
+            raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
+        return Ask(self._features(given[0], listed), top, risk, threshold, *flags)
+
+    def _features(self, kind: str, listed: list[Any]) -> Any:
+        if kind == "X":
+            return self._numbers(listed)
+        if kind == "texts":
+            if self.features is None:
+                raise ApiError(422, "this model was fitted on numbers; ask with rows or X.", "texts")
+            wrong = [text for text in listed if not isinstance(text, str)]
+            if wrong:
+                raise ApiError(422, f"texts must be strings, got {clip(repr(wrong[0]))}.", "texts")
+            return self.features.transform(listed)
+        wrong = [row for row in listed if not isinstance(row, dict)]
+        if wrong:
+            raise ApiError(422, f"rows must be objects with cells by column name, got {clip(repr(wrong[0]))}.", "rows")
+        missing = [name for name in self.columns if any(name not in row for row in listed)]
+        if missing or not self.columns:
+            lack = (
+                f"every row needs the columns {examples(self.columns)}"
+                if self.columns
+                else "this model names no columns"
+            )
+            raise ApiError(422, f"{lack}; missing: {examples(missing)}." if missing else f"{lack}; ask with X.", "rows")
+        cells = [[row[name] for name in self.columns] for row in listed]
+        if self.features is not None:
+            return self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in cells])
+        return self._numbers(cells)
+
+    def _numbers(self, listed: list[Any]) -> np.ndarray:
+        width = int(self.model.n_features_in_)
+        for row in listed:
+            if not isinstance(row, list) or len(row) != width:
+                raise ApiError(422, f"every row needs {width:,} numbers, got {clip(repr(row))}.", "X")
+            if any(isinstance(v, bool) or not isinstance(v, int | float) for v in row):
+                raise ApiError(422, f"features are numbers, got {clip(repr(row))}.", "X")
+        try:
+            X = np.array(listed, np.float64)
+        except OverflowError:
+            raise ApiError(422, "a feature is too large for a float.", "X") from None
+        if not np.isfinite(X).all():
+            raise ApiError(422, "features must be finite numbers.", "X")
+        return X
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    def answer(self, asks: list[Ask]) -> list[dict[str, Any]]:
+        """The answer to every question, from one posterior of all their rows."""
+        from scipy import sparse
+
+        mixed = any(sparse.issparse(ask.X) for ask in asks) and not all(sparse.issparse(ask.X) for ask in asks)
+        if mixed:
+            return [self.answer([ask])[0] for ask in asks]
+        stack = sparse.vstack if sparse.issparse(asks[0].X) else np.vstack
+        X: Any = asks[0].X if len(asks) == 1 else stack([ask.X for ask in asks])
+        posterior = self.model.posterior(X.tocsr() if sparse.issparse(X) else X)
+        best = posterior.best()
+        balls, p = posterior.chain(best)
+        most = min(max(ask.top for ask in asks), self.tree.n_nodes)
+        top = posterior.top_k(most) if most else (np.zeros((len(best), 0), np.int64), np.zeros((len(best), 0)))
+        found, start = [], 0
+        for ask in asks:
+            rows = range(start, start + len(ask))
+            stops = self._stops(posterior, ask)
+            answers = [self._row(r, best, balls, p, top, ask, stops) for r in rows]
+            if ask.beliefs:
+                answers[0]["beliefs"] = self._beliefs(posterior, start)
+            if ask.explain:
+                answers[0]["turns"] = self._turns(ask.X)
+            found.append({"answers": answers})
+            start += len(ask)
+        return found
+
+    def _row(self, r: int, best: Any, balls: Any, p: Any, top: Any, ask: Ask, stops: Any) -> dict[str, Any]:
+        node, depth = int(best[r]), int(self.tree.depth[best[r]])
+        chain = zip(balls[r, : depth + 1].tolist(), p[r, : depth + 1].tolist(), strict=True)
+        listed = zip(top[0][r, : ask.top].tolist(), top[1][r, : ask.top].tolist(), strict=True)
+        found: dict[str, Any] = {
+            **self._name(node),
+            "path": [{**self._name(i), "probability": q} for i, q in chain],
+            "top": [{**self._name(i), "probability": q} for i, q in listed if i >= 0],
+        }
+        if stops is not None:
+            found["stop"] = self._name(int(stops[r]))
+        return found
+
+    def _name(self, node: int) -> dict[str, Any]:
+        return {"node": node, "label": clean(str(self.tree.labels[node]))}
+
+    def _stops(self, posterior: Any, ask: Ask) -> np.ndarray | None:
+        """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
+        from vpunn.hipan import conformal
+
+        if ask.risk is not None:
+            limit = conformal.conformal_threshold(self.model.miss_scores_, ask.risk)
+            return np.asarray(conformal.cautious_nodes(posterior, limit))
+        return None if ask.threshold is None else np.asarray(posterior.deepest(ask.threshold))
+
+    def _beliefs(self, posterior: Any, row: int) -> dict[str, Any]:
+        """The probability of every ball that can be seen."""
+        p = self.tree.subtree_sum(posterior.masses(slice(row, row + 1))[0])
+        nodes = np.flatnonzero(p >= FAINT)
+        return {"nodes": nodes.tolist(), "probabilities": np.minimum(p[nodes], 1.0).tolist()}
+
+    def _turns(self, X: Any) -> list[dict[str, Any]]:
+        """For each turn on the way to the answer, what spoke for it."""
+        from vpunn.explain import explain
+
+        names = None if self.features is None else self.features.get_feature_names_out()
+        found = explain(self.model, X, k=WORDS, feature_names=self.columns or None if names is None else names)
+        return [
+            {
+                **self._name(ball.node),
+                "stops": bool(ball.stops_here),
+                "probability": ball.probability,
+                "head": ball.head,
+                "spoke": [[clean(str(name).partition("__")[2] or str(name)), value] for name, value in ball.features],
+            }
+            for ball in found.balls
+        ]
+
+    def describe(self, node: int) -> Any:
+        """What the model knows of a ball."""
+        from vpunn.explain import describe_ball
+
+        names = None if self.features is None else self.features.get_feature_names_out()
+        labels = self.tree.labels
+        return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=names)
+
+
+def _share(body: dict[str, Any], name: str) -> float | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ApiError(422, f"{name} must be a number between 0 and 1, got {clip(repr(value))}.", name)
+    return float(value)

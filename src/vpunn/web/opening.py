@@ -1,0 +1,62 @@
+"""From what a user names or holds to what is explored: a tree, a fitted model, a model's folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from vpunn.errors import VpunnError
+from vpunn.tree import Tree
+from vpunn.web.beliefs import Believer
+from vpunn.web.subject import Subject
+
+
+def as_subject(
+    source: Any, title: str | None = None, *, features: Any = None, columns: dict[str, Any] | None = None
+) -> Subject:
+    """A subject from a `Tree`, anything with a ``tree``, a fitted classifier (with the ``features`` before it) or a model folder.
+
+    ``columns`` are further per-node columns to show and colour by.
+    """
+    if isinstance(source, str | os.PathLike):
+        return open_model(Path(source))
+    believer = None
+    tree = source if isinstance(source, Tree) else getattr(source, "tree_", None)
+    if tree is None:
+        tree = getattr(source, "tree", None)
+    if hasattr(source, "posterior") and hasattr(source, "tree_"):
+        believer = Believer(source, features)
+    if not isinstance(tree, Tree):
+        raise VpunnError(
+            f"the explorer shows a Tree, a fitted classifier or a model folder, got {type(source).__name__}."
+        )
+    if columns:
+        tree = Tree(
+            tree.parent, tree.depth, tree.size, tree.digit, tree.labels, {**tree.columns, **columns}, tree.report
+        )
+    return Subject(tree, title or _title(source, tree), believer)
+
+
+def _title(source: Any, tree: Tree) -> str:
+    given = getattr(source, "title", None)
+    return str(given) if isinstance(given, str) and given else str(tree.labels[0])
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder holds a model."""
+    return (path / "inputs.json").is_file() or (path / "model.json").is_file()
+
+
+def open_model(path: Path) -> Subject:
+    """The model that `vpunn fit` wrote into a folder."""
+    import json
+
+    from vpunn.hipan import HiPaNClassifier
+    from vpunn.text import load_text_features
+
+    inputs = json.loads((path / "inputs.json").read_text(encoding="utf-8"))
+    model = HiPaNClassifier.load(path / "model.npz")
+    features = load_text_features(path / "features.npz") if "text" in inputs else None
+    columns = inputs.get("text") or inputs.get("columns") or []
+    return Subject(model.tree_, path.name, Believer(model, features, list(columns), inputs.get("target")))
