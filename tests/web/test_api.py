@@ -118,7 +118,9 @@ def test_describe_is_the_librarys(get, subject, believer):
 def test_layers_of_columns_and_of_an_uploaded_table(url, subject):
     tree = subject.tree
     with httpx.Client(base_url=url) as client:
-        cells = "\n".join(f"{tree.labels[i]},{i % 3},{i % 2 == 0},{'ab'[i // 2 % 2]}" for i in range(0, tree.n_nodes, 2))
+        cells = "\n".join(
+            f"{tree.labels[i]},{i % 3},{i % 2 == 0},{'ab'[i // 2 % 2]}" for i in range(0, tree.n_nodes, 2)
+        )
         sent = client.post(
             "/api/table?name=mine",
             content=f"who,number,wrong,kind\n{cells}\nnobody,1,True,a\n",

@@ -67,12 +67,10 @@ class Api:
             "/api/layer": self.layer,
             "/api/layer.bin": self.layer_bytes,
             "/api/export": self.export,
-            "/api/rows": self.rows,
         }
         post: dict[str, Callable[[Query, bytes], Reply]] = {
             "/api/predict": self.predict,
             "/api/table": self.table,
-            "/api/triage": self.triage,
         }
         self._get, self._post = get, post
 
@@ -331,15 +329,6 @@ class Api:
     def read_ask(self, body: bytes) -> Any:
         """A checked question to the model."""
         return self._believer().read_ask(read_json(body), self.limits.rows)
-
-    def triage(self, query: Query, body: bytes) -> Reply:
-        """Where the model fails on a table with the right answers."""
-        return json_reply(self._believer().triage(body, query.get("target"), self.limits.rows))
-
-    def rows(self, query: Query) -> Reply:
-        """Rows of the table last sent to triage: those of a ball, or some by number."""
-        node = self._node(query, "id") if "id" in query else None
-        return json_reply(self._believer().rows(node, query))
 
     def _believer(self) -> Any:
         if self.subject.believer is None:

@@ -7,7 +7,6 @@ say. A question is a handful of rows; `Believer.answer` puts those of many quest
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,6 @@ class Believer:
         self.features = features
         self.columns = columns or []
         self.target = target
-        self._lock = Lock()
-        self._table: dict[str, Any] | None = None
 
     @property
     def tree(self) -> Any:

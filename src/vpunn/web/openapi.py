@@ -61,13 +61,6 @@ _GET: dict[str, tuple[str, list[tuple[str, bool, str]]]] = {
     ),
 }
 
-_MODEL_GET = {
-    "/api/rows": (
-        "rows of the table last sent to /api/triage",
-        [("id", False, "those whose truth or answer lies in this ball")],
-    ),
-}
-
 _ASK = {
     "type": "object",
     "properties": {
@@ -93,7 +86,7 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
 
     problem = {"$ref": "#/components/responses/Problem"}
     paths: dict[str, Any] = {}
-    for path, (what, parameters) in (_GET | (_MODEL_GET if has_model else {})).items():
+    for path, (what, parameters) in _GET.items():
         listed = [
             {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": "string"}}
             for name, required, meaning in parameters
@@ -105,14 +98,11 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
                 "responses": {"200": {"description": what}, "default": problem},
             }
         }
-    bodies: dict[str, tuple[str, str, dict[str, Any]]] = {"/api/table": ("add a table as layers to colour and size by", "text/csv", {"type": "string"})}
+    bodies: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "/api/table": ("add a table as layers to colour and size by", "text/csv", {"type": "string"})
+    }
     if has_model:
         bodies["/api/predict"] = ("answers of the model", "application/json", _ASK)
-        bodies["/api/triage"] = (
-            "where the model fails on a table with the right answers",
-            "text/csv",
-            {"type": "string"},
-        )
     for path, (what, kind, schema) in bodies.items():
         body = {"required": True, "content": {kind: {"schema": schema}}}
         paths[path] = {

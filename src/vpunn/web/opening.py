@@ -44,19 +44,23 @@ def _title(source: Any, tree: Tree) -> str:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a folder holds a model."""
-    return (path / "inputs.json").is_file() or (path / "model.json").is_file()
+    """Whether a folder holds something that was saved with `vpunn.io.store`."""
+    return (path / "model.json").is_file()
 
 
 def open_model(path: Path) -> Subject:
-    """The model that `vpunn fit` wrote into a folder."""
-    import json
+    """Whatever was saved in a folder: a classifier with the text features that `vpunn fit` keeps beside it, or a tree."""
+    from vpunn.io.store import Stored, load
 
+    stored = Stored.open(path)
+    if stored.kind != "HiPaNClassifier":
+        return as_subject(load(path), path.name)
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.text import load_text_features
+    from vpunn.text import TextFeatures
 
-    inputs = json.loads((path / "inputs.json").read_text(encoding="utf-8"))
-    model = HiPaNClassifier.load(path / "model.npz")
-    features = load_text_features(path / "features.npz") if "text" in inputs else None
-    columns = inputs.get("text") or inputs.get("columns") or []
-    return Subject(model.tree_, path.name, Believer(model, features, list(columns), inputs.get("target")))
+    inputs = stored.settings.get("inputs")
+    inputs = inputs if isinstance(inputs, dict) else {}
+    features = TextFeatures.from_stored(stored.part("features")) if "text" in inputs else None
+    columns = [str(name) for name in inputs.get("text") or inputs.get("columns") or []]
+    model = HiPaNClassifier.from_stored(stored)
+    return Subject(model.tree_, path.name, Believer(model, features, columns, inputs.get("target")))
