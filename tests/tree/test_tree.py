@@ -226,7 +226,7 @@ def test_index_translates_and_refuses():
     assert tree.index(["animal", "plant", "plant"]).tolist() == [3, 1, 1]
     with pytest.raises(TreeError, match="no node is labelled 'stone'"):
         tree.index(["plant", "stone"])
-    with pytest.raises(TreeError, match="'jaguar' names 2 nodes .life/plant/jaguar and life/animal/jaguar"):
+    with pytest.raises(TreeError, match="'jaguar' names 2 nodes: 'life / plant / jaguar', 'life / animal / jaguar'"):
         tree.index("jaguar")
     assert tree.index_paths([("animal", "jaguar"), (), ("plant",)]).tolist() == [4, 0, 1]
     with pytest.raises(TreeError, match="leaves the tree at step 1: 'plant' has no child 'fern'"):

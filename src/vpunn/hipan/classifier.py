@@ -290,8 +290,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         if not self.flat_:
             return self.tree_
         labels = np.concatenate([np.array([_Root()], object), self.classes_.astype(object)])
-        tree = self.tree_
-        return Tree(tree.parent, tree.depth, tree.size, tree.digit, labels)
+        return self.tree_.relabel(labels)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> HiPaNClassifier:
         """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'

@@ -148,10 +148,8 @@ class Posterior:
     def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balls around one node per row, root first (−1 padded), and their probabilities."""
         tree = self.tree
-        depth = tree.depth[nodes]
-        levels = np.arange(tree.max_depth + 1)
-        inside = levels <= depth[:, None]
-        balls = np.where(inside, tree.ancestor_at(nodes[:, None], np.minimum(levels, depth[:, None])), -1)
+        balls = tree.paths(nodes)
+        inside = balls >= 0
         below = np.concatenate([[0.0], np.cumsum(self.prior)])
         stop = balls + tree.size[balls]
         free = below[stop] - below[balls]

@@ -158,7 +158,7 @@ def tree_from_table(
     if unnamed.any():  # a node without a row of its own keeps its id for a name
         names = np.where(unnamed, ids.labels.astype(object), names)
     kept = {key: value for key, value in ids.columns.items() if key != "label"}
-    return Tree.from_parents(ids.parent, names, columns=kept, report=ids.report)
+    return ids.replace(labels=names, columns=kept)
 
 
 def _own_table(table: pa.Table, numbers: bool) -> Tree | None:

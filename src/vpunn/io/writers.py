@@ -206,7 +206,7 @@ def _check_labels(tree: Tree) -> None:
         wrong = [label for label in labels if isinstance(label, odd)]
         raise TreeError(
             f"labels must be text or numbers to be written to a file, got {examples(wrong)}; "
-            "make a tree with such labels: Tree.from_parents(tree.parent, [str(x) for x in tree.labels])."
+            "make a tree with such labels: tree.relabel([str(x) for x in tree.labels])."
         )
 
 

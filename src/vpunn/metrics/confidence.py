@@ -139,9 +139,9 @@ def path_probabilities(tree: Tree, predicted: Nodes, node_proba: Any) -> FloatAr
     if proba.shape != (len(q), tree.n_nodes):
         raise VpunnError(f"node_proba must have shape {(len(q), tree.n_nodes)}, got {proba.shape}.")
     out = np.full((len(q), tree.max_depth), np.nan)
-    for k in range(1, tree.max_depth + 1):
-        rows = np.flatnonzero(tree.depth[q] >= k)
-        out[rows, k - 1] = np.asarray(proba[rows, tree.ancestor_at(q[rows], k)]).ravel()
+    path = tree.paths(q)[:, 1:]
+    rows, k = np.nonzero(path >= 0)
+    out[rows, k] = np.asarray(proba[rows, path[rows, k]]).ravel()
     return out
 
 

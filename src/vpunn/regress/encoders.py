@@ -60,7 +60,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
     def transform(self, X: Any) -> Any:
         """The features of each row; integer arrays, or floats for balls."""
         nodes, _, _ = self._place(X)
-        path = _path_nodes(self.tree_, nodes)
+        path = self.tree_.paths(nodes)[:, 1:]
         if self.output == "prefixes":
             return path
         if self.output == "digits":
@@ -241,7 +241,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     def _features(self, values: FloatArray, nodes: np.ndarray) -> FloatArray:
         if not self.per_depth:
             return values[nodes]
-        path = _path_nodes(self.tree_, nodes)
+        path = self.tree_.paths(nodes)[:, 1:]
         path = np.where(path >= 0, path, nodes[:, None])
         return values[path].reshape(len(nodes), -1)
 
@@ -263,15 +263,6 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         width = sum(len(task.feature_names) for task in model._tasks)
         model.node_values_ = stored.array("node_values", dtype="f8", shape=(model.tree_.n_nodes, width))
         return model
-
-
-def _path_nodes(tree: Tree, nodes: np.ndarray) -> np.ndarray:
-    """(rows × K): the ball around each row at depth 1…K, −1 past the end of its path."""
-    path = np.full((len(nodes), tree.max_depth), -1, np.int64)
-    for k in range(1, tree.max_depth + 1):
-        rows = np.flatnonzero(tree.depth[nodes] >= k)
-        path[rows, k - 1] = tree.ancestor_at(nodes[rows], k)
-    return path
 
 
 def _as_float(column: np.ndarray) -> FloatArray:

@@ -286,7 +286,7 @@ def _number(parent: np.ndarray, leaf: np.ndarray) -> tuple[Tree, np.ndarray, np.
     balls = order[shape.labels]
     position = np.full(len(parent), -1)
     position[balls] = np.arange(len(balls))
-    tree = Tree.from_parents(shape.parent, digit_labels(shape), columns={"rows": count[balls]})
+    tree = shape.replace(labels=digit_labels(shape), columns={"rows": count[balls]})
     return tree, position, position[leaf]
 
 

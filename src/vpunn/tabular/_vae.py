@@ -136,10 +136,7 @@ class CodeVAE:
         """Balls below the root that contain each leaf, padded with the root (whose vector is fixed at 0)."""
         if self.tree is None:
             return np.zeros((len(leaf), 1), np.int64)
-        depth = np.arange(1, max(self.tree.max_depth, 1) + 1)
-        own = self.tree.depth[leaf][:, None]
-        chain = self.tree.ancestor_at(np.asarray(leaf)[:, None], np.minimum(depth, own))
-        return np.where(depth <= own, chain, 0).astype(np.int64)
+        return np.maximum(self.tree.paths(leaf)[:, min(self.tree.max_depth, 1) :], 0)  # a lone root keeps its column
 
     def _build(self) -> Any:
         torch = import_torch()

@@ -212,10 +212,8 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
         if self.output == "codes":
             return np.asarray(self.code_.encode(leaf)).reshape(-1, 1)
         if self.output == "prefixes":
-            depths = np.arange(1, self.tree_.max_depth + 1)
-            return self.tree_.ancestor_at(leaf[:, None], np.minimum(depths, self.tree_.depth[leaf][:, None])).astype(
-                np.int64
-            )
+            path = self.tree_.paths(leaf)[:, 1:]
+            return np.where(path >= 0, path, leaf[:, None])
         return _one_hot(self.tree_, leaf)
 
     def inverse_transform(self, X: Any) -> Any:
@@ -323,7 +321,7 @@ def _one_hot(tree: Tree, leaf: np.ndarray) -> sparse.csr_matrix:
     start = np.concatenate([[0], np.cumsum(depth)])
     row = np.repeat(np.arange(len(leaf)), depth)
     level = np.arange(start[-1]) - start[row] + 1
-    column = tree.ancestor_at(leaf[row], level) - 1
+    column = tree.paths(leaf)[row, level] - 1
     return sparse.csr_matrix((np.ones(len(row)), column, start), shape=(len(leaf), tree.n_nodes - 1))
 
 

@@ -89,11 +89,9 @@ def _as_rows(vectors: Any, metric: str) -> np.ndarray:
 
 def _path_digits(tree: Tree, nodes: np.ndarray, width: int) -> np.ndarray:
     """Digits from the root to each node, padded with 0 to ``width``."""
-    depth = tree.depth[nodes]
+    path = tree.paths(nodes)[:, 1:]
     digits = np.zeros((len(nodes), width), np.int32)
-    for k in range(1, int(depth.max(initial=0)) + 1):
-        deep = np.flatnonzero(depth >= k)
-        digits[deep, k - 1] = tree.digit[tree.ancestor_at(nodes[deep], k)]
+    digits[:, : path.shape[1]] = np.where(path >= 0, tree.digit[path], 0)
     return digits
 
 
@@ -151,8 +149,10 @@ def prefix_recall(
     near = near[~own].reshape(len(chosen), k)
     depth = ids.tree.lca_depth(np.repeat(ids.node[chosen], k), ids.node[near.ravel()])
     found = []
+    path = ids.tree.paths(ids.node[chosen])
     for j in range(1, ids.K + 1):
-        ball = ids.tree.ancestor_at(ids.node[chosen], np.minimum(j, ids.tree.depth[ids.node[chosen]]))
+        ball = path[:, min(j, ids.tree.max_depth)]
+        ball = np.where(ball >= 0, ball, ids.node[chosen])
         size = ids.tree.leaf_counts[ball] - 1.0
         recall, candidates = float((depth >= j).mean()), float(size.mean())
         found.append({"digits": j, "recall": recall, "candidates": candidates, "chance": candidates / (n - 1)})

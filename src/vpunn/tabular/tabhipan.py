@@ -312,12 +312,8 @@ def features(
     start, ids = tree.levels
     place = np.empty(tree.n_nodes)
     place[ids] = np.arange(tree.n_nodes) - start[tree.depth[ids]]
-    columns = [plain]
-    for k in range(1, tree.max_depth + 1):
-        deep = tree.depth[leaf] >= k
-        ball = tree.ancestor_at(leaf, np.minimum(k, tree.depth[leaf]))
-        columns.append(np.where(deep, place[ball], np.nan)[:, None])
-    coded = np.hstack(columns)
+    path = tree.paths(leaf)[:, 1:]
+    coded = np.hstack([plain, np.where(path >= 0, place[path], np.nan)])
     return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import TreeError, examples
+from vpunn.tree import _labels as labelled
 from vpunn.tree import _validate as validate
-from vpunn.tree._inputs import object_array
 from vpunn.tree._out import TreeOut
 from vpunn.tree._packed import PackedCode
 
@@ -229,85 +229,36 @@ class Tree(TreeOut):
     # ---- labels ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _lookup(self) -> tuple[pd.Index, IntArray | None, np.ndarray | None]:
+    def _lookup(self) -> labelled.Lookup:
         """Unique labels as a hash index; with repeats also the node of each entry and which entries are ambiguous."""
-        import pandas as pd
-
-        everything = pd.Index(self.labels, tupleize_cols=False)
-        if everything.is_unique:
-            return everything, None, None
-        first = np.flatnonzero(~everything.duplicated())
-        return everything[first], first, np.asarray(everything.duplicated(keep=False))[first]
+        return labelled.lookup(self.labels)
 
     def index(self, labels: Any) -> Any:
         """Node ids of labels: one label gives an int, several give an int64 array. O(1) each, vectorised.
 
         Unknown labels, and labels that name several nodes, are errors; use `index_paths` to tell namesakes apart.
         """
-        import pandas as pd
-
-        is_array = hasattr(labels, "__array__")
-        if isinstance(labels, str | bytes | tuple) or not (
-            np.ndim(labels) if is_array else isinstance(labels, Sequence)
-        ):
-            wanted = np.empty(1, object)
-            wanted[0] = labels
-            return int(self.index(wanted)[0])
-        if is_array and np.ndim(labels) > 1:
-            raise TreeError(f"labels must be one-dimensional, got shape {np.shape(labels)}.")
-        # NumPy would turn ['a', 3] into text and tuples into rows, so lists become objects before it looks at them.
-        asked = pd.Index(labels if is_array else object_array(labels), tupleize_cols=False)
-        try:
-            table, node, ambiguous = self._lookup
-            found = table.get_indexer(asked)
-        except TypeError as error:
-            raise TreeError(f"labels must be hashable to be looked up: {error} among {examples(labels)}.") from None
-        if (found < 0).any():
-            unknown = list(dict.fromkeys(asked[found < 0]))
-            raise TreeError(
-                f"no node is labelled {examples(unknown)}; this tree has labels such as {examples(self.labels[:3])}."
-            )
-        if ambiguous is None:
-            return found.astype(np.int64)
-        if ambiguous[found].any():
-            name = asked[ambiguous[found]][0]
-            several = np.flatnonzero([label == name for label in self.labels.tolist()])
-            paths = " and ".join("/".join(map(str, self.path(int(i)))) for i in several[:2])
-            raise TreeError(
-                f"the label {name!r} names {len(several)} nodes ({paths}); "
-                "pass node ids, or paths to index_paths, to say which."
-            )
-        assert node is not None
-        return node[found].astype(np.int64)
+        return labelled.find_labels(self, labels)
 
     def index_paths(self, paths: Sequence[Sequence[Hashable]]) -> IntArray:
         """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root."""
-        import pandas as pd
+        return labelled.find_paths(self, paths)
 
-        names, vocabulary = pd.factorize(self.labels, use_na_sentinel=False)
-        edges = pd.Index(self.parent.astype(np.int64) * len(vocabulary) + names)
-        if not edges.is_unique:
-            twin = int(np.flatnonzero(edges.duplicated())[0])
-            raise TreeError(
-                f"{self.labels[self.parent[twin]]!r} has two children named {self.labels[twin]!r}; paths cannot tell them apart."
-            )
-        known = pd.Index(vocabulary, tupleize_cols=False)
-        lengths = np.array([len(path) for path in paths], dtype=np.int64)
-        found = np.zeros(len(paths), np.int64)
-        for k in range(int(lengths.max(initial=0))):
-            rows = np.flatnonzero(lengths > k)
-            words = np.empty(len(rows), object)
-            words[:] = [paths[r][k] for r in rows.tolist()]
-            word = known.get_indexer(pd.Index(words, tupleize_cols=False))
-            step = np.where(word < 0, -1, edges.get_indexer(found[rows] * len(vocabulary) + word))
-            if (step < 0).any():
-                at = int(np.flatnonzero(step < 0)[0])
-                raise TreeError(
-                    f"path {tuple(paths[int(rows[at])])!r} leaves the tree at step {k}: "
-                    f"{self.labels[found[rows[at]]]!r} has no child {words[at]!r}."
-                )
-            found[rows] = step
-        return found
+    def find(self, asked: Any) -> Any:
+        """Node ids of what a person writes: one gives an int, a list gives an int64 array.
+
+        A label first; then a node id (an integer, unless labels are integers), a readable name (the column ``name``), or
+        the end of a path, ``"bird / owl"``, ``"bird/owl"`` or ``("bird", "owl")``, as long as it names one node. Unknown
+        names are errors that suggest similar ones; namesakes are errors that print their paths. O(1) each if found.
+
+        >>> tree = Tree.from_paths(["animal/bird/crane", "machine/crane"], sep="/", root="things")
+        >>> tree.find(["bird", "bird / crane", 0, ("machine", "crane")])
+        array([2, 3, 0, 5])
+        >>> tree.find("brid")
+        Traceback (most recent call last):
+        vpunn.errors.TreeError: no node is labelled 'brid'; did you mean 'bird'?
+        """
+        return labelled.find_nodes(self, asked)
 
     def check_nodes(self, nodes: Any) -> IntArray:
         """Node ids as an int32 or int64 array, after checking that they exist."""
@@ -410,6 +361,24 @@ class Tree(TreeOut):
             here = int(self.parent[here])
         return chain
 
+    def paths(self, nodes: Nodes) -> IntArray:
+        """The ancestors of each node at all depths: ``(…, max_depth + 1)`` ids, root first, the node, then −1.
+
+        Column ``k`` is ``ancestor_at(nodes, k)`` where there is one. O(len(nodes) · max_depth), a gather per depth.
+
+        >>> Tree.from_parents([-1, 0, 0, 1]).paths([1, 2, 3])
+        array([[ 0,  1, -1],
+               [ 0,  1,  2],
+               [ 0,  3, -1]])
+        """
+        ids = self.check_nodes(nodes)
+        chain = np.full((*ids.shape, self.max_depth + 1), -1, np.int64)
+        np.put_along_axis(chain, self.depth[ids][..., None].astype(np.int64), ids[..., None], -1)
+        for k in range(self.max_depth, 0, -1):
+            inside = chain[..., k] >= 0
+            chain[..., k - 1] = np.where(inside, self.parent[chain[..., k]], chain[..., k - 1])
+        return chain
+
     def path(self, node: int) -> tuple[Hashable, ...]:
         """Labels from the root down to the node."""
         return tuple(self.labels[self.ancestors(node)].tolist())
@@ -437,6 +406,25 @@ class Tree(TreeOut):
         depth = self.depth[part] - self.depth[part.start]
         columns = {key: value[part] for key, value in self.columns.items()}
         return Tree(parent, depth, self.size[part], digit, self.labels[part], columns, self.report)
+
+    def replace(
+        self,
+        *,
+        labels: Sequence[Hashable] | np.ndarray | None = None,
+        columns: Mapping[str, Any] | None = None,
+        report: Sequence[str] | None = None,
+    ) -> Tree:
+        """The same shape with other labels, columns or report (None keeps them). O(n) checks, no copy of the shape."""
+        n = self.n_nodes
+        names = self.labels if labels is None else validate.as_labels(labels, n)
+        table = self.columns if columns is None else {key: _column(key, value, n) for key, value in columns.items()}
+        assert names is not None
+        said = self.report if report is None else report
+        return Tree(self.parent, self.depth, self.size, self.digit, names, table, said)
+
+    def relabel(self, labels: Sequence[Hashable] | np.ndarray) -> Tree:
+        """The same tree under other labels, one per node in the order of ids; columns and report stay."""
+        return self.replace(labels=labels)
 
     def take(self, parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
         """A tree of the given nodes (labels and columns taken along) with new parent pointers among them."""

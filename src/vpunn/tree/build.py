@@ -231,7 +231,7 @@ def tree_from_networkx(
             f"no node attribute is called {label!r}; the graph has {examples(list(tree.columns), limit=20)}."
         )
     rest = {key: value for key, value in tree.columns.items() if key != label}
-    return Tree.from_parents(tree.parent, label_array(names)[0], columns=rest, report=tree.report)
+    return tree.replace(labels=label_array(names)[0], columns=rest)
 
 
 def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) -> Tree:
@@ -276,7 +276,7 @@ def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) ->
             f"this is not a SciPy linkage matrix: the fourth column must count the observations of each merge, but says "
             f"{count:g} for cluster {tree.labels[wrong[0]]}, which holds {found}."
         )
-    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, {"height": tree.columns["height"]})
+    return tree.replace(columns={"height": tree.columns["height"]})
 
 
 def _linkage_table(linkage: Any) -> np.ndarray:
@@ -318,7 +318,7 @@ def _refuse_merges(table: np.ndarray, rows: np.ndarray, what: str) -> None:
 
 def with_report(tree: Tree, *lines: str) -> Tree:
     """The same tree with lines put before its report."""
-    return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, tree.columns, (*lines, *tree.report))
+    return tree.replace(report=(*lines, *tree.report))
 
 
 def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, columns: Any) -> Tree:

@@ -204,8 +204,8 @@ def _digit_events(problem: SoftmaxHeads) -> list[tuple[np.ndarray, np.ndarray]]:
     tree, layout = problem.tree, problem.layout
     items = np.flatnonzero(problem.items)
     events = []
-    for k in range(tree.max_depth):
-        deep = items[tree.depth[items] > k]
-        slots = layout.slot[tree.ancestor_at(deep, np.full(len(deep), k + 1))]
-        events.append((slots, problem.items[deep] * problem.weights[slots]))
+    for ball in tree.paths(items).T[1:]:
+        deep = ball >= 0
+        slots = layout.slot[ball[deep]]
+        events.append((slots, problem.items[items[deep]] * problem.weights[slots]))
     return events

@@ -251,7 +251,8 @@ def plot_groups(groups: Catalogue) -> Figure:
     depth, n = tree.max_depth, tree.n_leaves
     alone_at = np.array([groups.separating_digit()[name] for name in tree.labels[tree.leaves]])
     levels = np.arange(1, depth + 1)[:, None]
-    chain = np.array([tree.ancestor_at(tree.leaves, np.minimum(k, tree.depth[tree.leaves])) for k in range(1, depth + 1)])
+    path = tree.paths(tree.leaves)[:, 1:].T
+    chain = np.where(path >= 0, path, tree.leaves)
     together = alone_at > levels
     starts = (np.diff(chain, axis=1, prepend=-1) != 0) & together
     cells = np.where(together, np.cumsum(starts, axis=1) % 2, alone_at + 1)  # neighbouring classes in two greys
