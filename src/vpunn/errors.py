@@ -27,6 +27,10 @@ class CodeChangeWarning(UserWarning):
     """An operation made the prime grow, so integer codes written down before no longer apply."""
 
 
+class DataWarning(UserWarning):
+    """A file was read by a rule that may not be what its author meant; the sentence says which."""
+
+
 def examples(values: Iterable[object], total: int | None = None, limit: int = 5) -> str:
     """Quote up to ``limit`` values and say how many more there are.
 

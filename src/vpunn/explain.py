@@ -103,7 +103,7 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
     """
     tree, model = _parts(source)
     _check_count("k", k)
-    i = _node(tree, node)
+    i = int(tree.find(node))
     inside = np.arange(*tree.slice(i).indices(tree.n_nodes))
     leaves = inside[tree.is_leaf[inside]]
     counts = tree.leaf_counts.astype(float)
@@ -156,7 +156,7 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
     tree, balls, heads = model.tree_, model.balls_, model.heads_
-    i = int(posterior.best()[0]) if node is None else _node(model.label_tree_, node)
+    i = int(posterior.best()[0]) if node is None else int(model.label_tree_.find(node))
     row = posterior.rows
     names = _names(model, feature_names)
     chain, p = posterior.chain(np.array([i]))
@@ -214,7 +214,7 @@ def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = No
     _check_fitted(model)
     _check_count("k", k)
     tree = model.tree_
-    i, j = _node(model.label_tree_, a), _node(model.label_tree_, b)
+    i, j = (int(model.label_tree_.find(node)) for node in (a, b))
     difference = np.zeros(model.n_features_in_)
     for sign, node in ((1.0, i), (-1.0, j)):
         for block in _chain_blocks(tree, node):
@@ -284,19 +284,6 @@ def _check_fitted(model: Any) -> None:
 def _check_count(name: str, value: Any) -> None:
     if not isinstance(value, int | np.integer) or value < 0:
         raise VpunnError(f"{name} must be a whole number of at least 0, got {value!r}.")
-
-
-def _node(tree: Tree, node: Any) -> int:
-    """A node id as it is, a label looked up; a label wins where an integer could be either."""
-    if isinstance(node, list) or np.ndim(node if hasattr(node, "ndim") else 0):
-        raise VpunnError(f"this takes one node, got {node!r}.")
-    if (
-        isinstance(node, int | np.integer)
-        and tree.labels.dtype.kind not in "iu"
-        and not isinstance(tree.labels[-1], int)
-    ):
-        return int(tree.check_nodes(node))
-    return int(tree.index(node))
 
 
 def _chain_blocks(tree: Tree, i: int) -> list[int]:

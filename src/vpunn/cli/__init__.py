@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ import typer
 from vpunn import __version__
 from vpunn.cli import data, demo, explore, hipaq, predict, reproduce, structure, tabular
 from vpunn.cli.common import state
-from vpunn.errors import VpunnError
+from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
 #: What typer raises for wrong words; its own module is private, so it is reached through a public subclass.
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -49,6 +50,7 @@ def options(
 
 def main() -> None:
     """Entry point of the ``vpunn`` command."""
+    warnings.showwarning = _say_warning
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
@@ -67,6 +69,14 @@ def main() -> None:
             sys.exit(2)
         place = error.ctx.command_path if error.ctx else "vpunn"
         _say_and_exit(f"{said} ({place} --help tells more)", 2)
+
+
+def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+    """Our own warnings are sentences for the user; where in the code they arose does not help there."""
+    if issubclass(category, DataWarning | CodeChangeWarning):
+        sys.stderr.write(f"vpunn: {message}\n")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *place[:2]))
 
 
 def _say_and_exit(sentence: str, code: int) -> None:

@@ -94,7 +94,7 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
 def _write(out: Path, tree: Tree, code: PadicCode) -> None:
     import pandas as pd
 
-    from vpunn.io import write_tree
+    from vpunn.io import write_table, write_tree
 
     out.mkdir(parents=True, exist_ok=True)
     write_tree(tree, out / "wordnet.parquet")
@@ -106,6 +106,4 @@ def _write(out: Path, tree: Tree, code: PadicCode) -> None:
             "code": code.format(mode="int"),
         }
     )
-    beside = out / ".wordnet-codes.csv.part"
-    table.to_csv(beside, index=False)
-    beside.replace(out / "wordnet-codes.csv")
+    write_table(table, out / "wordnet-codes.csv")

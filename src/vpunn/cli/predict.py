@@ -11,6 +11,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import DataError, VpunnError, examples
+from vpunn.io import read_table, write_table
 from vpunn.io.store import Stored
 
 Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
@@ -57,7 +58,7 @@ def fit(
         descriptions = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
         inputs: dict[str, Any] = {"text": ["text"], "target": "label", "task": str(table), "seed": seed}
     else:
-        frame = _read(table)
+        frame = read_table(table)
         if (text is None) == (columns is None):
             raise VpunnError("say either --text with text columns or --columns with numeric columns.")
         inputs = {"text": _split(text)} if text is not None else {"columns": _split(columns)}
@@ -138,9 +139,7 @@ def predict(
     if out is not None:
         import pandas as pd
 
-        from vpunn.io.files import save
-
-        save(out, pd.DataFrame(rows).to_csv(index=False).encode())
+        write_table(pd.DataFrame(rows), out)
         typer.echo(f"written: {out}")
         return
     emit(rows if json else [{**row, "path": _short(row["path"])} if "path" in row else row for row in rows], json)
@@ -230,7 +229,7 @@ def explain(
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {X.shape[0] - 1}.")
     stored, meta = _opened(model)
     names = _text_features(stored).get_feature_names_out() if "text" in meta else meta["columns"]
-    found = explain_row(fitted, X[[row]], None if node is None else _asked_node(fitted, node), feature_names=names)
+    found = explain_row(fitted, X[[row]], node, feature_names=names)
     if json:
         emit(asdict(found), True)
     else:
@@ -245,24 +244,6 @@ def _task_names() -> list[str]:
 
 def _split(names: str | None) -> list[str]:
     return [name.strip() for name in (names or "").split(",") if name.strip()]
-
-
-def _read(path: Path) -> Any:
-    """A table by its suffix, with at least one row."""
-    import pandas as pd
-
-    if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}.")
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            frame = pd.read_csv(path, sep="\t" if path.suffix in (".tsv", ".tab") else ",", encoding="utf-8-sig")
-    except (ValueError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{str(path)!r} cannot be read as a table: {str(error).strip().splitlines()[-1]}.") from error
-    if not len(frame):
-        raise DataError(f"{str(path)!r} has no rows.")
-    return frame
 
 
 def _labels(frame: Any, target: str, path: Path | None) -> np.ndarray:
@@ -292,19 +273,6 @@ def _short(path: str) -> str:
     return path if kept == len(steps) else "… / " + " / ".join(steps[-kept:])
 
 
-def _asked_node(fitted: Any, name: str) -> Any:
-    """A node typed as its label or, to tell namesakes apart, as the path that `vpunn predict` prints."""
-    tree = fitted.tree_
-    same = [i for i, label in enumerate(tree.labels.tolist()) if str(label) == name]
-    if len(same) == 1:
-        return tree.labels[same[0]]
-    if same:
-        paths = examples([_path(tree, i) for i in same])
-        raise VpunnError(f"{name!r} names {len(same)} nodes; write the path of one of them: {paths}.")
-    last = [i for i in range(tree.n_nodes) if name.endswith(str(tree.labels[i])) and _path(tree, i) == name]
-    return last[0] if len(last) == 1 else name
-
-
 def _opened(model: Path) -> tuple[Stored, dict[str, Any]]:
     """The folder of a model and what it was fitted on."""
     stored = Stored.open(model, "HiPaNClassifier")
@@ -321,8 +289,9 @@ def _text_features(stored: Stored) -> Any:
 
 
 def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
-    if name not in frame:
-        raise DataError(f"{str(path)!r} has no column {name!r}; it has {examples(list(frame.columns))}.")
+    from vpunn.io.frames import check_columns
+
+    check_columns(frame, [name], path)
     return frame[name].to_numpy()
 
 
@@ -362,7 +331,7 @@ def _load_all(model: Path, table: Path | None, ask: str | None) -> tuple[Any, An
         if "text" not in meta:
             raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
         return fitted, _text_features(stored).transform([ask]), None, meta
-    frame = _test_rows(meta) if table is None else _read(table)
+    frame = _test_rows(meta) if table is None else read_table(table)
     if "text" in meta:
         return fitted, _text_features(stored).transform(_texts(frame, meta["text"], table)), frame, meta
     return fitted, _numbers(frame, meta["columns"], table), frame, meta

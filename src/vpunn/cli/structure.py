@@ -99,32 +99,6 @@ def _lines(source: str, values: list[str] | None) -> list[str] | None:
     return [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
 
 
-def _find(tree: Tree, names: list[str]) -> Any:
-    """Nodes of labels typed by a person: each by label (where labels are numbers, by number), else by readable name."""
-    import numpy as np
-
-    typed: list[Any] = list(names)
-    if tree.labels.dtype.kind in "iu":
-        typed = [int(name) if re.fullmatch(r"-?[0-9]{1,4000}", name) else name for name in names]
-        words = [name for name in typed if isinstance(name, str)]
-        if words and "name" not in tree.columns:
-            raise TreeError(f"the labels of this tree are numbers, such as {tree.labels[-1]}; got {words[0]!r}.")
-    if "name" not in tree.columns:
-        return tree.index(typed)
-    import pandas as pd
-
-    from vpunn.tree import Tree
-
-    # "Homo sapiens" serves as well as 9606, also side by side.
-    is_label = pd.Series(typed, dtype=object).isin(tree.labels).to_numpy()
-    found = np.empty(len(typed), np.int64)
-    found[is_label] = tree.index([name for name, known in zip(typed, is_label, strict=True) if known])
-    rest = [name for name, known in zip(names, is_label, strict=True) if not known]
-    if rest:
-        found[~is_label] = Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.columns["name"]).index(rest)
-    return found
-
-
 def _name(tree: Tree, node: Any, json: bool) -> Any:
     """A label for output; in tables as text (9606 is a name, not the quantity 9,606) with the readable name beside it."""
     if json:
@@ -141,7 +115,7 @@ def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
     import numpy as np
 
     wanted = _lines(source, labels)
-    return np.arange(tree.n_nodes) if wanted is None else _find(tree, wanted)
+    return np.arange(tree.n_nodes) if wanted is None else tree.find(wanted)
 
 
 def info(
@@ -268,7 +242,7 @@ def distance(
         raise VpunnError(f"a distance needs two labels, got {wrong[0]!r}.")
     tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
-    u, v = (_find(tree, [pair[side] for pair in pairs]) for side in (0, 1))
+    u, v = (tree.find([pair[side] for pair in pairs]) for side in (0, 1))
     rows = []
     for i, j, power, exact in zip(u, v, code.valuation(u, v), code.distance(u, v, exact=True), strict=True):
         a, b, common = (_name(tree, node, json) for node in (i, j, tree.lca(i, j)))
@@ -297,7 +271,7 @@ def ball(
 
     tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
-    node = int(_find(tree, [label])[0])
+    node = tree.find(label)
     k = int(tree.depth[node]) if k is None else k
     top = int(code.ball(node, k))
     members = code.members(node, k)

@@ -47,11 +47,12 @@ def discover(
     json: JsonFlag = False,
 ) -> None:
     """Learn a tree from a table and describe its top balls."""
-    from vpunn.tabular.files import KINDS, check_output, pop_column, read_table
+    from vpunn.io.files import check_writable
+    from vpunn.io.frames import ENDINGS, pop_column, read_table
 
-    for path, endings in ((codes, KINDS), (figure, FIGURES)):
+    for path, endings in ((codes, tuple(ENDINGS)), (figure, FIGURES)):
         if path is not None:
-            check_output(path, endings)
+            check_writable(path, endings)
     rows = read_table(table)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
@@ -98,11 +99,12 @@ def fit(
     json: JsonFlag = False,
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
+    from vpunn.io.files import check_writable
+    from vpunn.io.frames import pop_column, read_table
     from vpunn.tabular.experiments import prediction_trial
-    from vpunn.tabular.files import check_output, pop_column, read_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
-    check_output(out)
+    check_writable(out)
     rows, wanted = pop_column(read_table(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
@@ -130,10 +132,10 @@ def generate(
     """Generate rows, all over the tree or from one ball."""
     import pandas as pd
 
-    from vpunn.tabular.files import KINDS, check_output, write_table
+    from vpunn.io.frames import check_table_path, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
-    check_output(out, KINDS)
+    check_table_path(out)
     made = pd.DataFrame(TabHiPaN.load(model).sample(n, ball, seed=seed))
     typer.echo(f"written: {write_table(made, out)} ({n:,} rows from ball {ball})")
 
@@ -152,11 +154,11 @@ def edit(
     """Move one row to a sibling ball and show its nearest twin beside it."""
     import pandas as pd
 
-    from vpunn.tabular.files import KINDS, check_output, read_table, write_table
+    from vpunn.io.frames import check_table_path, read_table, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
     if out is not None:
-        check_output(out, KINDS)
+        check_table_path(out)
     loaded = TabHiPaN.load(model)
     rows = read_table(table)
     missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]
@@ -197,7 +199,7 @@ def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine:
 def _write_codes(encoder: Any, path: Path) -> None:
     import pandas as pd
 
-    from vpunn.tabular.files import write_table
+    from vpunn.io import write_table
 
     leaf = encoder.leaf_
     digits = encoder.code_.digits(leaf)
@@ -210,11 +212,8 @@ def _write_codes(encoder: Any, path: Path) -> None:
 
 
 def _write_figure(encoder: Any, path: Path, depth: int) -> None:
+    from vpunn.io.files import written_beside
     from vpunn.tabular.plot import plot_balls
 
-    beside = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
+    with written_beside(path) as beside:
         plot_balls(encoder, depth).savefig(beside, dpi=130)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

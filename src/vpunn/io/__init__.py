@@ -1,4 +1,4 @@
-"""Readers and writers of tree files: `read_tree` and `write_tree`."""
+"""Readers and writers: of trees, `read_tree` and `write_tree`; of tables, `read_table` and `write_table`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 from vpunn.errors import DataError, TreeError
 from vpunn.io import files
+from vpunn.io.frames import read_table, write_table
 from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree
 
-__all__ = ["FORMATS", "read_tree", "write_tree"]
+__all__ = ["FORMATS", "read_table", "read_tree", "write_table", "write_tree"]
 
 _READERS = {
     "csv": ("tables", "read_text_table"),

@@ -7,12 +7,15 @@ import codecs
 import gzip
 import lzma
 import os
+import re
 import reprlib
 import secrets
+import shutil
 import sys
+import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,25 @@ class Source:
         except UnicodeDecodeError as error:
             what = f"byte 0x{self.data[error.start]:02x} is not {encoding} text"
             raise self.error(error.start, f"{what}; pass encoding='latin-1', or the encoding of the file.") from None
+
+    def guessed_text(self) -> tuple[str, str]:
+        """The bytes as UTF-8 or UTF-16 text, else as Latin-1, and a note about the latter.
+
+        UTF-16 without a byte order mark is known by the zero byte beside its first character.
+        """
+        if self.data.startswith(_BOM_UTF16):
+            return self.text("utf-16"), ""
+        if b"\0" in self.data[:2]:
+            return self.text("utf-16-be" if self.data[:1] == b"\0" else "utf-16-le"), ""
+        try:
+            return self.data.decode(), ""
+        except UnicodeDecodeError as error:
+            line = self.data.count(b"\n", 0, error.start) + 1
+            note = (
+                f"{self.name} is not UTF-8 (byte 0x{self.data[error.start]:02x} in line {line:,}) and was read as Latin-1; "
+                "save it as UTF-8, or pass encoding=…, if letters look wrong."
+            )
+            return self.data.decode("latin-1"), note
 
     def error(self, position: int, reason: str) -> DataError:
         """An error about the byte at ``position``, with file, line and column."""
@@ -76,6 +98,14 @@ def load(path: Any) -> Source:
         raise DataError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
 
 
+def find_delimiter(text: str) -> str:
+    """The separator of the first line: the most frequent of tab, comma, semicolon and bar outside quotes, else a comma."""
+    line = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0][:10_000])
+    counts = {mark: line.count(mark) for mark in "\t,;|"}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else ","
+
+
 def _unpack(data: bytes, name: str) -> bytes:
     for magic, packer in _MAGIC.items():
         if data.startswith(magic):
@@ -108,19 +138,74 @@ def save(path: Any, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
+#: Scratch files are called ``.name.<random>.part``; those of writers that were killed are removed after this many seconds.
+LEFTOVER_SECONDS = 24 * 3600.0
+
+_SCRATCH = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{16}\.part(?:\.[a-z0-9]+)?")
+
+
 @contextmanager
-def written_beside(path: Any) -> Iterator[Path]:
-    """A scratch path in the folder of ``path`` that takes its name when the block ends well, and vanishes otherwise."""
-    target = Path(path)
-    if target.is_dir():
-        raise DataError(f"cannot write {str(path)!r}: it is a folder; name a file in it.")
-    if not target.parent.is_dir():
-        raise DataError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}; create it first.")
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A scratch path in the folder of ``path`` that takes its name when the block ends well, and vanishes otherwise.
+
+    This is how everything is written: a reader sees the old file or the new one, whole, whatever happens in between. The
+    scratch name is random (two writers never share one) and keeps the ending of ``path``, by which libraries choose a
+    format. Its bytes and then the folder are flushed to disk before and after the rename. A symbolic link stays, what it
+    points to is replaced; permissions are those of the old file, else what the umask allows. Scratch files of the same
+    target that are older than a day were left by killed writers and are removed.
+    """
+    check_path(path)
+    target = Path(os.path.realpath(path))
+    check_writable(path)
+    sweep_leftovers(target)
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part{target.suffix.lower()}")
     try:
         yield scratch
+        if target.exists():
+            shutil.copymode(target, scratch)
+        flush_to_disk(scratch)
         os.replace(scratch, target)
+        flush_to_disk(target.parent)
     except OSError as error:
-        raise DataError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None
+        raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}.") from None
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> Path:
+    """Refuse an output that cannot be written before any work is done for it; no ``endings`` means any. The path."""
+    check_path(path)
+    name, target = os.fspath(path), Path(os.path.realpath(path))
+    if endings and suffix(path) not in endings:
+        raise DataError(f"cannot write {name!r}: its ending {Path(path).suffix!r} is not one of {', '.join(endings)}.")
+    if target.is_dir():
+        raise DataError(f"cannot write {name!r}: it is a folder; name a file in it.")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {name!r}: there is no folder {str(target.parent)!r}; create it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise DataError(f"cannot write {name!r}: the folder {str(target.parent)!r} is read-only; choose another place.")
+    return Path(path)
+
+
+def sweep_leftovers(target: Path) -> None:
+    """Remove what killed writers of ``target`` left beside it; young scratch files may belong to one at work."""
+    with suppress(OSError):
+        for entry in os.scandir(target.parent):
+            found = _SCRATCH.fullmatch(entry.name)
+            if found is None or found["target"] != target.name:
+                continue
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
+                os.unlink(entry.path)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's bytes, or the names in a folder, are on disk (where the system can do that for folders)."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import DataError, examples
-from vpunn.io.files import Source
+from vpunn.io.files import Source, find_delimiter
 from vpunn.io.writers import FRAME_COLUMNS
 from vpunn.tree import Tree
 from vpunn.tree._inputs import collection, label_array, object_array
@@ -59,7 +58,7 @@ def read_text_table(
     become integers (not with ``numbers=False``). Further columns become numbers or truth values where all cells are;
     empty cells are missing values.
     """
-    delimiter = delimiter or find_delimiter(source)
+    delimiter = delimiter or find_delimiter(source.data[:10_000].decode("utf-8", "replace"))
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
     table = _parse(source, delimiter, encoding, header is not False)
@@ -190,15 +189,6 @@ def _named(table: pa.Table, names: Sequence[str]) -> str | None:
 
 
 # ---- text to cells ---------------------------------------------------------------------------------------------------
-
-
-def find_delimiter(source: Source) -> str:
-    """The separator of the first line: the most frequent of tab, comma, semicolon and bar, else a comma."""
-    line = source.data[: source.data.find(b"\n") + 1 or None][:10_000].decode("utf-8", "replace")
-    line = re.sub(r'"[^"]*"', "", line)
-    counts = {mark: line.count(mark) for mark in "\t,;|"}
-    best = max(counts, key=lambda mark: counts[mark])
-    return best if counts[best] else ","
 
 
 def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Table:

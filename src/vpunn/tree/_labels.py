@@ -118,29 +118,46 @@ def find_nodes(tree: Tree, asked: Any) -> Any:
     found = np.asarray(table.get_indexer(pd.Index(typed, tupleize_cols=False)), dtype=np.int64)
     if ambiguous is not None and node is not None:
         found = np.where((found >= 0) & ~ambiguous[found], node[found], -1)
+    unknown = []
     for at in np.flatnonzero(found < 0).tolist():
-        found[at] = _find_one(tree, asked[at])
+        same = _matches(tree, asked[at])
+        if len(same) > 1:
+            raise _namesakes(tree, asked[at], same)
+        if len(same):
+            found[at] = same[0]
+        else:
+            unknown.append(asked[at])
+    if unknown:
+        raise _unknown(tree, list(dict.fromkeys(unknown)))
     return found
 
 
 def _find_one(tree: Tree, asked: Any) -> int:
+    same = _matches(tree, asked)
+    if len(same) == 1:
+        return int(same[0])
+    raise _namesakes(tree, asked, same) if len(same) else _unknown(tree, [asked])
+
+
+def _matches(tree: Tree, asked: Any) -> np.ndarray:
+    """The nodes that one thing asked for may mean, by the first reading that means any."""
     label = _as_label(tree, asked)
     try:
         same = _nodes_labelled(tree, label)
     except TypeError:
         raise TreeError(f"this takes one node, got {asked!r}.") from None
-    is_number = isinstance(asked, int | np.integer) and not isinstance(asked, bool)
-    if len(same) == 0 and is_number and tree.labels.dtype.kind not in "iu":  # there, a number is a label
-        return tree._one_node(asked)
-    if len(same) == 0 and isinstance(asked, str) and "name" in tree.columns:
-        same = namesakes(tree.columns["name"], asked)
-    if len(same) == 0:
-        same = _ends_of_paths(tree, asked)
-    if len(same) == 0:
-        raise _unknown(tree, [asked])
-    if len(same) > 1:
-        raise _namesakes(tree, asked, same)
-    return int(same[0])
+    if len(same) == 0 and _is_number(asked) and not _is_number(tree.labels[-1]):  # else a number is a label
+        return np.array([tree._one_node(asked)])
+    if len(same) == 0 and isinstance(asked, str):
+        if "name" in tree.columns:
+            same = namesakes(tree.columns["name"], asked)
+        elif tree.labels.dtype == object and not isinstance(tree.labels[-1], str):  # typed as it is printed
+            same = np.flatnonzero([str(other) == asked for other in tree.labels.tolist()])
+    return same if len(same) else _ends_of_paths(tree, asked)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _as_label(tree: Tree, typed: Any) -> Any:

@@ -1,0 +1,218 @@
+"""Tables as pandas frames: `read_table` and `write_table`, the only way the package reads or writes one.
+
+(Tables that describe a tree, one row per edge or path, are read by `tables`, which keeps every cell as it is written.)
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn._show import plain
+from vpunn.errors import DataError, DataWarning, examples
+from vpunn.io import files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Kinds of table by file ending (also before .gz, .bz2, .xz).
+ENDINGS = {
+    ".csv": "text",
+    ".tsv": "text",
+    ".tab": "text",
+    ".txt": "text",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "lines",
+    ".ndjson": "lines",
+    ".feather": "feather",
+}
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"FEA1": "feather", b"{": "lines"}
+
+
+def read_table(
+    path: Any, *, columns: Sequence[str] = (), delimiter: str | None = None, encoding: str | None = None
+) -> pd.DataFrame:
+    """A table from a file: CSV, TSV, Parquet, JSON lines or Feather by its ending; ``"-"`` is standard input.
+
+    Text may be separated by commas, semicolons, tabs or bars (the commonest in the first line, unless ``delimiter`` is
+    given) and be UTF-8 or UTF-16, with or without byte order mark; other bytes are read as Latin-1 and a `DataWarning`
+    says so. Packed files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. A file without rows, a
+    row with more or fewer cells than the first line (named by its line), two columns of one name and a column that is not
+    there are errors of one sentence.
+
+    >>> read_table(io.StringIO("bird;grams\\nwren;8.9\\nowl;540\\n"))
+       bird  grams
+    0  wren    8.9
+    1   owl  540.0
+    """
+    stream = hasattr(path, "read") or str(path) == "-"
+    if not stream:
+        files.check_path(path)
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {os.fspath(path)!r}.")
+        if files.suffix(path) not in ENDINGS:
+            raise DataError(
+                f"{os.fspath(path)!r} has the ending {Path(path).suffix!r}; tables are read from {', '.join(ENDINGS)}."
+            )
+    source = files.load(path)
+    kind = _kind_of(source.data) if stream else ENDINGS[files.suffix(path)]
+    if not source.data.strip():
+        raise DataError(f"{source.name!r} is empty; a table begins with a line of column names.")
+    readers: dict[str, Callable[[], pd.DataFrame]] = {
+        "text": lambda: _read_text(source, delimiter, encoding),
+        "lines": lambda: _read_lines(source, encoding),
+        "parquet": lambda: _read_binary(source, "Parquet"),
+        "feather": lambda: _read_binary(source, "Feather"),
+    }
+    frame = readers[kind]()
+    if not len(frame):
+        raise DataError(f"{source.name!r} has no rows below its column names, {examples(list(frame.columns))}.")
+    check_columns(frame, columns, source.name)
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: Any) -> Path:
+    """Write a table that `read_table` reads back, by its ending; the file appears whole or not at all. The path.
+
+    Text is UTF-8 with commas (.csv) or tabs; the index is not written. ``"-"`` prints CSV.
+    """
+    kind = "text" if str(path) == "-" else ENDINGS[files.suffix(check_table_path(path))]
+    if kind in ("parquet", "feather"):
+        with files.written_beside(path) as scratch:
+            frame = frame.reset_index(drop=True)
+            frame.to_parquet(scratch, index=False) if kind == "parquet" else frame.to_feather(scratch)
+    elif kind == "lines":
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        files.save(path, "".join(json.dumps(row, default=plain, ensure_ascii=False) + "\n" for row in rows).encode())
+    else:
+        comma = str(path) == "-" or files.suffix(path) == ".csv"
+        files.save(path, frame.to_csv(index=False, sep="," if comma else "\t").encode())
+    return Path(path)
+
+
+def check_table_path(path: Any) -> Path:
+    """Refuse a place where no table can be written, before any work is done for it. The path."""
+    return files.check_writable(path, tuple(ENDINGS))
+
+
+def check_columns(frame: pd.DataFrame, names: Sequence[str], where: Any) -> None:
+    """Refuse names that are no columns, with the columns there are and the likeliest one meant."""
+    for name in names:
+        if name not in frame.columns:
+            known = [str(column) for column in frame.columns]
+            close = difflib.get_close_matches(str(name), known, n=1)
+            meant = f"did you mean {close[0]!r}? It has" if close else "it has"
+            raise DataError(f"{str(where)!r} has no column {name!r}; {meant} {examples(known, limit=20)}.")
+
+
+def pop_column(frame: pd.DataFrame, name: str | None) -> tuple[pd.DataFrame, pd.Series | None]:
+    """The table without one column, and that column."""
+    if name is None:
+        return frame, None
+    check_columns(frame, [name], "the table")
+    return frame.drop(columns=name), frame[name]
+
+
+# ---- readers ---------------------------------------------------------------------------------------------------------
+
+
+def _kind_of(data: bytes) -> str:
+    return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "text")
+
+
+def _read_text(source: files.Source, delimiter: str | None, encoding: str | None) -> pd.DataFrame:
+    import pandas as pd
+
+    text = _decoded(source, encoding)
+    mark = delimiter or files.find_delimiter(text)
+    names = _check_cells(source, text, mark)
+    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
+    if twice:
+        raise DataError(f"{source.name!r}: two columns are called {examples(twice)}; rename one of them.")
+    try:
+        return pd.read_csv(io.StringIO(text), sep=mark)
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[-1].rstrip(".")
+        raise DataError(f"{source.name!r} cannot be read as a table: {reason}.") from error
+
+
+def _decoded(source: files.Source, encoding: str | None) -> str:
+    if encoding is not None:
+        return source.text(encoding)
+    text, note = source.guessed_text()
+    if note:
+        warnings.warn(note, DataWarning, stacklevel=4)
+    return text
+
+
+def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
+    """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    names: list[str] = next((row for row in rows if row), [])
+    if '"' not in text and "\r" not in text.replace("\r\n", ""):  # a line is a row: count separators between line ends
+        letters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+        seen = np.append(0, np.cumsum(letters == ord(delimiter)))
+        starts = np.append(0, ends[:-1] + 1)
+        cells = seen[ends] - seen[np.minimum(starts, len(letters))] + 1
+        blank = ends - starts <= (letters[np.minimum(starts, len(letters) - 1)] == ord("\r"))
+        wrong = np.flatnonzero((cells != len(names)) & ~blank)
+        if len(wrong):
+            raise _wrong_cells(source, int(wrong[0]) + 1, int(cells[wrong[0]]), len(names), delimiter)
+        return names
+    line = rows.line_num + 1
+    try:
+        for row in rows:
+            if row and len(row) != len(names):
+                raise _wrong_cells(source, line, len(row), len(names), delimiter)
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise source.line_error(line, f"{error}.") from None
+    return names
+
+
+def _wrong_cells(source: files.Source, line: int, count: int, wanted: int, delimiter: str) -> DataError:
+    cells = f"{count} cell{'s' if count != 1 else ''}"
+    return source.line_error(
+        line, f"{cells} where the first line has {wanted}; quote cells that contain {delimiter!r}, or repair the line."
+    )
+
+
+def _read_lines(source: files.Source, encoding: str | None) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for number, line in enumerate(_decoded(source, encoding).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise source.line_error(number, f"this is not JSON ({error}); each line holds one object.") from None
+        if not isinstance(row, dict):
+            raise source.line_error(number, f"each line holds one object such as {{…}}, got {line.strip()[:40]!r}.")
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _read_binary(source: files.Source, kind: str) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow as pa
+
+    read = pd.read_parquet if kind == "Parquet" else pd.read_feather
+    try:
+        return read(io.BytesIO(source.data))
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{source.name!r} cannot be read as {kind}: {str(error).splitlines()[0]}.") from None
