@@ -21,7 +21,6 @@ from vpunn.tree._packed import PackedCode
 
 if TYPE_CHECKING:
     import networkx
-    import pandas as pd
 
 IntArray = np.ndarray
 #: Node ids: one integer or an array of them.
