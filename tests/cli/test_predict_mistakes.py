@@ -52,7 +52,7 @@ def folder(tmp_path_factory, app):
     ("words", "message"),
     [
         *[
-            ((*command, f"{{}}/{table}"), "cannot be read|no rows")
+            ((*command, f"{{}}/{table}"), "is empty|no rows|not utf-16 text|cannot be read as Parquet")
             for table in ("empty.csv", "head.csv", "bytes.csv", "broken.parquet")
             for command in (
                 ("predict", "{}/text"),

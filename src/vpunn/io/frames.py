@@ -58,12 +58,12 @@ def read_table(
     stream = hasattr(path, "read") or str(path) == "-"
     if not stream:
         files.check_path(path)
-        if not Path(path).is_file():
-            raise DataError(f"there is no file {os.fspath(path)!r}.")
         if files.suffix(path) not in ENDINGS:
             raise DataError(
                 f"{os.fspath(path)!r} has the ending {Path(path).suffix!r}; tables are read from {', '.join(ENDINGS)}."
             )
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {os.fspath(path)!r}.")
     source = files.load(path)
     kind = _kind_of(source.data) if stream else ENDINGS[files.suffix(path)]
     if not source.data.strip():
