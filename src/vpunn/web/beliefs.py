@@ -203,7 +203,7 @@ class Believer:
 
     def _turns(self, X: Any) -> list[dict[str, Any]]:
         """For each turn on the way to the answer, what spoke for it."""
-        from vpunn.explain import explain
+        from vpunn.explain import BallContribution, explain
 
         names = None if self.features is None else self.features.get_feature_names_out()
         found = explain(self.model, X, k=WORDS, feature_names=self.columns or None if names is None else names)
@@ -216,6 +216,7 @@ class Believer:
                 "spoke": [[clean(str(name).partition("__")[2] or str(name)), value] for name, value in ball.features],
             }
             for ball in found.balls
+            if isinstance(ball, BallContribution)  # the posterior comes from a classifier
         ]
 
     def describe(self, node: int) -> Any:
