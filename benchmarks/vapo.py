@@ -44,7 +44,7 @@ def head_rows() -> list[dict[str, Any]]:
 
     from vpunn.datasets import load_wordnet
     from vpunn.network import VPuNN
-    from vpunn.vapo.heads import DigitHeads, SoftmaxHeads, TwoLogitCEHead
+    from vpunn.vapo.heads import DigitHeads, QuadraticHeads, SoftmaxHeads
 
     tree = load_wordnet("3.1").tree
     values = np.arange(tree.n_leaves) % 997
@@ -71,7 +71,7 @@ def head_rows() -> list[dict[str, Any]]:
                 f"loss {r.loss:.6g}, digit accuracy {digits.accuracies(r.parameters)['digit']:.4f}"
             ),
         )
-    for name, heads in (("soft-max", SoftmaxHeads(tree)), ("two-logit", TwoLogitCEHead(tree))):
+    for name, heads in (("soft-max", SoftmaxHeads(tree)), ("two-logit", QuadraticHeads(tree))):
         add(
             f"Adam to optimum, {name}",
             10.0,

@@ -70,7 +70,7 @@ def slow_head_score(classifier, x, node):
 def test_ball_descriptions(model):
     classifier, features, _ = model
     names = features.get_feature_names_out()
-    bird = describe_ball(classifier, "bird", 6, feature_names=names)
+    bird = describe_ball(classifier, "bird", show=6, feature_names=names)
     assert bird.members == ["owl", "robin"]
     assert bird.n_rows == 30
     assert bird.entropy == pytest.approx(1.0)
@@ -85,7 +85,7 @@ def test_glosses_speak_for_a_ball():
         list("abcde"),
         columns={"gloss": np.array(["top", "feathered wings", "scaly fins", "feathered night", "scaly water"], object)},
     )
-    assert describe_ball(tree, "b", 1).speaks_for == [("feathered", 1.0)]
+    assert describe_ball(tree, "b", show=1).speaks_for == [("feathered", 1.0)]
 
 
 def test_contrast_is_antisymmetric(model):

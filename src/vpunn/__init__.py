@@ -16,11 +16,13 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, plot, structure, tabular, vapo
+    from vpunn import datasets, explain, hipaq, metrics, paper, plot, structure, tabular, vapo
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.metrics import calibration
+    from vpunn.paper.hipan import HiPaN
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
+    from vpunn.tabular.tabhipan import TabHiPaN
     from vpunn.text import text_features
     from vpunn.vapo import heads
 
@@ -28,9 +30,11 @@ __version__ = "0.2.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
+    "HiPaN": "vpunn.paper.hipan",
     "HiPaNClassifier": "vpunn.hipan",
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
+    "TabHiPaN": "vpunn.tabular.tabhipan",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
     "calibration": "vpunn.metrics.calibration",
@@ -38,6 +42,7 @@ _LATER = {
     "explain": "vpunn.explain",
     "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
+    "paper": "vpunn.paper",
     "plot": "vpunn.plot",
     "structure": "vpunn.structure",
     "tabular": "vpunn.tabular",
@@ -51,11 +56,13 @@ __all__ = [
     "CodeChangeWarning",
     "CodeError",
     "DataError",
+    "HiPaN",
     "HiPaNClassifier",
     "MixedRadixCode",
     "PadicCode",
     "PadicEncoder",
     "PadicTargetEncoder",
+    "TabHiPaN",
     "Tree",
     "TreeError",
     "VPuNN",
@@ -72,6 +79,7 @@ __all__ = [
     "load",
     "metrics",
     "padic",
+    "paper",
     "plot",
     "read_tree",
     "structure",

@@ -14,18 +14,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
+from vpunn.codes import PadicCode
+from vpunn.errors import CodeError, VpunnError, examples
+from vpunn.padic import next_prime
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn.regress import BallSum
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
+#: Words that say nothing about a ball; left out of its commonest gloss words.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "and any are but can for from has have into its not one other such than that the their them they this used was "
+        "were when which who whose with",
+    )
+)
 
 
 @dataclass(frozen=True)
 class BallDescription:
-    """What `describe_ball` says; ``str()`` is readable."""
+    """What `describe_ball` says; ``str()`` is readable.
+
+    ``around`` is the node asked for, ``node`` the ball, ``depths`` the range of its leaves' depths; ``tokens`` are
+    the commonest gloss words with counts, ``files`` the lexicographer files with shares, ``n_lemmas`` the
+    number of different words; empty or None where the tree has no such column.
+    """
 
     node: int
     label: Any
@@ -36,14 +51,30 @@ class BallDescription:
     entropy: float
     members: list[Any]
     speaks_for: list[tuple[str, float]]
+    around: int
+    p: int
+    depths: tuple[int, int]
+    tokens: list[tuple[str, int]]
+    files: list[tuple[str, float]]
+    n_lemmas: int | None
 
     def __str__(self) -> str:
         rows = "" if self.n_rows is None else f", {self.n_rows:g} training rows"
+        low, high = self.depths
+        what = f"ball of radius {self.p}^-{len(self.path) - 1}: " if self.around != self.node else ""
+        deep = f"at depth {low}" if low == high else f"at depths {low} to {high}"
+        more = ", …" if self.n_leaves > len(self.members) else ""
         lines = [
             " / ".join(map(str, self.path)),
-            f"  {self.n_nodes:,} nodes, {self.n_leaves:,} leaves{rows}, entropy over its children {self.entropy:.2f} bits",
-            "  members: " + ", ".join(map(str, self.members)),
+            f"  {what}{self.n_nodes:,} nodes, {self.n_leaves:,} leaves {deep}{rows}, entropy over its children "
+            f"{self.entropy:.2f} bits",
+            "  members: " + ", ".join(map(str, self.members)) + more,
         ]
+        if self.files:
+            lemmas = "" if self.n_lemmas is None else f"; {self.n_lemmas:,} lemmas"
+            lines.append("  files: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.files) + lemmas)
+        if self.tokens:
+            lines.append("  glosses: " + ", ".join(f"{word} {count:,}" for word, count in self.tokens))
         if self.speaks_for:
             lines.append(
                 "  against its siblings: " + ", ".join(f"{name} {value:+.3g}" for name, value in self.speaks_for)
@@ -88,22 +119,30 @@ class Explanation:
         return "\n".join(lines)
 
 
-def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = None) -> BallDescription:
-    """Describe a ball of a fitted classifier, a code or a tree: members, counts, entropy, and what speaks for it.
+def describe_ball(
+    source: Any, theta: Any, k: int | None = None, *, show: int = 10, feature_names: Any = None
+) -> BallDescription:
+    """Describe B_k(θ), the ball of radius p^−k around θ: all nodes that share θ's first k digits.
 
-    ``node`` is a label or a node id. For a classifier ``speaks_for`` lists the features whose weight in this ball is highest above
-    the mean of its siblings; for a tree with a ``gloss`` (or ``definition``) column, the words whose share of the ball's texts
-    exceeds that of its siblings' most. The entropy (bits) is that of training rows, else leaves, over the children.
+    ``source`` is a tree, a code, a network or a fitted classifier. ``theta`` is a label, a node id, digits (root first, from 1),
+    or, where the source is a code, an integer code. ``k`` is the ball's depth, by default that of θ itself; ``show`` the length
+    of the lists. Told are members, counts, the range of leaf depths and the entropy (bits) of training rows, else leaves, over
+    the children; for a tree with columns ``gloss`` (or ``definition``), ``lexicographer`` and ``lemmas`` (WordNet) also gloss
+    words, topic files and the number of lemmas. ``speaks_for`` lists features (of a classifier) or words (of a tree) whose weight
+    or share in this ball is highest above its siblings'.
 
     >>> tree = Tree.from_parents([-1, 0, 0, 1, 1], labels=["animal", "bird", "fish", "owl", "robin"])
     >>> print(describe_ball(tree, "bird"))
     animal / bird
-      3 nodes, 2 leaves, entropy over its children 1.00 bits
+      3 nodes, 2 leaves at depth 2, entropy over its children 1.00 bits
       members: owl, robin
+    >>> describe_ball(tree, [1, 2]).label, describe_ball(tree, "robin", 1).label, describe_ball(tree, "robin", 0).label
+    ('robin', 'bird', 'animal')
     """
     tree, model = _parts(source)
-    _check_count("k", k)
-    i = int(tree.find(node))
+    _check_count("show", show)
+    around = find_node(source, theta)
+    i = _ball(tree, around, k)
     inside = np.arange(*tree.slice(i).indices(tree.n_nodes))
     leaves = inside[tree.is_leaf[inside]]
     counts = tree.leaf_counts.astype(float)
@@ -116,9 +155,10 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
     share = share[share > 0] / max(share.sum(), 1e-12)
     entropy = float(-(share * np.log2(share)).sum()) + 0.0
     if model is not None:
-        speaks = _named(_above_siblings(model, i), _names(model, feature_names), k)
+        speaks = _named(_above_siblings(model, i), _names(model, feature_names), show)
     else:
-        speaks = _gloss_words(tree, i, k)
+        speaks = _gloss_words(tree, i, show)
+    depth = tree.depth[leaves]
     return BallDescription(
         i,
         tree.labels[i],
@@ -127,8 +167,56 @@ def describe_ball(source: Any, node: Any, k: int = 10, *, feature_names: Any = N
         len(leaves),
         rows,
         entropy,
-        tree.labels[leaves[:k]].tolist(),
+        tree.labels[leaves[:show]].tolist(),
         speaks,
+        around,
+        int(getattr(source, "p", 0)) or next_prime(tree.max_branching + 1),
+        (int(depth.min()), int(depth.max())),
+        _gloss_tokens(tree, inside, show),
+        _shares(tree.columns.get("lexicographer"), inside, show),
+        _count_lemmas(tree, inside),
+    )
+
+
+def _ball(tree: Tree, node: int, k: int | None) -> int:
+    """The ancestor of a node at depth k."""
+    if k is None:
+        return node
+    _check_count("k", k)
+    depth = int(tree.depth[node])
+    if k > depth:
+        raise VpunnError(
+            f"k={k} is deeper than {tree.labels[node]!r}, whose code has {depth} digits; take k ≤ {depth} "
+            "(show= is the length of the lists)."
+        )
+    return int(tree.ancestor_at(node, k))
+
+
+def _gloss_column(tree: Tree) -> Any:
+    return next((tree.columns[name] for name in ("gloss", "definition") if name in tree.columns), None)
+
+
+def _gloss_tokens(tree: Tree, nodes: np.ndarray, show: int) -> list[tuple[str, int]]:
+    texts = _gloss_column(tree)
+    if texts is None:
+        return []
+    words = Counter(word.lower() for text in texts[nodes] if isinstance(text, str) for word in _WORD.findall(text))
+    plain = ((word, count) for word, count in words.items() if word not in _COMMON)
+    return sorted(plain, key=lambda item: (-item[1], item[0]))[:show]
+
+
+def _shares(values: Any, nodes: np.ndarray, show: int) -> list[tuple[str, float]]:
+    if values is None:
+        return []
+    counts = Counter(str(value) for value in values[nodes])
+    return [(name, count / len(nodes)) for name, count in sorted(counts.items(), key=lambda it: (-it[1], it[0]))[:show]]
+
+
+def _count_lemmas(tree: Tree, nodes: np.ndarray) -> int | None:
+    if "lemmas" not in tree.columns:
+        return None
+    return len(
+        {word for words in tree.columns["lemmas"][nodes] if isinstance(words, str) for word in words.split("; ")}
     )
 
 
@@ -223,9 +311,11 @@ def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = No
 
 
 def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = None) -> str:
-    """The tree as nested JSON for a viewer: name, id, depth, leaves, training ``rows``, and ``probability`` of row ``x``.
+    """The tree as nested JSON for a viewer: name, id, depth, leaves, ``digit`` and ``code`` (text: it may exceed 2⁵³).
 
-    With ``max_nodes`` only the largest balls (or the most probable ones) are written, and ``hidden`` counts what was left out.
+    A network or `HiPaN` adds the ``coefficient`` of every ball, a classifier its training ``rows`` and, for a row ``x``, the
+    ``probability``. With ``max_nodes`` only the largest balls (or the most probable ones) are written, and ``hidden`` counts
+    what was left out. Codes too long to write down (chains of a million nodes) are left out.
     """
     tree, model = _parts(source)
     if max_nodes is not None:
@@ -242,15 +332,15 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
         rank = -tree.size.astype(float) if p is None else -p[0]
         # A ball never ranks below its parts; among equals the shallower comes first, so the choice is closed upwards.
         kept = np.sort(np.lexsort((tree.depth, rank))[: max(max_nodes, 1)])
+    codes, coefficients = _codes(source, tree, kept), _coefficients(source)
     built: dict[int, dict[str, Any]] = {}
-    for i in kept.tolist():
-        label = tree.labels[i]
-        entry: dict[str, Any] = {
-            "name": str(label),
-            "id": i,
-            "depth": int(tree.depth[i]),
-            "leaves": int(tree.leaf_counts[i]),
-        }
+    for at, i in enumerate(kept.tolist()):
+        entry: dict[str, Any] = {"name": str(tree.labels[i]), "id": i, "depth": int(tree.depth[i])}
+        entry |= {"leaves": int(tree.leaf_counts[i]), "digit": int(tree.digit[i])}
+        if codes is not None:
+            entry["code"] = str(codes[at])
+        if coefficients is not None:
+            entry["coefficient"] = _number(coefficients[i])
         if model is not None:
             entry["rows"] = float(model.balls_.counts[tree.n_nodes + i])
         if p is not None:
@@ -264,6 +354,29 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
     return json.dumps(built[0], ensure_ascii=False)
 
 
+def _codes(source: Any, tree: Tree, nodes: np.ndarray) -> Any:
+    """Codes of nodes with the source's own prime, or None where they are too long."""
+    try:
+        return PadicCode(tree, getattr(source, "p", None)).encode(nodes)
+    except CodeError:
+        return None
+
+
+def _coefficients(source: Any) -> Any:
+    return None if isinstance(source, Tree) else getattr(source, "coefficients_", None)
+
+
+def _number(value: Any) -> Any:
+    """A coefficient as JSON has it: numbers, lists of them, text for exact fractions, null where there is none."""
+    if np.ndim(value):
+        return [_number(v) for v in value]
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return str(value)
+
+
 def _parts(source: Any) -> tuple[Tree, Any]:
     """The tree and, if there is one, the fitted classifier."""
     if isinstance(source, Tree):
@@ -274,6 +387,29 @@ def _parts(source: Any) -> tuple[Tree, Any]:
     if isinstance(tree, Tree):
         return tree, None
     raise VpunnError(f"expected a fitted classifier, a code or a Tree, got {type(source).__name__}.")
+
+
+def tree_of(source: Any) -> Tree:
+    """The tree of a classifier, code, network or model, or the tree itself."""
+    return _parts(source)[0]
+
+
+def find_node(source: Any, theta: Any) -> int:
+    """The node of a label, a node id, digits (root first, 1 … children), or an integer code if ``source`` is a code."""
+    tree = tree_of(source)
+    code = source if isinstance(source, PadicCode) else None
+    if code is not None and isinstance(theta, int | np.integer) and not isinstance(theta, bool):
+        return int(code.decode(int(theta)))
+    if isinstance(theta, list | np.ndarray) and np.ndim(theta) == 1 and all(_whole(d) for d in theta):
+        code = code or PadicCode(tree)
+        if any(not 0 <= d < code.p for d in theta):
+            raise VpunnError(f"digits must lie in 0..{code.p - 1}, got {examples(theta)}.")
+        return int(code.parse(str([int(d) for d in theta])))
+    return int(tree.find(theta))
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _check_fitted(model: Any) -> None:
@@ -335,10 +471,9 @@ def _named(values: np.ndarray, names: Any, k: int, *, both: bool = False) -> lis
 
 def _gloss_words(tree: Tree, i: int, k: int) -> list[tuple[str, float]]:
     """Words whose share in the texts of the ball exceeds that in its siblings' texts most."""
-    column = next((name for name in ("gloss", "definition") if name in tree.columns), None)
-    if column is None or i == 0:
+    texts = _gloss_column(tree)
+    if texts is None or i == 0:
         return []
-    texts = tree.columns[column]
 
     def shares(nodes: np.ndarray) -> tuple[Counter[str], int]:
         words = Counter(

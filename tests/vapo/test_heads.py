@@ -17,7 +17,7 @@ from vpunn.errors import VpunnError
 from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
 from vpunn.tree import Tree
 from vpunn.vapo import _kernels as _head_kernels
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, Layout, SoftmaxHeads, TwoLogitCEHead, check_probabilities
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, Layout, QuadraticHeads, SoftmaxHeads, check_probabilities
 from vpunn.vapo.losses import bernoulli_loss, margin_loss, ordinal_loss, slot_weights, two_logit_loss
 
 FACTORISATIONS = ("node", "markov", "depth")
@@ -60,7 +60,7 @@ def test_layout_groups_the_edges_it_should(tree: Tree, factorisation: str) -> No
     st.sampled_from(FACTORISATIONS),
     st.sampled_from(["none", "inverse-sqrt", "huffman"]),
     st.sampled_from([0.0, 0.7]),
-    st.sampled_from([SoftmaxHeads, TwoLogitCEHead]),
+    st.sampled_from([SoftmaxHeads, QuadraticHeads]),
     st.integers(0, 99),
 )
 def test_gradients_match_finite_differences(tree, factorisation, weighting, margin, kind, seed) -> None:
@@ -117,7 +117,7 @@ def test_the_papers_printed_gradient_has_the_wrong_sign() -> None:
 @given(grown, st.sampled_from(FACTORISATIONS), st.sampled_from(["none", "inverse-sqrt", "huffman"]), st.integers(0, 99))
 def test_frequencies_are_the_optimum(tree, factorisation, weighting, seed) -> None:
     rng = np.random.default_rng(seed)
-    for kind in (SoftmaxHeads, TwoLogitCEHead):
+    for kind in (SoftmaxHeads, QuadraticHeads):
         heads = kind(tree, factorisation, weighting=weighting)
         best = heads.closed_form()
         assert heads.loss(best) == pytest.approx(heads.optimum(), abs=1e-9)
@@ -303,7 +303,7 @@ def test_infinite_probabilities_are_no_law() -> None:
         check_probabilities(Tree.from_parents([-1, 0, 0]), [np.inf] * 3)
 
 
-@pytest.mark.parametrize("head", [SoftmaxHeads, TwoLogitCEHead, DenseMSEHead, DigitHeads])
+@pytest.mark.parametrize("head", [SoftmaxHeads, QuadraticHeads, DenseMSEHead, DigitHeads])
 def test_parameters_of_the_wrong_length_are_refused(head: Any) -> None:
     heads = head(Tree.from_parents([-1, 0, 0, 1, 1]))
     for read in (heads.loss, heads.accuracies):
@@ -323,6 +323,6 @@ def test_digit_heads_name_one_leaf_or_none() -> None:
 
 def test_tau_and_ceilings_refuse_what_has_no_answer() -> None:
     with pytest.raises(VpunnError, match="tau=0"):
-        TwoLogitCEHead(Tree.from_parents([-1, 0, 0]), tau=0)
+        QuadraticHeads(Tree.from_parents([-1, 0, 0]), tau=0)
     with pytest.raises(VpunnError, match="single node"):
         ceilings(Tree.from_parents([-1]), padding=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import vpunn
 from strategies import random_tree, trees
 from vpunn.datasets import load_wordnet
 from vpunn.errors import VpunnError
@@ -32,7 +33,7 @@ from vpunn.vapo import (
 from vpunn.vapo import _kernels as _head_kernels
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.gist import neighbours
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads, TwoLogitCEHead
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, QuadraticHeads, SoftmaxHeads
 
 FACTORISATIONS = ("node", "markov", "depth")
 grown = trees(30).filter(lambda tree: tree.n_nodes > 1)
@@ -113,7 +114,7 @@ def test_fisher_information_is_block_diagonal_and_exact(tree: Tree, seed: int) -
     grown,
     st.sampled_from(FACTORISATIONS),
     st.sampled_from([0.0, 0.5]),
-    st.sampled_from([SoftmaxHeads, TwoLogitCEHead]),
+    st.sampled_from([SoftmaxHeads, QuadraticHeads]),
     st.integers(0, 99),
 )
 def test_compiled_adam_equals_its_numpy_twin(tree, factorisation, margin, kind, seed) -> None:
@@ -329,7 +330,7 @@ def problems(tree: Tree) -> dict:
     short = Schedule("short", (Phase("deep", 3, 0.03, "deep"), Phase("all", 6, 0.015)), batch=16)
     return {
         "adam": (SoftmaxHeads(tree), {"schedule": short}),
-        "two-logit": (TwoLogitCEHead(tree, margin=0.3), {"schedule": short}),
+        "two-logit": (QuadraticHeads(tree, margin=0.3), {"schedule": short}),
         "full-batch": (SoftmaxHeads(tree, "markov"), {"method": "adam"}),
         "fisher": (SoftmaxHeads(tree), {"method": "fisher"}),
         "gist": (DigitHeads(tree, loss="ordinal"), {"neighbourhood": "pm1", "batch": 40}),
@@ -493,8 +494,13 @@ TREE = Tree.from_parents([-1, 0, 0])
         (lambda: minimize(SoftmaxHeads(TREE), "sgd"), "method='sgd' is unknown"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", schedule="paper"), "schedule='paper' is unknown"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", neighbourhood="full"), "takes no option 'neighbourhood'"),
-        (lambda: minimize(SoftmaxHeads(TREE), "gist"), "searches digits"),
-        (lambda: minimize(TwoLogitCEHead(TREE), "fisher"), "needs SoftmaxHeads"),
+        (lambda: minimize(SoftmaxHeads(TREE), "gist", batch=5), "full sweeps without margin"),
+        (lambda: minimize(SoftmaxHeads(TREE), "gist", start=[0.5, 1.0]), "digits in 0..2, got 0.5"),
+        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "gist"), "full sweeps without margin"),
+        (lambda: GISTScalar(1.5, p=5), "one whole digit, got 1.5"),
+        (lambda: GISTScalar(5, p=5), "0..4, got 5"),
+        (lambda: AdamScalar("2"), "a finite number, got '2'"),
+        (lambda: minimize(QuadraticHeads(TREE), "fisher"), "needs SoftmaxHeads"),
         (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "fisher"), "without margin"),
         (lambda: minimize(DigitHeads(TREE), neighbourhood="pm2"), "neighbourhood='pm2' is unknown"),
         (lambda: minimize(DigitHeads(TREE), start=[7]), "0..2, got 7"),
@@ -563,3 +569,31 @@ def test_a_schedule_that_differs_in_its_cosine_is_another_run(tmp_path: Path) ->
     minimize(heads, "adam", schedule=flat, checkpoint=tmp_path / "run.npz")
     with pytest.raises(VpunnError, match="cosine False there, True here"):
         minimize(heads, "adam", schedule=falling, checkpoint=tmp_path / "run.npz", resume=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees(12).filter(lambda tree: tree.n_nodes > 1), st.sampled_from(["pm1", "full"]), st.integers(0, 99), st.data())
+def test_gist_on_real_heads_and_leaky_networks_stops_at_an_optimum_of_its_neighbourhood(
+    tree, neighbourhood, seed, data
+):
+    kind = data.draw(st.sampled_from(["softmax", "quadratic", "dense", "leaky", "honest"]))
+    if kind in ("leaky", "honest"):
+        targets = np.random.default_rng(seed).normal(1, 1, tree.n_leaves)
+        problem: Any = LeakyRegression(tree, targets, alpha=0.05 if kind == "leaky" else 0.0)
+    else:
+        factorisation = data.draw(st.sampled_from(FACTORISATIONS))
+        problem = {"softmax": SoftmaxHeads, "quadratic": QuadraticHeads, "dense": DenseMSEHead}[kind](
+            tree, factorisation
+        )
+    result = minimize(problem, "gist", neighbourhood=neighbourhood)
+    p = vpunn.padic.next_prime(tree.max_branching + 1)
+    assert result.converged
+    assert (np.diff(result.history) <= 1e-9).all()
+    assert (result.parameters == np.rint(result.parameters)).all()
+    assert ((result.parameters >= 0) & (result.parameters < p)).all()
+    # DigitHeads' own kernel leaves out digits no child has, which can never be the best.
+    for i in range(problem.n_parameters):
+        for value in neighbours(int(result.parameters[i]), p, neighbourhood):
+            other = np.array(result.parameters, float)
+            other[i] = value
+            assert problem.loss(other) >= result.loss - 1e-6

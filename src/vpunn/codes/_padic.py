@@ -150,14 +150,25 @@ class DigitCode:
         """
         return self.tree.lca_depth(u, v)
 
-    def distance(self, u: Nodes, v: Nodes, *, exact: bool = False) -> Any:
+    def distance(self, u: Nodes, v: Nodes, *, exact: bool = False, alpha: float | None = None) -> Any:
         """1 / (product of the radices of the shared digits), which is p^{-valuation}; 0 for equal nodes.
 
-        Floats by default, which lose distances below 1e-308 to 0; ``exact=True`` gives Fractions. To compare or sort
-        distances use `valuation`: the larger, the closer.
+        Floats by default, which lose distances below 1e-308 to 0; ``exact=True`` gives Fractions; ``alpha`` gives the paper's
+        exp(−α·depth of the common ancestor) instead, the same order with another scale (α = ln p is p^{-valuation}). To
+        compare or sort distances use `valuation`: the larger, the closer.
         """
         shared = np.asarray(self.valuation(u, v))
         same = np.asarray(u) == np.asarray(v)
+        if alpha is not None:
+            if (
+                exact
+                or isinstance(alpha, bool)
+                or not isinstance(alpha, int | float | np.number)
+                or not 0 < alpha < np.inf
+            ):
+                raise CodeError(f"alpha={alpha!r} must be a positive number, without exact=True.")
+            decayed = np.where(same, 0.0, np.exp(-float(alpha) * shared))
+            return float(decayed) if decayed.ndim == 0 else decayed
         if exact:
             counts, place = np.unique(shared, return_inverse=True)
             radii = np.array([Fraction(1, product(self.radices[:k].tolist())) for k in counts], object)

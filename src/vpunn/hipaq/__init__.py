@@ -11,6 +11,9 @@ from vpunn.hipaq.hydrogen import hydrogen_observables, hydrogen_states, hydrogen
 from vpunn.hipaq.invariants import Catalogue, Identification, InvariantError, Invariants
 from vpunn.hipaq.rooted_trees import rooted_trees, tree_catalogue, tree_code, tree_from_code
 
+#: The paper's name for the general tool.
+HiPaQ = Invariants
+
 __all__ = [
     "GROUP_CASCADE",
     "Catalogue",
@@ -18,6 +21,7 @@ __all__ = [
     "Group",
     "GroupError",
     "GroupProfile",
+    "HiPaQ",
     "Identification",
     "InvariantError",
     "Invariants",

@@ -38,6 +38,7 @@ LAYOUT = 1
 MAPPED = 1 << 16
 #: Kind of model → module that has the class of that name.
 KINDS = {
+    "HiPaN": "vpunn.paper.hipan",
     "HiPaNClassifier": "vpunn.hipan",
     "LatentTreeEncoder": "vpunn.tabular.encoder",
     "PadicCode": "vpunn.codes",
@@ -50,6 +51,7 @@ KINDS = {
     "VPuNN": "vpunn.network",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
+    "VapoResult": "vpunn.vapo",
 }
 
 _NAME = re.compile(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*")

@@ -221,6 +221,36 @@ class VPuNN(Storable):
         """c_B for every node B, indexed by node id."""
         return self.ring.show(self._stored)
 
+    @property
+    def valuations_(self) -> np.ndarray:
+        """v_B of c_B = p^v·u, as the paper stores coefficients: the p-adic valuation of every coefficient, ∞ for zero.
+
+        >>> net = VPuNN(Tree.from_parents([-1, 0, 0]), [9, 0, 5], values="integer")
+        >>> net.p, net.valuations_.tolist(), net.units_.tolist()
+        (3, [2.0, inf, 0.0], [1, 0, 5])
+        """
+        return valuations(self._exact_coefficients(), self.p)
+
+    @property
+    def units_(self) -> np.ndarray:
+        """u_B of c_B = p^v·u: what is left without the powers of p (0 for zero). A whole unit, not just one digit: the paper's
+        u ∈ {1, …, p − 1} holds only p − 1 values per valuation and cannot be zero (AUDIT E-27)."""
+        exact, powers = self._exact_coefficients(), self.valuations_
+        units = np.empty(exact.shape, object)
+        for at in np.ndindex(exact.shape):
+            c = exact[at]
+            unit = c / Fraction(self.p) ** int(powers[at]) if c else Fraction(0)
+            units[at] = int(unit) if unit.denominator == 1 else unit
+        return units
+
+    def _exact_coefficients(self) -> np.ndarray:
+        if self.ring.kind == "real":
+            raise VpunnError("floats have no p-adic valuation; use values='integer', 'rational' or 'padic'.")
+        shown = np.asarray(self.coefficients_)
+        exact = np.empty(shown.shape, object)
+        exact.ravel()[:] = [Fraction(c) for c in shown.ravel().tolist()]
+        return exact
+
     def predict(self, nodes: Nodes) -> Any:
         """F at node ids: the sum of the coefficients on each ancestor chain. One sweep for all nodes, then look-ups."""
         ids = self.tree.check_nodes(nodes)

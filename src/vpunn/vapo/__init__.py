@@ -1,7 +1,8 @@
 """VAPO, valuation-adaptive perturbation optimisation: one front, `minimize`, over three optimisers.
 
-- ``gist``: greedy steps on digits; on `DigitHeads`, `DigitNetwork`, or any black-box function on (Z/pZ)^n.
-- ``adam``: lazy per-ball Adam on `SoftmaxHeads`, `TwoLogitCEHead`, `DenseMSEHead`, `LeakyRegression`, and through
+- ``gist``: greedy steps on digits; on `DigitHeads`, `DigitNetwork`, any black-box function on (Z/pZ)^n, and on
+  `SoftmaxHeads`, `DenseMSEHead`, `LeakyRegression` with their values held to digits.
+- ``adam``: lazy per-ball Adam on `SoftmaxHeads`, `QuadraticHeads`, `DenseMSEHead`, `LeakyRegression`, and through
   rounding on `DigitHeads`.
 - ``fisher``: natural gradient with the exact block-diagonal Fisher information on `SoftmaxHeads`.
 """
@@ -9,7 +10,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from vpunn.vapo.blackbox import minimize_digits
 from vpunn.vapo.driver import drive
 from vpunn.vapo.fisher import FisherSolver, fisher_block, information, information_blocks
 from vpunn.vapo.gist import DigitNetwork, GISTScalar, GistSolver
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
+from vpunn.vapo.heads import DigitHeads, SoftmaxHeads
 from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.result import VapoResult
 from vpunn.vapo.schedule import SCHEDULES, Phase, Schedule
@@ -45,7 +45,7 @@ _SOLVERS: dict[str, Any] = {"gist": GistSolver, "adam": AdamSolver, "fisher": Fi
 
 
 def minimize(
-    problem: SoftmaxHeads | DenseMSEHead | DigitHeads | DigitNetwork | LeakyRegression | Callable[[Any], Any],
+    problem: Any,
     method: str = "auto",
     *,
     seed: int = 0,
@@ -87,8 +87,11 @@ def minimize(
     name = _default_method(problem) if method == "auto" else method
     if name not in _SOLVERS:
         raise VpunnError(f"method={method!r} is unknown; choose one of auto, {', '.join(_SOLVERS)}.")
-    _check_options(_SOLVERS[name], options, f"method={name!r}")
-    solver = _SOLVERS[name](problem, seed=seed, start=start, **options)
+    kind = (
+        problem.solver(name) if hasattr(problem, "solver") else _SOLVERS[name]
+    )  # a problem may bring its own optimisers
+    _check_options(kind, options, f"method={name!r}")
+    solver = kind(problem, seed=seed, start=start, **options)
     return drive(solver, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume, progress=progress)
 
 

@@ -127,6 +127,95 @@ def gist_sweep(contexts, start, counts, digit, theta, full, loss, p, tau):
 
 
 @njit(cache=True)
+def logit_sweep(contexts, start, counts, digit, theta, full, p, score, tau):
+    """GIST on soft-max values that are digits: θ_s ± 1 mod p (or every digit), judged by the context's cross-entropy.
+
+    Returns (moves, evaluations). A candidate costs O(1): only its own term of the partition changes.
+    """
+    moves, evaluations = 0, 0
+    for i in contexts:
+        first, last = start[i], start[i + 1]
+        weight = 0.0
+        for s in range(first, last):
+            weight += counts[s]
+        if weight == 0 or last - first < 2:
+            continue
+        for s in range(first, last):
+            top = -np.inf
+            for r in range(first, last):
+                if r != s:
+                    top = max(top, _slot_score(score, tau, theta[r], digit[r]))
+            others = 0.0
+            for r in range(first, last):
+                if r != s:
+                    others += np.exp(_slot_score(score, tau, theta[r], digit[r]) - top)
+            here = theta[s]
+            best, cheapest = here, _with_score(weight, counts[s], others, top, _slot_score(score, tau, here, digit[s]))
+            for j in range(p if full else 2):
+                value = j if full else (here + 2 * j - 1) % p
+                cost = _with_score(weight, counts[s], others, top, _slot_score(score, tau, value, digit[s]))
+                if cost < cheapest - 1e-12 * abs(cheapest):  # a strict fall, not a rounding error
+                    best, cheapest = value, cost
+            evaluations += p if full else 3
+            if best != here:
+                theta[s] = best
+                moves += 1
+    return moves, evaluations
+
+
+@njit(cache=True)
+def _slot_score(score, tau, value, digit):
+    return value if score == LOGITS else -tau * (value - digit) ** 2
+
+
+@njit(cache=True)
+def _with_score(weight, count, others, top, own):
+    """weight·ln(others·e^top + e^own) − count·own: the part of a context's cross-entropy that one slot's score changes."""
+    if own > top:
+        return weight * (own + np.log1p(others * np.exp(top - own))) - count * own
+    return weight * (top + np.log(others + np.exp(own - top))) - count * own
+
+
+@njit(cache=True)
+def leaky_sweep(size, weight, errors, theta, alpha, full, p):
+    """GIST on the digits θ_B of a leaky network, squared error: moving one by δ adds δ·(α + (1−α)·[x ∈ B]) to leaf x.
+
+    ``errors`` are those of the surrogate at every node with ``weight`` 1 (leaves) and are kept up to date; the part that
+    reaches all leaves is one running offset, so a ball costs its slice. Returns (moves, evaluations).
+    """
+    n, total, offset = 0.0, 0.0, 0.0
+    for x in range(len(size)):
+        n += weight[x]
+        total += weight[x] * errors[x]
+    moves, evaluations = 0, 0
+    for ball in range(len(size)):
+        end = ball + size[ball]
+        inside, pull = 0.0, 0.0
+        for x in range(ball, end):
+            inside += weight[x]
+            pull += weight[x] * (errors[x] + offset)
+        slope = 2 * ((1 - alpha) * pull + alpha * total)
+        bend = inside * (1 - alpha * alpha) + n * alpha * alpha  # Σ_x (α + (1−α)·[x ∈ B])²
+        best, cheapest = theta[ball], -1e-9
+        for j in range(p if full else 2):
+            value = float(j) if full else (theta[ball] + 2 * j - 1) % p
+            step = value - theta[ball]
+            cost = step * (slope + step * bend)
+            if cost < cheapest:
+                best, cheapest = value, cost
+        evaluations += int(inside) * (p if full else 3)
+        step = best - theta[ball]
+        if step != 0:
+            moves += 1
+            theta[ball] = best
+            offset += alpha * step
+            total += step * (alpha * n + (1 - alpha) * inside)
+            for x in range(ball, end):
+                errors[x] += (1 - alpha) * step
+    return moves, evaluations
+
+
+@njit(cache=True)
 def hinge(first, last, counts, margin, scores, push):
     """Gradient of Σ_t counts_t·max(0, margin − s_t + max_{c≠t} s_c) over one context, written to ``push``."""
     winner, runner_up = first, -1

@@ -48,8 +48,10 @@ class AdamState:
 
 
 class AdamScalar:
-    """One coefficient of an `AdamState`, as the paper's map T6 shows it: a real latent whose rounding is a digit.
+    """One coefficient as the paper's map T6 shows it: a real latent whose rounding is a digit. Alone, or one of an `AdamState`.
 
+    >>> AdamScalar(2.6).digit(5), AdamScalar(-0.6).digit(5)
+    (3, 4)
     >>> state = AdamState(np.array([0.0, 2.6]))
     >>> scalar = AdamScalar(state, 1)
     >>> scalar.digit(5), round(scalar.step(gradient=-1.0, rate=0.5).value, 6)
@@ -58,7 +60,11 @@ class AdamScalar:
     [0.0, 3.1]
     """
 
-    def __init__(self, state: AdamState, index: int) -> None:
+    def __init__(self, state: AdamState | float, index: int = 0) -> None:
+        if not isinstance(state, AdamState):
+            if isinstance(state, bool) or not isinstance(state, int | float | np.number) or not np.isfinite(state):
+                raise VpunnError(f"an AdamScalar starts from a finite number, got {state!r}.")
+            state = AdamState(np.array([state], float))
         self.state, self.index = state, index
 
     @property
@@ -108,15 +114,7 @@ class AdamSolver:
         self._stretch = max(1.0, problem.tree.max_branching / 50) if far else 1.0
 
     def settings(self) -> dict[str, Any]:
-        schedule = self.schedule
-        phases = [[phase.name, phase.epochs, phase.rate, phase.digits] for phase in schedule.phases]
-        return {
-            "schedule": schedule.name,
-            "phases": phases,
-            "batch": schedule.batch,
-            "betas": list(schedule.betas),
-            "cosine": schedule.cosine,
-        }
+        return self.schedule.settings()
 
     def parameters(self) -> np.ndarray:
         if isinstance(self.problem, DigitHeads):  # digits are names here, not points of a circle: clip, do not wrap

@@ -15,7 +15,9 @@ from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.padic import next_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
-from vpunn.vapo.heads import DigitHeads
+from vpunn.vapo.driver import real_start
+from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
+from vpunn.vapo.leaky import LeakyRegression
 
 Neighbourhood = Literal["full", "pm1"]
 
@@ -79,8 +81,10 @@ class DigitNetwork:
 
 
 class GISTScalar:
-    """One digit of a digit vector, as the paper's map T6 shows it: value and the greedy step of Algorithm 4.
+    """One digit as the paper's map T6 shows it: value and the greedy step of Algorithm 4. Alone, or one digit of a vector.
 
+    >>> GISTScalar(3, p=5).step(lambda digit: (digit - 1) ** 2).value
+    2
     >>> theta = np.array([0, 0])
     >>> losses = [1, 2, 0, 2, 2]                                     # AUDIT E-40
     >>> GISTScalar(theta, 1, p=5).step(lambda t: losses[t[1]]).value, theta.tolist()
@@ -89,25 +93,37 @@ class GISTScalar:
     (2, [0, 2])
     """
 
-    def __init__(self, theta: np.ndarray, index: int, p: int) -> None:
-        self.theta, self.index, self.p = theta, index, p
+    def __init__(self, theta: Any, index: int | None = None, *, p: int) -> None:
+        self._alone = index is None
+        if index is None and (isinstance(theta, bool) or not isinstance(theta, int | np.integer)):
+            raise VpunnError(f"a GISTScalar alone is one whole digit, got {theta!r}; for a vector pass its index too.")
+        self.theta, self.index, self.p = np.array([theta]) if index is None else theta, index or 0, p
+        if not 0 <= self.value < p:
+            raise VpunnError(f"a digit must lie in 0..{p - 1}, got {self.value}.")
 
     @property
     def value(self) -> int:
         """The digit."""
         return int(self.theta[self.index])
 
+    def digit(self) -> int:
+        """The digit itself; an `AdamScalar` has to round for it."""
+        return self.value
+
     def step(self, loss: Any, neighbourhood: Neighbourhood = "pm1") -> GISTScalar:
-        """Move to the best digit of the neighbourhood if that lowers ``loss(theta)`` strictly."""
+        """Move to the best digit of the neighbourhood if that lowers the loss (of the digit, or of the vector) strictly."""
         here = self.value
-        best, lowest = here, loss(self.theta)
+        best, lowest = here, self._judge(loss)
         for value in neighbours(here, self.p, neighbourhood):
             self.theta[self.index] = value
-            found = loss(self.theta)
+            found = self._judge(loss)
             if found < lowest:
                 best, lowest = value, found
         self.theta[self.index] = best
         return self
+
+    def _judge(self, loss: Any) -> Any:
+        return loss(self.value if self._alone else self.theta)
 
 
 def neighbours(digit: int, p: int, neighbourhood: Neighbourhood) -> list[int]:
@@ -118,7 +134,8 @@ def neighbours(digit: int, p: int, neighbourhood: Neighbourhood) -> list[int]:
 
 
 class GistSolver:
-    """GIST sweeps on `DigitHeads` or a `DigitNetwork`.
+    """GIST sweeps on `DigitHeads` or a `DigitNetwork`; on soft-max heads, `DenseMSEHead` and `LeakyRegression` with their real
+    values held to digits 0…p−1 (full sweeps only: no ``batch``).
 
     ``batch`` judges each sweep on that many randomly drawn items until ``patience`` sweeps in a row bring the full loss no
     new minimum; full sweeps then finish and certify. Without ``batch`` every sweep is full.
@@ -128,7 +145,7 @@ class GistSolver:
 
     def __init__(
         self,
-        problem: DigitHeads | DigitNetwork,
+        problem: DigitHeads | DigitNetwork | SoftmaxHeads | DenseMSEHead | LeakyRegression,
         *,
         neighbourhood: Neighbourhood = "full",
         batch: int | None = None,
@@ -137,16 +154,25 @@ class GistSolver:
         seed: int = 0,
         max_sweeps: int = 1000,
     ) -> None:
-        if not isinstance(problem, DigitHeads | DigitNetwork):
+        self._real = isinstance(problem, SoftmaxHeads | DenseMSEHead | LeakyRegression)
+        if not self._real and not isinstance(problem, DigitHeads | DigitNetwork):
             raise VpunnError(
-                f"method='gist' searches digits, which {type(problem).__name__} has not; use 'adam' or DigitHeads."
+                f"method='gist' searches digits, which {type(problem).__name__} has not; use method='adam'."
+            )
+        if self._real and (batch is not None or getattr(problem, "margin", False)):
+            raise VpunnError(
+                f"GIST on {type(problem).__name__} makes full sweeps without margin; leave out batch and margin, or use adam."
             )
         check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
         if any(not isinstance(n, int | np.integer) or n < 1 for n in (1 if batch is None else batch, patience)):
             raise VpunnError(f"batch={batch!r} and patience={patience!r} must be whole numbers ≥ 1.")
         self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
         self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
-        theta = problem.check_digits(problem.initial() if start is None else start)
+        self.p = next_prime(problem.tree.max_branching + 1) if self._real else problem.p  # type: ignore[union-attr]
+        if self._real:
+            theta = _as_digits(real_start(problem, start), self.p, given=start is not None)
+        else:
+            theta = problem.check_digits(problem.initial() if start is None else start)  # type: ignore[union-attr]
         self.state = {
             "theta": theta,
             "moved": np.array(-1),  # moves of the last full sweep, −1 before there was one
@@ -186,27 +212,39 @@ class GistSolver:
             if state["stale"] >= self.patience:
                 state["theta"][...] = state["kept"]
         else:
-            state["moved"][...], evaluations, _ = self._sweep(None)
+            state["moved"][...], evaluations = self._sweep(None)
             state["tried"][...] = evaluations
         return int(evaluations)
 
-    def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int, float]:
-        from vpunn.vapo import _kernels as _head_kernels
+    def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int]:
+        """Moves and evaluations of one sweep in place."""
+        from vpunn.vapo import _kernels
 
         problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
-        if isinstance(problem, DigitHeads):
+        if isinstance(problem, LeakyRegression):
+            errors = np.zeros(problem.tree.n_nodes)
+            errors[problem.tree.leaves] = problem.errors(theta)
+            weight = problem.tree.is_leaf.astype(float)
+            return _kernels.leaky_sweep(problem.tree.size, weight, errors, theta, problem.alpha, full, self.p)
+        if not isinstance(problem, DigitNetwork):
             layout = problem.layout
-            mass = problem.mass if rng is None else _sampled_mass(problem, self.batch or 1, rng)
             every = np.arange(layout.n_contexts)
-            return _head_kernels.gist_sweep(
-                every, layout.start, mass, layout.digit, theta, full, problem.loss_code, problem.p, problem.tau
-            )
+            if isinstance(problem, SoftmaxHeads):
+                score, tau = problem.score_kind, problem.tau
+                return _kernels.logit_sweep(
+                    every, layout.start, problem.mass, layout.digit, theta, full, self.p, score, tau
+                )
+            mass = problem.mass
+            if rng is not None and isinstance(problem, DigitHeads):
+                mass = _sampled_mass(problem, self.batch or 1, rng)
+            loss, tau = (problem.loss_code, problem.tau) if isinstance(problem, DigitHeads) else (_kernels.SQUARED, 1.0)
+            return _kernels.gist_sweep(every, layout.start, mass, layout.digit, theta, full, loss, self.p, tau)[:2]
         tree = problem.tree
         weight = tree.is_leaf.astype(float)
         if rng is not None:
             weight[:] = 0.0
             weight[rng.choice(tree.leaves, min(self.batch or 1, tree.n_leaves), replace=False)] = 1.0
-        return _head_kernels.network_sweep(
+        return _kernels.network_sweep(
             tree.size,
             np.arange(tree.n_nodes),
             problem.target,
@@ -216,7 +254,15 @@ class GistSolver:
             full,
             problem.p,
             problem.loss_name == "circular",
-        )
+        )[:2]
+
+
+def _as_digits(values: np.ndarray, p: int, *, given: bool) -> np.ndarray:
+    """Real values that are digits: a given start must consist of them, an own one is rounded mod p."""
+    digits = np.rint(values) % p
+    if given and (digits != values).any():
+        raise VpunnError(f"GIST starts from digits in 0..{p - 1}, got {examples(values[digits != values])}.")
+    return digits
 
 
 def _sampled_mass(problem: DigitHeads, batch: int, rng: np.random.Generator) -> np.ndarray:

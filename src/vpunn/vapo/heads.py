@@ -288,10 +288,10 @@ class SoftmaxHeads(_Heads):
         return super()._check(theta).astype(float, copy=False)
 
 
-class TwoLogitCEHead(SoftmaxHeads):
+class QuadraticHeads(SoftmaxHeads):
     """The paper's deep head, made honest: scores s_c = −τ(v_c − c)² for *every* child c, soft-max over all (S15).
 
-    The paper compares two logits at the true digit and then answers with it (`exhibits.leaky_paper_rule`). Here nobody
+    The paper's own `vpunn.paper.TwoLogitCEHead` compares two logits at the true digit and then answers with it. Here nobody
     sees the label. v_c = c would be a saddle (all gradients vanish), so training starts one digit away.
     """
 

@@ -51,6 +51,10 @@ class LeakyRegression:
         """All coefficients zero."""
         return np.zeros(self.n_parameters)
 
+    def errors(self, coefficients: np.ndarray) -> np.ndarray:
+        """Surrogate minus target on every leaf."""
+        return self._errors(coefficients, self.alpha)
+
     def _errors(self, coefficients: np.ndarray, alpha: float) -> np.ndarray:
         own = sweep_down(self.tree, coefficients)[self.tree.leaves]
         return (1 - alpha) * own + alpha * coefficients.sum() - self.target

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from vpunn.io.store import Draft, Storable, Stored
+
 
 @dataclass(frozen=True)
-class VapoResult:
+class VapoResult(Storable):
     """The outcome of `vapo.minimize`.
 
     ``parameters`` and ``loss`` belong to the best point visited. ``history`` is the loss at the start and after every epoch
@@ -30,6 +32,22 @@ class VapoResult:
     epochs: int = 0
     certificate: dict[str, Any] | None = None
     at: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def _write(self, draft: Draft) -> None:
+        names = ("loss", "evaluations", "seconds", "converged", "seed", "method", "epochs", "certificate")
+        draft.settings |= {name: getattr(self, name) for name in names}
+        for name in ("parameters", "history", "at"):
+            draft.array(name, getattr(self, name))
+
+    @classmethod
+    def _read(cls, stored: Stored) -> VapoResult:
+        kinds: dict[str, Any] = {"loss": float, "seconds": float, "evaluations": int, "seed": int, "epochs": int}
+        settings = {name: stored.setting(name, kind) for name, kind in kinds.items()}
+        settings |= {"converged": bool(stored.setting("converged", bool)), "method": stored.setting("method", str)}
+        arrays = {
+            name: np.array(stored.array(name, dtype="iuf", shape=(None,))) for name in ("parameters", "history", "at")
+        }
+        return cls(**arrays, **settings, certificate=stored.setting("certificate", dict | type(None)))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"

@@ -7,11 +7,11 @@ Digit positions count from the root, so the paper's "k ∈ {K−1, K−2}" are p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
 
 Digits = Literal["all", "deep", "root"]
 
@@ -36,7 +36,8 @@ class Phase:
 class Schedule:
     """Phases in order. ``batch`` items per update, digit by digit and freshly shuffled each epoch; None is full batch.
 
-    ``cosine`` lets the rate of each phase fall to zero along a half cosine. ``betas`` are Adam's.
+    ``cosine`` lets the rate of each phase fall to zero along a half cosine; ``decay="sqrt"`` is the η/√t of the paper's
+    theorem, t counting epochs from 1 over all phases. ``betas`` are Adam's.
     """
 
     name: str
@@ -44,6 +45,23 @@ class Schedule:
     batch: int | None = None
     betas: tuple[float, float] = (0.9, 0.999)
     cosine: bool = False
+    decay: Literal["none", "sqrt"] = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("decay", self.decay, ("none", "sqrt"))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that shapes a run, for checkpoints."""
+        phases = [[phase.name, phase.epochs, phase.rate, phase.digits] for phase in self.phases]
+        found = {"schedule": self.name, "phases": phases, "batch": self.batch, "betas": list(self.betas)}
+        return {**found, "cosine": self.cosine, **({"decay": self.decay} if self.decay != "none" else {})}
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Schedule:
+        """The schedule of `settings`."""
+        rest = {**settings}
+        name, phases = rest.pop("schedule"), tuple(Phase(*phase) for phase in rest.pop("phases"))
+        return cls(name, phases, **{**rest, "betas": tuple(rest["betas"])})
 
     @property
     def epochs(self) -> int:
@@ -52,10 +70,11 @@ class Schedule:
 
     def at(self, epoch: int) -> tuple[Phase, float]:
         """The phase and the learning rate of an epoch, counted from 0."""
+        falling = 1 / np.sqrt(epoch + 1) if self.decay == "sqrt" else 1.0
         for phase in self.phases:
             if epoch < phase.epochs:
                 fall = 0.5 * (1 + np.cos(np.pi * epoch / phase.epochs)) if self.cosine else 1.0
-                return phase, phase.rate * fall
+                return phase, phase.rate * fall * falling
             epoch -= phase.epochs
         raise IndexError(f"the schedule {self.name!r} has {self.epochs} epochs")
 
