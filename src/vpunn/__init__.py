@@ -16,7 +16,7 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, paper, plot, structure, tabular, vapo
+    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, structure, tabular, vapo
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.metrics import calibration
@@ -44,6 +44,7 @@ _LATER = {
     "metrics": "vpunn.metrics",
     "paper": "vpunn.paper",
     "plot": "vpunn.plot",
+    "report": "vpunn.report",
     "structure": "vpunn.structure",
     "tabular": "vpunn.tabular",
     "text_features": "vpunn.text",
@@ -82,6 +83,7 @@ __all__ = [
     "paper",
     "plot",
     "read_tree",
+    "report",
     "structure",
     "tabular",
     "tasks",

@@ -1,4 +1,4 @@
-"""Reports: text, tables and figures that print to a terminal and write themselves as JSON and one HTML file.
+"""Pages: text, tables and figures that print to a terminal and write themselves as JSON and one HTML file.
 
 The HTML carries its figures inside, so it can be mailed or opened without a network. A comparison with the paper is a
 table whose rows have the keys ``quantity, paper, ours, protocol, note``.

@@ -1,0 +1,194 @@
+"""Pictures of models: how sure and how right, what is taken for what, how training went, which balls made a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.plot._style import (
+    FAINT,
+    GRID,
+    INK,
+    PALETTE,
+    axes_for,
+    by_depth,
+    explain_nothing,
+    integer_ticks,
+    legend,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from vpunn.metrics import Reliability, RiskCoverage
+
+
+def reliability(curve: Reliability, ax: Axes | None = None, *, label: str | None = None, colour: Any = None) -> Axes:
+    """Share right against confidence, one dot per bin, with the 95 % band that exact probabilities would stay in.
+
+    Dots are as large as their share of the items.
+    """
+    ax = axes_for(ax, (4.4, 4.2))
+    c, n = np.asarray(curve.confidence), np.asarray(curve.n_items)
+    ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
+    half = 1.96 * np.sqrt(np.maximum(c * (1 - c), 1e-12) / n)
+    ax.vlines(c, np.maximum(c - half, 0), np.minimum(c + half, 1), color=GRID, linewidth=7, zorder=1)
+    share = n / max(n.sum(), 1)
+    ax.plot(c, curve.accuracy, color=colour or PALETTE[0], linewidth=0.9, zorder=2)
+    ax.scatter(
+        c,
+        curve.accuracy,
+        s=14 + 260 * share,
+        color=colour or PALETTE[0],
+        edgecolor="white",
+        linewidth=0.6,
+        zorder=3,
+        label=label,
+    )
+    ax.set(xlabel="confidence", ylabel="share right", xlim=(-0.02, 1.02), ylim=(-0.02, 1.04))
+    ax.set_aspect("equal")
+    legend(ax, loc="upper left")
+    return ax
+
+
+def reliability_by_depth(curves: Mapping[int, Reliability], ax: Axes | None = None) -> Axes:
+    """Expected calibration error of the balls at every depth (bars), and what exact probabilities would show by chance (line)."""
+    ax = axes_for(ax)
+    if not curves:
+        return explain_nothing(ax, "no prediction reaches below the root")
+    depths = np.array(list(curves))
+    seen = np.array([curves[k].ece for k in depths.tolist()]) * 100
+    chance = np.array([_chance(curves[k]) for k in depths.tolist()]) * 100
+    ax.bar(depths, seen, color=PALETTE[0], width=0.7, label="seen")
+    ax.plot(
+        depths,
+        chance,
+        color=PALETTE[5],
+        marker="_",
+        markersize=14,
+        linewidth=0,
+        markeredgewidth=2,
+        label="exact probabilities, by chance",
+    )
+    top = float(max(seen.max(), chance.max())) * 1.2 + 1e-9
+    for k, value, n in zip(depths, seen, (int(curves[k].n_items.sum()) for k in depths.tolist()), strict=True):
+        ax.annotate(
+            f"{n:,}",
+            (k, value),
+            xytext=(0, 6),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=INK,
+            rotation=90 if len(depths) > 12 else 0,
+        )
+    ax.set(xlabel="depth of the ball (numbers: items)", ylabel="expected calibration error, %", ylim=(0, top * 1.1))
+    integer_ticks(ax)
+    legend(ax)
+    return ax
+
+
+def _chance(curve: Reliability) -> float:
+    """Mean of the calibration error if every bin's items were right with exactly its mean confidence (normal approximation)."""
+    spread = np.sqrt(np.maximum(curve.confidence * (1 - curve.confidence), 0.0) / curve.n_items)
+    return float(np.sum(curve.n_items * spread * np.sqrt(2 / np.pi)) / curve.n_items.sum())
+
+
+def risk_coverage(
+    curve: RiskCoverage, ax: Axes | None = None, *, label: str = "answered by confidence", colour: Any = None
+) -> Axes:
+    """Share of wrong answers among the most confident items, as more of them are answered; at random, the line is flat."""
+    ax = axes_for(ax, (5.2, 3.8))
+    ax.plot(
+        curve.coverage, curve.risk, color=colour or PALETTE[0], linewidth=1.8, label=f"{label} (area {curve.area:.3f})"
+    )
+    ax.axhline(
+        curve.risk[-1], color=FAINT, linestyle="--", linewidth=1, label=f"answered at random: {curve.risk[-1]:.2f}"
+    )
+    ax.set(xlabel="share of items answered", ylabel="share of them wrong", xlim=(0, 1.01), ylim=(0, None))
+    legend(ax, loc="best")
+    return ax
+
+
+def confusion(triage: Any, ax: Axes | None = None, *, depth: int = 1, largest: int = 14) -> Axes:
+    """Truth against answer for the branches at a depth, each row in per cent; branches beyond the ``largest`` are one."""
+    ax = axes_for(ax, (6.2, 5.4))
+    balls, table = triage.matrix(depth)
+    names = [short(triage.names[ball], 22) for ball in balls.tolist()]
+    if len(balls) > largest:
+        order = np.argsort(-(table.sum(0) + table.sum(1)), kind="stable")
+        keep, rest = np.sort(order[: largest - 1]), order[largest - 1 :]
+        small = np.zeros((largest, largest), np.int64)
+        small[:-1, :-1] = table[np.ix_(keep, keep)]
+        small[-1, :-1], small[:-1, -1] = table[np.ix_(rest, keep)].sum(0), table[np.ix_(keep, rest)].sum(1)
+        small[-1, -1] = table[np.ix_(rest, rest)].sum()
+        table, names = small, [*(names[i] for i in keep.tolist()), f"{len(rest):,} others"]
+    share = 100 * table / np.maximum(table.sum(1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=100)
+    for i, j in zip(*np.nonzero(table), strict=True):
+        text = f"{share[i, j]:.0f}" if share[i, j] >= 0.5 else "·"
+        ax.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if share[i, j] > 55 else INK)
+    ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
+    ax.set_yticks(
+        range(len(names)), [f"{name} ({n:,})" for name, n in zip(names, table.sum(1).tolist(), strict=True)], fontsize=8
+    )
+    ax.set(xlabel="answer", ylabel="truth (rows)", title="% of the rows of a true branch")
+    ax.title.set_fontsize(10)
+    return ax
+
+
+def descent(histories: Mapping[str, Any], ax: Axes | None = None, *, optimum: float | None = None) -> Axes:
+    """Loss of one or several `VapoResult`s over epochs (F7): above the ``optimum`` on a logarithmic axis where that is known."""
+    ax = axes_for(ax)
+    for (name, run), colour in zip(histories.items(), PALETTE, strict=False):
+        history = np.asarray(getattr(run, "history", run), float)
+        y = history if optimum is None else np.maximum(history - optimum, 1e-12)
+        ax.plot(np.arange(1, len(y) + 1), y, color=colour, linewidth=1.6, label=name)
+    if optimum is not None:
+        ax.set_yscale("log")
+    ax.set(xscale="log", xlabel="epoch + 1", ylabel="loss" if optimum is None else "loss above the optimum")
+    legend(ax)
+    return ax
+
+
+def levels(progress: Any, ax: Axes | None = None, *, ylabel: str = "accuracy of digit k") -> Axes:
+    """Something measured by digit after some epochs: ``progress`` maps a name to one number per digit; one line each."""
+    ax = axes_for(ax)
+    for (name, values), colour in zip(progress.items(), by_depth(len(progress)), strict=True):
+        ax.plot(range(len(values)), values, color=colour, marker="o", markersize=3, label=name)
+    ax.set(xlabel="digit k (0 = the root's choice)", ylabel=ylabel)
+    integer_ticks(ax)
+    legend(ax)
+    return ax
+
+
+def activation(explanation: Any, ax: Axes | None = None) -> Axes:
+    """The balls around an answer, root first: what each adds to the score (bars) and how probable it is (line).
+
+    Takes an `Explanation` of `vpunn.explain`, or a list of (name, contribution, probability or None).
+    """
+    if hasattr(explanation, "balls"):
+        steps = [(f"stop at {b.label}" if b.stops_here else b.label, b.head, b.probability) for b in explanation.balls]
+    else:
+        steps = list(explanation)
+    ax = axes_for(ax, (6.4, 0.9 + 0.42 * len(steps)))
+    if not steps:
+        return explain_nothing(ax, "no balls to show")
+    value = np.array([0.0 if step[1] is None else step[1] for step in steps])
+    ax.barh(range(len(steps)), value, color=[PALETTE[0] if v >= 0 else PALETTE[5] for v in value], height=0.6)
+    names = [short(name, 30) for name, _, _ in steps]
+    ax.set_yticks(range(len(steps)), names, fontsize=9)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    span = max(np.ptp(np.append(value, 0.0)), 1e-9)
+    for i, (_, _, p) in enumerate(steps):
+        if p is not None:
+            ax.text(max(value.max(), 0) + 0.06 * span, i, f"P = {p:.2f}", va="center", fontsize=8.5, color=INK)
+    ax.set(
+        xlabel="contribution of the ball to the score",
+        xlim=(min(value.min(), 0) - 0.05 * span, max(value.max(), 0) + 0.35 * span),
+    )
+    ax.invert_yaxis()
+    return ax
