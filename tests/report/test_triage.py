@@ -103,7 +103,7 @@ class Pretender:
 
 def test_planted_over_confidence_is_found_and_honesty_is_not_accused():
     tree = Tree.from_parents([-1, 0, 0, 0], labels=["r", "a", "b", "c"])
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     answers = np.repeat([1, 2], 400)
     honest = np.where(rng.uniform(size=400) < 0.9, 1, 3)
     boastful = np.where(rng.uniform(size=400) < 0.6, 2, 3)
