@@ -19,7 +19,7 @@ class TextFeatures(Storable, FeatureUnion):
     A loaded one makes the same features; it knows vocabulary and weights, not the texts.
     """
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         parts = {}
         for name, part in self.transformer_list:
             check_is_fitted(part, "idf_")
@@ -30,7 +30,7 @@ class TextFeatures(Storable, FeatureUnion):
         draft.settings["parts"] = parts
 
     @classmethod
-    def _read(cls, stored: Stored) -> TextFeatures:
+    def _from_store(cls, stored: Stored) -> TextFeatures:
         parts = []
         for name, options in stored.setting("parts", dict).items():
             words = stored.labels(f"{name}.vocabulary")

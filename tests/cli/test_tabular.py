@@ -60,7 +60,7 @@ def test_discover_as_json_with_levels_and_refinement(iris):
 
 def test_fit_generate_edit(iris, tmp_path):
     pytest.importorskip("torch")
-    model, made, twins = (str(tmp_path / name) for name in ("model.bin", "made.parquet", "twins.tsv"))
+    model, made, twins = (str(tmp_path / name) for name in ("model", "made.parquet", "twins.tsv"))
     small = ("--epochs", "20", "--rounds", "20", "--K", "2")
     text = run("tabular", "fit", iris, "--target", "species", "--out", model, *small, "--json")
     facts = json.loads(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import vpunn
 from vpunn.errors import DataError, VpunnError
 from vpunn.tabular import LatentTreeEncoder, Mahalanobis, TabHiPaN, median_bandwidth, mmd, two_sample_auc
 from vpunn.tabular._boost import Booster, guess_kind
@@ -134,15 +136,21 @@ def test_samples_obey_the_ball(model):
 def test_same_seed_same_rows_and_a_saved_model_is_the_same(model, tmp_path):
     pd.testing.assert_frame_equal(model.sample(20, seed=3), model.sample(20, seed=3))
     assert not model.sample(20, seed=3).equals(model.sample(20, seed=4))
-    path = model.save(tmp_path / "model.bin")
-    again = TabHiPaN.load(path)
+    path = model.save(tmp_path / "model")
+    again = vpunn.load(path, verify=True)
     pd.testing.assert_frame_equal(model.sample(20, seed=3), again.sample(20, seed=3))
     np.testing.assert_array_equal(model.predict(people()), again.predict(people()))
     np.testing.assert_array_equal(model.predict(people(), code=False), again.predict(people(), code=False))
-    assert [p.name for p in tmp_path.iterdir()] == ["model.bin"]
-    (tmp_path / "other").write_text("hello")
-    with pytest.raises(DataError, match="not a saved TabHiPaN"):
-        TabHiPaN.load(tmp_path / "other")
+    row = people(1, seed=5)
+    one, other = (m.edit(row, 1, seed=2) for m in (model, again))
+    pd.testing.assert_frame_equal(one.rows, other.rows)
+    np.testing.assert_array_equal(one.distance, other.distance)
+    assert str(again.encoder_.describe(1)) == str(model.encoder_.describe(1))
+    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    again.save(tmp_path / "again")
+    names = sorted(p.name for p in path.iterdir())
+    assert [(path / n).read_bytes() for n in names] == [(tmp_path / "again" / n).read_bytes() for n in names]
+    assert not [n for n in names if not n.endswith((".npy", ".json"))]
 
 
 def test_same_seed_same_weights_and_no_trace_in_global_random_numbers():
@@ -270,22 +278,47 @@ def test_bad_targets_are_one_sentence():
 
 
 def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
-    import pickle
-
-    from vpunn.tabular.tabhipan import MAGIC
-
-    path = TabHiPaN(epochs=0).fit(np.random.default_rng(0).normal(size=(30, 2))).save(tmp_path / "a.model")
-    whole = path.read_bytes()
-    for content, word in (
-        (whole[:-20], "damaged"),
-        (MAGIC + b"abc", "damaged"),
-        (MAGIC + pickle.dumps({}), "holds a dict"),
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    fitted = TabHiPaN(epochs=0, rounds=5).fit(rows, rows.sum(axis=1))
+    for name, values, said in (
+        ("encoder.prototypes", lambda a: a[:, :1], "shape"),
+        ("encoder.prototype_ball", lambda a: a * 0, "no leaf ball"),
+        ("encoder.leaf", lambda a: a + 10**6, "not below"),
+        ("encoder.table.numeric", lambda a: a * 0, "both numeric and a category"),
+        ("plain.lightgbm", lambda a: a[:50], "LightGBM cannot read"),
+        ("metric", lambda a: a * np.inf, "not finite"),
     ):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=word):
+        path = fitted.save(tmp_path / "m")
+        changed = values(np.load(path / f"{name}.npy"))
+        np.save(path / f"{name}.npy", changed)
+        head = json.loads((path / "model.json").read_text())
+        part, _, local = name.rpartition(".") if name.startswith("plain") else name.partition(".")
+        where = head if not local else head["parts"][part]
+        where["arrays"][local or part] |= {"dtype": changed.dtype.str, "shape": list(changed.shape)}
+        (path / "model.json").write_text(json.dumps(head))
+        with pytest.raises(DataError, match=said):
             TabHiPaN.load(path)
-    with pytest.raises(DataError, match="there is no file"):
+    (tmp_path / "old").write_bytes(b"vpunn-tabhipan-1\nabc")
+    with pytest.raises(DataError, match=r"vpunn 0.1, which is no longer read; fit and save it again"):
+        TabHiPaN.load(tmp_path / "old")
+    with pytest.raises(DataError, match="there is no model folder"):
         TabHiPaN.load(tmp_path / "none")
+
+
+def test_scikit_learn_boosting_is_not_saved_and_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("vpunn.tabular._boost.best_engine", lambda: "sklearn")
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(DataError, match="install LightGBM"):
+        TabHiPaN(epochs=0, rounds=5).fit(rows, rows.sum(axis=1)).save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_any_random_state_will_do():
+    rows = np.random.default_rng(0).normal(size=(80, 2))
+    for state in (None, np.random.RandomState(3), np.int64(3)):
+        assert TabHiPaN(epochs=0, random_state=state).fit(rows).seed_ >= 0
+    one, two = (TabHiPaN(epochs=0, random_state=np.random.RandomState(3)).fit(rows).seed_ for _ in range(2))
+    assert one == two
 
 
 def test_edit_refuses_an_incomplete_row(model):

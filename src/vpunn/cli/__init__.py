@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from vpunn import __version__
-from vpunn.cli import data, demo, explore, hipaq, predict, reproduce, structure, tabular
+from vpunn.cli import data, demo, explore, hipaq, info, predict, reproduce, structure, tabular
 from vpunn.cli.common import state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, data, demo, predict, explore, hipaq, tabular, reproduce):
+for family in (structure, data, demo, predict, explore, hipaq, tabular, info, reproduce):
     family.register(app)
 
 

@@ -12,7 +12,7 @@ from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import VpunnError
 
 Table = Annotated[Path, typer.Argument(help="Table file (.csv, .tsv, .txt or .parquet).")]
-Model = Annotated[Path, typer.Argument(help="Model written by 'vpunn tabular fit'. Use only files you trust.")]
+Model = Annotated[Path, typer.Argument(help="Folder that 'vpunn tabular fit' wrote.")]
 Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number of rows) or kmeans (balanced).")]
 Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
 Digits = Annotated[int, typer.Option("--K", help="Digits of a code.")]
@@ -83,7 +83,7 @@ def discover(
 
 def fit(
     table: Table,
-    out: Annotated[Path, typer.Option(help="File for the model.")],
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
     target: Annotated[str | None, typer.Option(help="Column to predict; it never enters the tree.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="regression or classification; guessed from the target by default.")
@@ -99,12 +99,12 @@ def fit(
     json: JsonFlag = False,
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
-    from vpunn.io.files import check_writable
+    from vpunn.io._swap import check_replaceable
     from vpunn.io.frames import pop_column, read_table
     from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import TabHiPaN
 
-    check_writable(out)
+    check_replaceable(out)
     rows, wanted = pop_column(read_table(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
@@ -118,7 +118,7 @@ def fit(
         facts |= {f"held-out {loss}, {name}": trial[name] for name in ("columns only", "+ balls", "+ random balls")}
     if epochs:
         facts["generator loss, nats a row"] = model.vae_.history[-1]
-    model.save(out)
+    model.save(out, provenance={"data": str(table), "command": "vpunn tabular fit"})
     emit({**facts, "written": str(out)}, json)
 
 

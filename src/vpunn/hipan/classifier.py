@@ -462,11 +462,11 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
     # ---- keeping -----------------------------------------------------------------------------------------------------
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         _store.write(self, draft)
 
     @classmethod
-    def _read(cls, stored: Stored) -> HiPaNClassifier:
+    def _from_store(cls, stored: Stored) -> HiPaNClassifier:
         return cast(HiPaNClassifier, _store.read(cls, stored))
 
     def __sklearn_tags__(self) -> Any:

@@ -443,7 +443,7 @@ class Stored:
 
 
 class Storable:
-    """``save`` and ``load`` for a class that says in ``_write`` what it consists of and in ``_read`` how to rebuild it."""
+    """``save`` and ``load`` for a class that says in ``_to_store`` what it consists of and in ``_from_store`` how to rebuild it."""
 
     #: Raise it when old arrays change their meaning; adding arrays needs no new number.
     _store_format = 1
@@ -458,7 +458,7 @@ class Storable:
     def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
         """What `save` writes, to put into a larger model with `Draft.part`."""
         draft = Draft(type(self).__name__, format=self._store_format, provenance=provenance)
-        self._write(draft)
+        self._to_store(draft)
         return draft
 
     @classmethod
@@ -474,7 +474,7 @@ class Storable:
         """The model of an opened folder or of a part of one."""
         stored.check_kind(cls.__name__, cls._store_format)
         try:
-            return cls._read(stored)
+            return cls._from_store(stored)
         except DataError:
             raise
         except VpunnError as error:
@@ -482,11 +482,11 @@ class Storable:
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
             raise stored._damaged(f"it does not make a whole {cls.__name__} ({error})") from error
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         raise NotImplementedError
 
     @classmethod
-    def _read(cls, stored: Stored) -> Self:
+    def _from_store(cls, stored: Stored) -> Self:
         raise NotImplementedError
 
 

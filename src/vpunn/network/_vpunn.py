@@ -159,7 +159,7 @@ class VPuNN(Storable):
 
     # ---- files -----------------------------------------------------------------------------------------------------
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         ring = self.ring
         draft.tree(self.tree)
         draft.settings |= {"values": ring.kind, "p": self.p, "precision": int(ring.precision), "shift": int(ring.shift)}
@@ -171,7 +171,7 @@ class VPuNN(Storable):
         draft.labels("coefficients", [f"{x.numerator:x}/{x.denominator:x}" for x in exact])
 
     @classmethod
-    def _read(cls, stored: Stored) -> VPuNN:
+    def _from_store(cls, stored: Stored) -> VPuNN:
         shape = tuple(stored.setting("shape", list))
         tree = stored.tree()
         net = cls(tree, values=stored.setting("values", str), p=stored.setting("p", int))

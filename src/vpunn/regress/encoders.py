@@ -87,11 +87,11 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         stem = {"digits": "digit", "prefixes": "prefix"}[self.output]
         return np.array([f"{stem}{k}" for k in range(1, tree.max_depth + 1)], dtype=object)
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
 
     @classmethod
-    def _read(cls, stored: Stored) -> PadicEncoder:
+    def _from_store(cls, stored: Stored) -> PadicEncoder:
         return cls._read_input(stored)
 
 
@@ -245,7 +245,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         path = np.where(path >= 0, path, nodes[:, None])
         return values[path].reshape(len(nodes), -1)
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
         draft.array("node_values", self.node_values_, balls=True)
         draft.settings["tasks"] = [task.name for task in self._tasks]
@@ -254,7 +254,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
                 draft.labels(f"classes{j}", task.classes)
 
     @classmethod
-    def _read(cls, stored: Stored) -> PadicTargetEncoder:
+    def _from_store(cls, stored: Stored) -> PadicTargetEncoder:
         model = cls._read_input(stored)
         model._tasks = [
             _Task(str(name), stored.labels(f"classes{j}") if f"classes{j}" in stored else None)

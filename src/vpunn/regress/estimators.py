@@ -244,14 +244,14 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         found = float(fit.predict(nodes, covariates)[0])
         return ball_sum(self.tree_, int(nodes[0]), fit.values, extra, found, int(depths[0]))
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
         draft.settings["one_target"] = self._one_target
         for name in _FIT_ARRAYS:
             draft.array(name, np.stack([getattr(fit, name) for fit in self._fits]), balls=name in _FIT_OF_BALLS)
 
     @classmethod
-    def _read(cls, stored: Stored) -> VPuNNRegressor:
+    def _from_store(cls, stored: Stored) -> VPuNNRegressor:
         model = cls._read_input(stored)
         n, K, c = model.tree_.n_nodes, model.tree_.max_depth, len(model._covariate_columns)
         m = len(stored.array("noise", shape=(None,)))
@@ -351,7 +351,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
             self.tree_, int(nodes[0]), self.node_proba_[:, at], extra, float(final[0, at]), int(depths[0]), name
         )
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
         draft.labels("classes", self.classes_)
         draft.array("node_proba", self.node_proba_, balls=True)
@@ -361,7 +361,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
                 draft.array(f"softmax.{name}", getattr(self._softmax, name))
 
     @classmethod
-    def _read(cls, stored: Stored) -> VPuNNClassifier:
+    def _from_store(cls, stored: Stored) -> VPuNNClassifier:
         model = cls._read_input(stored)
         tree, c = model.tree_, len(model._covariate_columns)
         model.classes_ = stored.labels("classes")

@@ -262,22 +262,6 @@ class CodeVAE:
     def _noise(self) -> np.ndarray:
         return np.exp(self.net.log_noise.detach().numpy().astype(float))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Weights as plain arrays, so that a saved generator does not depend on PyTorch's own pickle."""
-        state = dict(self.__dict__)
-        if "net" in state:
-            state["net"] = {name: value.numpy().copy() for name, value in self.net.state_dict().items()}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        weights = state.pop("net", None)
-        self.__dict__.update(state)
-        if weights is not None:
-            torch = import_torch()
-            with torch.random.fork_rng(devices=[]):
-                self.net = self._build()
-            self.net.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
-
 
 def _draw(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """One category per row of weights; the first column is "missing", code −1."""

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.padic import next_prime
+from vpunn.tabular import _store
 from vpunn.tabular._balls import (
     BallTree,
     balls_with_cells,
@@ -36,7 +38,7 @@ OUTPUTS = ("digits", "codes", "prefixes", "one-hot")
 SAMPLE_PER_PROTOTYPE = 50
 
 
-class LatentTreeEncoder(TransformerMixin, BaseEstimator):
+class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
     """Find a tree in a table and encode rows by the balls they fall into.
 
     ``fit`` scales the columns (see `TableCoder`: numbers, categories, missing values), learns a tree of at most ``K``
@@ -252,6 +254,16 @@ class LatentTreeEncoder(TransformerMixin, BaseEstimator):
         if isinstance(ball, Sequence | np.ndarray):
             return int(self.tree_.index(".".join(map(str, ball)))) if len(ball) else 0
         return int(self.tree_.check_nodes(ball))
+
+    # ---- files ---------------------------------------------------------------------------------------------------
+
+    def _to_store(self, draft: Draft) -> None:
+        check_is_fitted(self)
+        _store.put_encoder(draft, self)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> LatentTreeEncoder:
+        return _store.get_encoder(cls, stored)
 
     # ---- scikit-learn --------------------------------------------------------------------------------------------
 

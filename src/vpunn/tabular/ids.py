@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular._balls import BallTree, grow_kmeans
+from vpunn.tabular._store import get_balls, put_balls
 from vpunn.tree import Tree
+
+METRICS = ("euclidean", "cosine")
 
 
 @dataclass(frozen=True)
-class SemanticIds:
+class SemanticIds(Storable):
     """Ids of a set of vectors.
 
     ``digits[i]`` is the id of vector ``i``: digits from 1 to p − 1, padded with 0; ``tree`` has one leaf per vector,
@@ -45,6 +49,28 @@ class SemanticIds:
         """Leading digits (n × K) of vectors, seen or not: the ball they fall into, without a collision digit."""
         leaf = self.balls.router.route(_as_rows(vectors, self.metric))
         return _path_digits(self.balls.tree, leaf, self.K)
+
+    def _to_store(self, draft: Draft) -> None:
+        draft.settings |= {
+            "p": int(self.p),
+            "K": int(self.K),
+            "metric": self.metric,
+            "n_collisions": int(self.n_collisions),
+        }
+        draft.tree(self.tree)
+        draft.tree(self.balls.tree, "balls")
+        draft.array("node", self.node)
+        put_balls(draft, self.balls)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> SemanticIds:
+        tree, K = stored.tree(), stored.setting("K", int)
+        balls = get_balls(stored, stored.tree("balls"))
+        node = stored.array("node", dtype="i8", shape=balls.leaf.shape, low=0, high=tree.n_nodes)
+        digits = _path_digits(tree, node, max(K, int(tree.max_depth)))
+        many, metric = stored.setting("n_collisions", int), stored.setting("metric", str)
+        check_choice("metric", metric, METRICS)
+        return cls(stored.setting("p", int), K, digits, tree, node, many, metric, balls)
 
 
 def semantic_ids(
@@ -74,7 +100,7 @@ def semantic_ids(
 
 
 def _as_rows(vectors: Any, metric: str) -> np.ndarray:
-    if metric not in ("euclidean", "cosine"):
+    if metric not in METRICS:
         raise VpunnError(f"metric must be euclidean or cosine; got {metric!r}.")
     rows = np.ascontiguousarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():

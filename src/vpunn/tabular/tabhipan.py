@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn.errors import DataError, VpunnError, examples
+from vpunn.errors import VpunnError, examples
+from vpunn.io.store import Draft, Storable, Stored
+from vpunn.tabular import _store
 from vpunn.tabular._boost import Booster, guess_kind
 from vpunn.tabular._vae import CodeVAE, import_torch
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.evaluate import Mahalanobis
 
-#: First bytes of a saved model.
-MAGIC = b"vpunn-tabhipan-1\n"
 #: Candidates generated per twin asked for; those that land in the target ball are taken first.
 CANDIDATES = 5
 
 
-class TabHiPaN(BaseEstimator):
+class TabHiPaN(Storable, BaseEstimator):
     """Latent tree, predictors with and without its code, and a generator conditioned on it.
 
     ``fit(X, y)`` learns the tree from ``X`` alone (``y`` never enters the code), a `Booster` on the columns, a second
@@ -43,8 +40,9 @@ class TabHiPaN(BaseEstimator):
         Boosting rounds.
     epochs, latent, hidden : int
         Training and size of the generator.
-    random_state : int
-        One seed for everything (an encoder with a ``random_state`` of its own keeps that).
+    random_state : int, RandomState instance or None
+        One seed for everything (an encoder with a ``random_state`` of its own keeps that); the same int gives the same
+        bytes, a generator is drawn from, None draws anew.
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0, 0.0], [5.0, 5.0]], 40, axis=0) + random.normal(size=(80, 2))
@@ -62,7 +60,7 @@ class TabHiPaN(BaseEstimator):
         epochs: int = 100,
         latent: int = 8,
         hidden: int = 128,
-        random_state: int = 0,
+        random_state: Any = 0,
         verbose: bool | None = None,
     ) -> None:
         self.encoder = encoder
@@ -76,14 +74,16 @@ class TabHiPaN(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        self.seed_ = int(seed)
         base = (
-            LatentTreeEncoder(random_state=self.random_state, verbose=self.verbose)
-            if self.encoder is None
-            else self.encoder
+            LatentTreeEncoder(random_state=self.seed_, verbose=self.verbose) if self.encoder is None else self.encoder
         )
         own = clone(base)
         if own.random_state is None:
-            own.set_params(random_state=self.random_state)
+            own.set_params(random_state=self.seed_)
         if self.epochs:
             import_torch()  # say that it is missing before anything is learned
         self.encoder_ = own.fit(X)
@@ -95,7 +95,7 @@ class TabHiPaN(BaseEstimator):
             self._fit_boosters(numbers, codes, y)
         if self.epochs:
             self.vae_ = CodeVAE(
-                table, self.tree_, epochs=self.epochs, latent=self.latent, hidden=self.hidden, seed=self.random_state
+                table, self.tree_, epochs=self.epochs, latent=self.latent, hidden=self.hidden, seed=self.seed_
             ).fit(numbers, codes, self.encoder_.leaf_, verbose=self.verbose)
         return self
 
@@ -108,8 +108,8 @@ class TabHiPaN(BaseEstimator):
         self.kind_ = self.kind or guess_kind(target)
         plain, coded, categorical = features(self.encoder_, numbers, codes, self.encoder_.leaf_)
         names = list(range(len(self.encoder_.table_.numeric), plain.shape[1]))
-        self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.random_state).fit(plain, target)
-        self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.random_state).fit(coded, target)
+        self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.seed_).fit(plain, target)
+        self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.seed_).fit(coded, target)
 
     def predict(self, X: Any, *, code: bool = True) -> np.ndarray:
         """Predict the target, with (default) or without the code as a feature."""
@@ -141,7 +141,7 @@ class TabHiPaN(BaseEstimator):
         """
         self._check_generator()
         _check_many("n", n, 0)
-        seed = self.random_state if seed is None else seed
+        seed = self.seed_ if seed is None else seed
         leaf = self._draw_leaves(self.encoder_.find(ball), n, np.random.default_rng(seed))
         return self.encoder_.table_.join(*self.vae_.sample(leaf, seed))
 
@@ -219,40 +219,39 @@ class TabHiPaN(BaseEstimator):
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to one file (written beside and renamed). It is a Python pickle: load only files you trust."""
-        path = Path(path)
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC)
-                pickle.dump(self, file)
-            os.replace(beside, path)
-        except BaseException:
-            os.unlink(beside)
-            raise
-        return path
+    def _to_store(self, draft: Draft) -> None:
+        check_is_fitted(self, "encoder_")
+        draft.params(self, skip=("encoder",))
+        if self.encoder is not None:
+            wanted = Draft("LatentTreeEncoder")
+            wanted.params(self.encoder, skip=())
+            draft.settings["encoder"] = wanted.settings["params"]
+        draft.part("encoder", self.encoder_.draft())
+        draft.settings["seed"] = self.seed_
+        draft.array("metric", self.metric_.inverse)
+        if hasattr(self, "plain_"):
+            draft.settings["kind"] = self.kind_
+            draft.part("plain", _store.booster_draft(self.plain_))
+            draft.part("coded", _store.booster_draft(self.coded_))
+        if hasattr(self, "vae_"):
+            draft.part("vae", _store.vae_draft(self.vae_))
 
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> TabHiPaN:
-        """Read a model written by `save`. Loading runs code from the file: load only files you trust."""
-        if not Path(path).is_file():
-            raise DataError(f"there is no file {path}.")
-        with open(path, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise DataError(
-                    f"{path} is not a saved TabHiPaN model; make one with TabHiPaN.save or vpunn tabular fit."
-                )
-            try:
-                model = pickle.load(file)
-            except VpunnError:
-                raise
-            except Exception as error:  # damaged pickles raise almost anything
-                raise DataError(f"{path} is damaged ({error}); fit and save the model again.") from error
-        if not isinstance(model, TabHiPaN):
-            raise DataError(
-                f"{path} holds a {type(model).__name__}, not a TabHiPaN model; make one with TabHiPaN.save."
+    @classmethod
+    def _from_store(cls, stored: Stored) -> TabHiPaN:
+        wanted = stored.settings.get("encoder")
+        model = cls(None if wanted is None else LatentTreeEncoder(**wanted), **stored.params(cls))
+        model.encoder_ = LatentTreeEncoder.from_stored(stored.part("encoder"))
+        model.seed_ = stored.setting("seed", int)
+        model.tree_, table = model.encoder_.tree_, model.encoder_.table_
+        model.metric_ = object.__new__(Mahalanobis)
+        model.metric_.inverse = stored.array("metric", dtype="f8", shape=(table.width, table.width))
+        if "plain" in stored:
+            model.kind_ = stored.setting("kind", str)
+            model.plain_, model.coded_ = (
+                _store.get_booster(stored.part(name, "Booster")) for name in ("plain", "coded")
             )
+        if "vae" in stored:
+            model.vae_ = _store.get_vae(stored.part("vae", "CodeVAE"), table, model.tree_)
         return model
 
 

@@ -1,0 +1,48 @@
+"""``vpunn info`` on every kind of folder."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+
+from commands import run
+from vpunn import Tree, VPuNNRegressor
+from vpunn.cli import info
+from vpunn.errors import DataError
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command("other")(lambda: None)  # with one command alone there are no subcommands
+info.register(app)
+
+
+@pytest.fixture
+def model(tmp_path):
+    X = [["Rodentia", "Mus"], ["Rodentia", "Mus"], ["Rodentia", "Rattus"], ["Cetacea", "Orcinus"]]
+    return VPuNNRegressor().fit(X, [1.2, 1.4, 2.3, 6.5]).save(tmp_path / "m", provenance={"data": "four animals"})
+
+
+def test_info_says_what_a_model_is(model):
+    text = run(app, "info", model)
+    for word in ("VPuNNRegressor", "6 nodes", "numbers of balls", "four animals", "all agree"):
+        assert word in text
+    facts = json.loads(run(app, "info", model, "--json", "--no-verify"))
+    assert facts["kind"] == "VPuNNRegressor"
+    assert facts["numbers of balls"] == 12  # a value and a variance each
+    assert facts["numbers of no ball"]["ratios"] == 2
+    assert facts["checksums"] == "not compared"
+
+
+def test_info_finds_a_changed_array(model):
+    values = np.load(model / "values.npy")
+    np.save(model / "values.npy", values + 1)
+    with pytest.raises(DataError, match="'values' is not what was saved: its checksum differs"):
+        run(app, "info", model)
+
+
+def test_info_of_a_tree_and_of_nothing(tmp_path):
+    assert "2 nodes" in run(app, "info", Tree.from_parents([-1, 0]).save(tmp_path / "t"))
+    with pytest.raises(DataError, match="there is no model folder"):
+        run(app, "info", tmp_path / "nothing")
