@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -176,7 +177,7 @@ def test_fit_scores_rare_classes_and_writes_nothing_when_it_fails(iris, tmp_path
     quick = ("--target", "kind", "--out", str(out), "--epochs", "0", "--rounds", "3")
     facts = json.loads(run("tabular", "fit", str(source), *quick, "--json"))
     assert 0 < facts["held-out log loss, columns only"] < 1  # classes without a training row cannot be scored
-    out.unlink()
+    shutil.rmtree(out)
     for target, word in ((["x"] * len(table), "two classes"), ([np.inf] + [0.5] * (len(table) - 1), "infinite")):
         table.assign(kind=target).to_csv(source, index=False)
         with pytest.raises(VpunnError, match=word):

@@ -396,6 +396,17 @@ def test_killed_writers_leave_one_whole_model(tmp_path):
         assert {int(stored.array(f"a{j}")[-1]) for j in range(20)} == {stored.setting("turn", int)}
 
 
+def test_what_killed_writers_leave_is_swept_after_a_day(folder):
+    old, young = (folder.with_name(f".model.{digit * 16}.part") for digit in "01")
+    for left in (old, young):
+        left.mkdir()
+        (left / "weight.npy").write_bytes(b"half")
+    day_ago = time.time() - 25 * 3600
+    os.utime(old, (day_ago, day_ago))
+    example().write(folder)
+    assert [left.exists() for left in (old, young)] == [False, True]
+
+
 def test_what_is_no_model_is_never_replaced(tmp_path):
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -39,7 +39,7 @@ def fit(
 ) -> None:
     """Fit a classifier on a table with a text column or numeric columns and write it to a folder."""
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.io._swap import check_replaceable
+    from vpunn.io.store import check_replaceable
 
     out.parent.mkdir(parents=True, exist_ok=True)
     check_replaceable(out)

@@ -99,8 +99,8 @@ def fit(
     json: JsonFlag = False,
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
-    from vpunn.io._swap import check_replaceable
     from vpunn.io.frames import pop_column, read_table
+    from vpunn.io.store import check_replaceable
     from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import TabHiPaN
 

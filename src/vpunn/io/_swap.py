@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vpunn.errors import DataError, examples
-from vpunn.io.files import check_path
+from vpunn.io.files import check_path, flush_to_disk, sweep_leftovers
 
 #: The file that makes a folder a model.
 FILE = "model.json"
@@ -24,21 +24,27 @@ _OLD_MAGIC = b"vpunn-tabhipan-1\n"
 def swapped_in(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new folder beside ``path`` that takes its place when the block ends well, and vanishes otherwise.
 
-    What stood at ``path`` is deleted only after that, and only if it was empty or a model.
+    What stood at ``path`` is deleted only after that, and only if it was empty or a model. As in `files.written_beside`
+    the bytes are on disk before the swap, and folders that killed writers left are removed after a day.
     """
     check_path(path)
     target = check_replaceable(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    sweep_leftovers(target)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         os.mkdir(beside)
         try:
             yield beside
+            for file in beside.iterdir():
+                flush_to_disk(file)
+            flush_to_disk(beside)
             if not target.is_dir():
                 os.rename(beside, target)
             elif not _exchange(beside, target):
                 _two_renames(beside, target)
         finally:
             shutil.rmtree(beside, ignore_errors=True)  # after an exchange this is the old folder
+        flush_to_disk(target.parent)
         shutil.rmtree(_aside(target), ignore_errors=True)
     except OSError as error:
         raise DataError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None

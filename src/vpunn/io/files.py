@@ -196,7 +196,7 @@ def sweep_leftovers(target: Path) -> None:
             if found is None or found["target"] != target.name:
                 continue
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
-                os.unlink(entry.path)
+                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
 def flush_to_disk(path: Path) -> None:

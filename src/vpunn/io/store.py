@@ -24,11 +24,13 @@ import numpy.typing as npt
 
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io._labels import as_objects, decoded, encoded
-from vpunn.io._swap import FILE, refuse_old_formats, swapped_in
+from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, swapped_in
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
 from vpunn.tree._validate import check_preorder
 from vpunn.tree.dag import EdgeReport
+
+__all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load"]
 
 AnyArray = npt.NDArray[Any]
 
