@@ -1,31 +1,126 @@
-"""What a long step will take, said before it starts, and a progress bar on standard error while it runs."""
+"""What a long step will take, said before it starts, and a bar on standard error while it runs: the only progress display."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 #: Work expected to take longer than this many seconds is announced.
 PATIENCE = 2.0
 
+#: Set by ``vpunn --quiet``: nothing is announced, whatever the caller asks for.
+quiet = False
+
+
+class Bar:
+    """How far a step is. Calling it advances; without a display (a quiet or short step) it does nothing.
+
+    It also has what pooch's downloader expects of a progress bar: ``total``, ``update``, ``reset`` and ``close``.
+    """
+
+    def __init__(
+        self, console: Console | None = None, display: Progress | None = None, task: TaskID | None = None
+    ) -> None:
+        self._console, self._display, self._task = console, display, task
+        self.said = ""
+
+    def __call__(self, count: float = 1) -> None:
+        """Advance by some steps."""
+        if self._display is not None and self._task is not None:
+            self._display.advance(self._task, count)
+
+    def say(self, text: str) -> None:
+        """A few words beside the bar, such as the loss; away from a terminal the last ones end the step."""
+        self.said = text
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, said=text)
+
+    @contextmanager
+    def stage(self, name: str, share: float, steps: int = 1) -> Iterator[Bar]:
+        """A named part of the work that takes ``share`` of the bar's steps; the bar it yields counts its own ``steps``.
+
+        Away from a terminal the name is one plain line.
+        """
+        if self._console is not None and self._display is None:
+            self._console.print(f"  {name}", markup=False, soft_wrap=True)
+        elif self._display is not None:
+            self.say(name)
+        part = _Part(self, share / max(steps, 1))
+        yield part
+        self(share - part.done)
+
+    @property
+    def total(self) -> float | None:
+        """Steps in all, None if not known."""
+        return None if self._display is None else self._display.tasks[0].total
+
+    @total.setter
+    def total(self, size: float) -> None:
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, total=size or None)
+
+    update = __call__
+
+    def reset(self) -> None:
+        """Back to the start."""
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Nothing to do: the surrounding ``with`` closes the display."""
+
+
+class _Part(Bar):
+    """A stage: its steps are fractions of the steps of the bar it belongs to."""
+
+    def __init__(self, whole: Bar, step: float) -> None:
+        super().__init__()
+        self._whole, self._step, self.done = whole, step, 0.0
+
+    def __call__(self, count: float = 1) -> None:
+        self.done += count * self._step
+        self._whole(count * self._step)
+
+    def say(self, text: str) -> None:
+        self._whole.say(text)
+
 
 @contextmanager
-def progress_bar(what: str, steps: int, seconds: float, verbose: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yields ``advance(count)``; shown when ``seconds`` (an estimate) is long or ``verbose`` says so.
+def progress_bar(
+    what: str, steps: float | None = None, seconds: float | None = None, verbose: bool | None = None, *, done: float = 0
+) -> Iterator[Bar]:
+    """A bar of ``steps`` (it pulses while their number is unknown), of which ``done`` are behind us.
 
-    Away from a terminal (a log, a pipe) the announcement is one line and there is no bar.
+    It is shown unless ``seconds``, an estimate, is short; ``verbose`` decides otherwise. Away from a terminal (a log, a pipe) the
+    announcement is one plain line and there is no bar. ``vpunn --quiet`` silences all of them.
+
+    >>> with progress_bar("counting", 10, verbose=False) as advance:
+    ...     advance(10)
     """
-    if not (seconds > PATIENCE if verbose is None else verbose):
-        yield lambda count: None
+    long = seconds is None or seconds > PATIENCE
+    if quiet or not (long if verbose is None else verbose):
+        yield Bar()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(what, markup=False, soft_wrap=True)
-        yield lambda count: None
+        bar = Bar(console)
+        yield bar
+        if bar.said:
+            console.print(f"{what}: {bar.said}", markup=False, soft_wrap=True)
         return
-    with Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=console) as bar:
-        task = bar.add_task(what, total=steps)
-        yield lambda count: bar.advance(task, count)
+    time = TimeElapsedColumn() if steps is None else TimeRemainingColumn()
+    words = [TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[said]")]
+    with Progress(words[0], BarColumn(), words[1], time, console=console) as display:
+        task = display.add_task(what, total=steps, completed=done, said="")  # type: ignore[arg-type]
+        yield Bar(console, display, task)
+        size = display.tasks[0].total or 1
+        display.update(task, total=size, completed=size)

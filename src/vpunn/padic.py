@@ -52,6 +52,15 @@ def next_prime(n: int) -> int:
     return n
 
 
+def code_prime(branching: int) -> int:
+    """The prime of the codes of a tree: the smallest p ≥ b + 1 for at most b children, so that digits 1…b and 0 fit.
+
+    >>> [code_prime(b) for b in (1, 2, 280, 329, 408)]
+    [2, 3, 281, 331, 409]
+    """
+    return next_prime(_check_integer(branching) + 1)
+
+
 def check_prime(p: Any) -> int:
     """p as a Python int, or an error that names the next prime."""
     if not _is_int(p):

@@ -42,6 +42,13 @@ def test_scratch_names_are_random_hidden_and_keep_the_ending(tmp_path):
     assert (tmp_path / "a.PNG").read_bytes() == b"1"  # the outer block ends last
 
 
+def test_the_longest_names_can_be_written(tmp_path):
+    path = tmp_path / ("ä" * 120 + ".csv")
+    save(path, b"long")
+    assert path.read_bytes() == b"long"
+    assert os.listdir(tmp_path) == [path.name]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_permissions_follow_the_umask_or_the_old_file(tmp_path):
     before = os.umask(0o027)

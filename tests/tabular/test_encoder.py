@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vpunn.errors import VpunnError
 from vpunn.tabular import LatentTreeEncoder, ward_cost, ward_linkage
-from vpunn.tabular._balls import Cells, cut_by_branching, cut_by_counts, fine_clusters, grow_kmeans, leaf_of_rows
+from vpunn.tabular._growing import Cells, cut_by_branching, cut_by_counts, fine_clusters, grow_kmeans, leaf_of_rows
 from vpunn.tabular._table import TableCoder, TableError
 
 

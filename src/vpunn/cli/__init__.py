@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vpunn import __version__
+from vpunn import __version__, _progress
 from vpunn.cli import data, demo, explore, hipaq, info, predict, reproduce, structure, tabular
 from vpunn.cli.common import state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
@@ -40,12 +40,14 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options that come before the command."""
     state.debug = debug
+    _progress.quiet = quiet
 
 
 def main() -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Number
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from vpunn._show import plain, show
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from vpunn._show import is_number, plain, rich_table, show
 
 
 @dataclass
@@ -41,26 +37,14 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
     if isinstance(rows, Mapping):
         rows = [{"": key, " ": value} for key, value in rows.items()]
     columns = list(rows[0]) if rows else []
-    right = [all(isinstance(row[name], Number) for row in rows) for name in columns]
+    right = [all(is_number(row[name]) for row in rows) for name in columns]
     cells = [[show(row[name]) for name in columns] for row in rows]
     # Labels are data: neither [brackets] nor :colons: in them mean anything.
     console = Console(highlight=False, markup=False, emoji=False)
     if console.is_terminal and len(rows) <= FOLDED_ROWS:
-        _print_folded(console, title, columns, right, cells)
+        console.print(rich_table(title, columns, right, cells))
     else:
         typer.echo("\n".join([*([title] if title else []), *_aligned(columns, right, cells)]))
-
-
-def _print_folded(console: Console, title: str, columns: list[str], right: list[bool], cells: list[list[str]]) -> None:
-    """A table as wide as the terminal, long cells folded."""
-    from rich.table import Table
-
-    table = Table(title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for name, is_number in zip(columns, right, strict=True):
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*row)
-    console.print(table)
 
 
 def _aligned(columns: list[str], right: list[bool], cells: list[list[str]]) -> list[str]:

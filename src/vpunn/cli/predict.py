@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from vpunn._progress import progress_bar
 from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io import read_table, write_table
@@ -75,7 +76,8 @@ def fit(
             X = _first_features(features, _texts(frame, inputs["text"], table), table)
         else:
             X = _numbers(frame, inputs["columns"], table)
-    model = _with_progress(lambda: HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions))
+    with progress_bar("fitting…"):
+        model = HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions)
     draft = model.draft({"data": str(table), "command": "vpunn fit"})
     draft.settings["inputs"] = inputs
     if features is not None:
@@ -344,11 +346,3 @@ def _test_rows(meta: dict[str, Any]) -> Any:
 
     task = load_task(meta["task"], meta["seed"])
     return pd.DataFrame({"text": task.texts["test"], meta["target"]: task.labels("test")})
-
-
-def _with_progress(work: Any) -> Any:
-    """Run with a spinner on standard error."""
-    from rich.console import Console
-
-    with Console(stderr=True).status("fitting…"):
-        return work()

@@ -20,7 +20,7 @@ import numpy as np
 
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
 from vpunn.errors import CodeError, DataError
-from vpunn.padic import as_integers, check_prime, from_radix, next_prime, product, show_integer, to_radix
+from vpunn.padic import as_integers, check_prime, code_prime, from_radix, next_prime, product, show_integer, to_radix
 from vpunn.tree import IntArray, Nodes, Tree
 
 if TYPE_CHECKING:
@@ -250,12 +250,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
                 f"a code needs a Tree, got {type(tree).__name__}; Tree.from_parents, from_edges or read_tree make one."
             )
         least = tree.max_branching + 1
-        self.p = next_prime(least) if p is None else check_prime(p)
+        self.p = code_prime(tree.max_branching) if p is None else check_prime(p)
         if self.p < least:
             widest = tree.labels[int(np.argmax(tree.n_children))]
             raise CodeError(
                 f"p = {p} is too small: {widest!r} has {tree.max_branching} children, "
-                f"whose digits 1 to {tree.max_branching} need a prime ≥ {least}, such as {next_prime(least)}."
+                f"whose digits 1 to {tree.max_branching} need a prime ≥ {least}, such as {code_prime(tree.max_branching)}."
             )
         super().__init__(tree, np.full(tree.max_depth, self.p, np.int64))
 
@@ -412,7 +412,7 @@ def paper_code(tree: Tree, nodes: Nodes | None = None) -> ControlCode:
     ['A1', 'B']
     """
     wanted = tree.leaves if nodes is None else np.atleast_1d(tree.check_nodes(nodes))
-    p = next_prime(tree.max_branching + 1)
+    p = code_prime(tree.max_branching)
     digits = PadicCode(tree, p).digits(wanted)
     steps = np.arange(tree.max_depth)
     climb = tree.depth[wanted][:, None] - 1 - steps  # position k from the node up is depth − 1 − k from the root down

@@ -20,15 +20,12 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from vpunn._progress import progress_bar
 from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, describe_dataset
 from vpunn.errors import DataError
 from vpunn.io.files import written_beside
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
 
 #: The environment variable that names a folder of data files.
 DATA_DIR = "VPUNN_DATA_DIR"
@@ -268,47 +265,6 @@ def into_cache(path: Path) -> Iterator[Path]:
         ) from error
     with written_beside(path) as scratch:
         yield scratch
-
-
-# ---- progress --------------------------------------------------------------------------------------------------------
-
-
-class _Bar:
-    """What pooch's downloader expects of a progress bar, drawn by rich: ``total``, ``update``, ``reset``, ``close``."""
-
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
-
-    @property
-    def total(self) -> float | None:
-        return self._progress.tasks[0].total
-
-    @total.setter
-    def total(self, size: int) -> None:
-        self._progress.update(self._task, total=size or None)
-
-    def update(self, size: int) -> None:
-        self._progress.advance(self._task, size)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        """Nothing to do: the surrounding ``with`` closes the display."""
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[_Bar]:
-    """A bar on standard error; it pulses until a total is known, because pip and npm do not tell how far they are."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=None)
-        yield _Bar(progress, task)
-        size = progress.tasks[0].total or 1
-        progress.update(task, total=size, completed=size)
 
 
 def _one_line(text: str, limit: int = 160) -> str:

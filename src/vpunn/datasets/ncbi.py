@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn.datasets.catalog import describe_dataset
 from vpunn.datasets.fetch import (
     DATA_DIR,
@@ -29,7 +30,6 @@ from vpunn.datasets.fetch import (
     download,
     fetch_dataset,
     into_cache,
-    progress_bar,
 )
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError, examples

@@ -51,7 +51,7 @@ EVIDENCE = (
 )
 
 
-PER_KIND = (
+KIND_EVIDENCE = (
     "similarity with description {}",
     "share of description {} that the row has",
     "similarity with description {}, row read through the dictionary",
@@ -63,7 +63,7 @@ PER_KIND = (
 
 def evidence_names(n_kinds: int) -> tuple[str, ...]:
     """Names of all evidence columns of a model with that many descriptions per node."""
-    return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in PER_KIND)
+    return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in KIND_EVIDENCE)
 
 
 #: Passes over the held-out rows, and steps at least (as far as the rows suffice: a pass more per hundred).

@@ -20,7 +20,7 @@ MEANINGS = 16
 #: Features kept of a row read through the dictionary.
 READING = 32
 #: A feature's meanings are averaged over its rows and this many rows without any meaning.
-DOUBT = 3.0
+BLANK_ROWS = 3.0
 
 
 def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
@@ -55,7 +55,7 @@ def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
         profile_value,
         usual.astype(np.float32),
         MEANINGS,
-        np.float32(DOUBT),
+        np.float32(BLANK_ROWS),
     )
     return sparse.csr_matrix((value, meaning, start), shape=(X.shape[1], X.shape[1]))
 

@@ -158,7 +158,7 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     check_writable(path)
     sweep_leftovers(target)
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part{target.suffix.lower()}")
+    scratch = target.with_name(f".{_short(target)}.{secrets.token_hex(8)}.part{target.suffix.lower()[:20]}")
     try:
         yield scratch
         if target.exists():
@@ -193,10 +193,15 @@ def sweep_leftovers(target: Path) -> None:
     with suppress(OSError):
         for entry in os.scandir(target.parent):
             found = _SCRATCH.fullmatch(entry.name)
-            if found is None or found["target"] != target.name:
+            if found is None or found["target"] != _short(target):
                 continue
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+def _short(target: Path) -> str:
+    """So much of a file's name that a scratch name made of it stays within the 255 bytes a name may have."""
+    return target.name[:50]
 
 
 def flush_to_disk(path: Path) -> None:

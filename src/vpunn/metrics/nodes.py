@@ -118,9 +118,9 @@ def depth_weights(tree: Tree, p: int | None = None) -> FloatArray:
     ``p`` defaults to the tree's prime (smallest prime > largest branching). A small p such as 2 spreads the cost over
     the depths; a large one is nearly the root error.
     """
-    from vpunn.padic import next_prime
+    from vpunn.padic import code_prime
 
-    base = float(next_prime(tree.max_branching + 1) if p is None else p)
+    base = float(code_prime(tree.max_branching) if p is None else p)
     if base <= 1:
         raise VpunnError(f"the base of the distance must be larger than 1, got p={p}.")
     cost = base ** -np.arange(max(tree.max_depth, 1), dtype=float)  # cost of leaving after 0, 1, … shared digits

@@ -18,7 +18,7 @@ from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network._numbers import Kind, Ring, valuations
 from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
-from vpunn.padic import check_prime, n_full_balls, n_markov_heads, next_prime
+from vpunn.padic import check_prime, code_prime, n_full_balls, n_markov_heads
 from vpunn.tree import Nodes, Tree
 from vpunn.tree._inputs import object_array
 from vpunn.tree.sweeps import sweep_down
@@ -129,7 +129,7 @@ class VPuNN(Storable):
     ) -> None:
         self.tree = tree
         #: The prime of the codes: the smallest ≥ branching + 1 unless given.
-        self.p = next_prime(tree.max_branching + 1) if p is None else check_prime(p)
+        self.p = code_prime(tree.max_branching) if p is None else check_prime(p)
         ring = Ring(values, self.p, precision)
         if coefficients is None:
             stored = ring.zeros((tree.n_nodes,))
@@ -366,7 +366,7 @@ def parameter_counts(tree: Tree, p: int | None = None) -> dict[str, int]:
     >>> parameter_counts(Tree.from_parents([-1, 0, 0, 1, 1]))
     {'n_nodes': 5, 'n_full_balls': 13, 'n_markov_heads': 24}
     """
-    prime = next_prime(tree.max_branching + 1) if p is None else p
+    prime = code_prime(tree.max_branching) if p is None else p
     return {
         "n_nodes": tree.n_nodes,
         "n_full_balls": n_full_balls(prime, tree.max_depth),

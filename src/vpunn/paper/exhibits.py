@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError, check_choice
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
 from vpunn.vapo.heads import Layout, SoftmaxHeads
@@ -163,7 +163,7 @@ def leaky_paper_rule(tree: Tree, *, start: str = "answer", tau: float = 0.5, see
     (1.0, True)
     """
     check_choice("start", start, ("answer", "noise", "zero"))
-    layout, p = Layout(tree, "markov"), next_prime(tree.max_branching + 1)
+    layout, p = Layout(tree, "markov"), code_prime(tree.max_branching)
     digit = layout.digit.astype(float)
     noise = np.random.default_rng(seed).normal(size=len(digit))
     good = {"answer": digit, "noise": digit + noise, "zero": np.zeros(len(digit))}[start]

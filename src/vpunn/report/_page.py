@@ -14,13 +14,13 @@ import platform
 import resource
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpunn._show import plain, show
-from vpunn.errors import VpunnError
+from vpunn._show import is_number, plain, rich_table, show
+from vpunn.errors import DataError, VpunnError
+from vpunn.io.files import save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,20 +106,12 @@ class Report:
         files: dict[str, bytes] = {"report.json": self.to_json().encode(), "report.html": self.to_html().encode()}
         pictures = [block["png"] for block in self.blocks if block["kind"] == "figure"]
         files |= {f"figure-{i}.png": png for i, png in enumerate(pictures, 1)}
-        beside = {name: folder / f".{name}.part" for name in files}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, content in files.items():
-                beside[name].write_bytes(content)
-            for name, path in beside.items():
-                path.replace(folder / name)
-        except OSError as error:
-            for path in beside.values():
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
-            raise VpunnError(
-                f"the report cannot be written to {folder} ({error.strerror}); choose another folder."
-            ) from error
+                save(folder / name, content)
+        except (OSError, DataError) as error:
+            raise VpunnError(f"the report cannot be written to {folder} ({error}); choose another folder.") from error
         return folder
 
     def print(self, console: Console | None = None) -> None:
@@ -131,7 +123,11 @@ class Report:
         console.rule(Text(self.title), align="left")
         for block in self.blocks:
             if block["kind"] == "table":
-                console.print(_rich_table(block))
+                names, rows = block["columns"], block["rows"]
+                right = [all(is_number(row[name]) for row in rows) for name in names]
+                console.print(
+                    rich_table(block["title"], names, right, ([show(row[name]) for name in names] for row in rows))
+                )
             elif block["kind"] == "figure":
                 console.print(f"[figure] {block['caption']}", style="dim", markup=False)
             elif block["kind"] == "heading":
@@ -139,19 +135,6 @@ class Report:
             else:
                 console.print(block["text"], markup=False)
             console.print()
-
-
-def _rich_table(block: Mapping[str, Any]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(block["title"]), title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for name in block["columns"]:
-        right = all(_is_number(row[name]) for row in block["rows"])
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in block["rows"]:
-        table.add_row(*(Text(show(row[name])) for name in block["columns"]))
-    return table
 
 
 def _html_block(block: Mapping[str, Any]) -> str:
@@ -169,10 +152,4 @@ def _html_block(block: Mapping[str, Any]) -> str:
 
 
 def _html_cell(value: Any) -> str:
-    return f"<td{' class=number' if _is_number(value) else ''}>{html.escape(show(value))}"
-
-
-def _is_number(value: Any) -> bool:
-    import numbers
-
-    return value is None or isinstance(value, numbers.Number)
+    return f"<td{' class=number' if is_number(value) else ''}>{html.escape(show(value))}"

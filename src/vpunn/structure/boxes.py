@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.padic import check_prime, next_prime
+from vpunn.padic import check_prime, code_prime
 from vpunn.structure._finding import Finding
 from vpunn.tree import Tree
 
@@ -79,7 +79,7 @@ def box_counting(tree: Tree, *, p: int | None = None, fit: tuple[int, int] | Non
     >>> found.counts.tolist(), round(found.slope, 3), round(found.rate, 3)
     ([1, 2, 4], 0.631, 0.693)
     """
-    smallest = next_prime(tree.max_branching + 1)
+    smallest = code_prime(tree.max_branching)
     p = smallest if p is None else check_prime(p)
     if p < smallest:
         raise VpunnError(f"p={p} cannot write {tree.max_branching} children and a stop; use p ≥ {smallest}.")

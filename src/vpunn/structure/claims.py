@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.structure._finding import Finding, check_positive
 from vpunn.structure.compare import draw_tuples
 from vpunn.tree import Tree
@@ -265,7 +265,7 @@ def magnitudes(tree: Tree, coefficients: Any, *, tolerance: float = 0.01) -> Mag
     levels = [size[ids[a:b]] for a, b in pairwise(start.tolist())]
     mean = np.array([level.mean() for level in levels])
     quartiles = np.array([np.quantile(level, [0.25, 0.5, 0.75]) for level in levels])
-    p = next_prime(tree.max_branching + 1)
+    p = code_prime(tree.max_branching)
     below = np.flatnonzero(mean[1:] > 0) + 1
     slope = float(np.polyfit(below, np.log(mean[below]) / np.log(p), 1)[0]) if len(below) > 1 else None
     bits, error = _needed_bits(tree, flat, tolerance)

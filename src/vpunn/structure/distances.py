@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.structure._finding import Finding, check_positive
 from vpunn.tree import Tree
 
@@ -86,7 +86,7 @@ def distance_matrix(tree: Tree, nodes: Any = None, *, sample: int = 400, seed: i
     for i in range(len(leaves) - 1):
         unordered += int((depth[i, i + 1 :] != np.minimum.accumulate(off[i:])).sum())
     return DistanceMatrix(
-        next_prime(tree.max_branching + 1),
+        code_prime(tree.max_branching),
         leaves,
         tree.labels[leaves],
         valuation,

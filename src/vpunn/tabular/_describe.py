@@ -23,7 +23,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class BallDescription:
+class BallProfile:
     """A ball in words; ``print`` it, or read the fields."""
 
     ball: str
@@ -73,14 +73,14 @@ class BallStatistics:
             codes[:, k] = _commonest(share[nodes])
         return self.table.join(self.mean[nodes], codes)
 
-    def describe(self, node: int, columns: int) -> BallDescription:
+    def describe(self, node: int, columns: int) -> BallProfile:
         """The ``columns`` columns with the largest gap between a ball and its siblings (the root has none)."""
         tree = self.tree
         found = [] if node == 0 else self._number_gaps(node) + self._category_gaps(node)
         found.sort(key=lambda d: -abs(d.effect))
         rows = int(self.rows[node])
         top = tuple(d for d in found[:columns] if abs(d.effect) > 0)
-        return BallDescription(str(tree.labels[node]), rows, rows / self.rows[0], top)
+        return BallProfile(str(tree.labels[node]), rows, rows / self.rows[0], top)
 
     def _number_gaps(self, node: int) -> list[Difference]:
         up = int(self.tree.parent[node])

@@ -17,7 +17,8 @@ from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.padic import next_prime
 from vpunn.tabular import _store
-from vpunn.tabular._balls import (
+from vpunn.tabular._describe import BallProfile, BallStatistics
+from vpunn.tabular._growing import (
     BallTree,
     balls_with_cells,
     check_counts,
@@ -27,7 +28,6 @@ from vpunn.tabular._balls import (
     grow_kmeans,
     leaf_of_rows,
 )
-from vpunn.tabular._describe import BallDescription, BallStatistics
 from vpunn.tabular._table import TableCoder
 from vpunn.tabular.linkage import ward_linkage
 from vpunn.tree import Tree
@@ -238,7 +238,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         powers = np.array([self.code_.p**k for k in range(encoded.shape[1])], dtype=object)
         return np.asarray(self.code_.decode((encoded.astype(object) * powers).sum(axis=1)), dtype=np.int64)
 
-    def describe(self, ball: Any = 0, columns: int = 3) -> BallDescription:
+    def describe(self, ball: Any = 0, columns: int = 3) -> BallProfile:
         """What sets a ball apart from its siblings, in original units; ``ball`` is a node id, a label or digits.
 
         Columns come by |mean here − mean among the siblings| over the parent's standard deviation.

@@ -14,7 +14,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError, check_choice
 from vpunn.io.store import Draft, Storable, Stored
-from vpunn.tabular._balls import BallTree, grow_kmeans
+from vpunn.tabular._growing import BallTree, grow_kmeans
 from vpunn.tabular._store import get_balls, put_balls
 from vpunn.tree import Tree
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import CodeChangeWarning, TreeError
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.tree._tree import Nodes, Tree
 from vpunn.tree.sweeps import nearest_marked_ancestor
 
@@ -26,7 +26,7 @@ def insert_leaves(tree: Tree, parents: Nodes, labels: Any) -> Tree:
         columns=columns,
         report=tree.report,
     )
-    before, after = next_prime(tree.max_branching + 1), next_prime(grown.max_branching + 1)
+    before, after = code_prime(tree.max_branching), code_prime(grown.max_branching)
     if after != before:
         warnings.warn(
             f"the largest branching grew from {tree.max_branching} to {grown.max_branching}, so the prime grows from "

@@ -7,14 +7,14 @@ import json
 import os
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError, examples
+from vpunn.io.files import written_beside
 from vpunn.vapo.result import VapoResult
 
 FORMAT = "vpunn-vapo-checkpoint-1"
@@ -89,14 +89,15 @@ def drive(
             _write(path, meta, {"history": np.array(history), "best": best, **solver.state})
 
     done = len(history) - 1
-    with _progress(solver, done, progress) as show:
+    with progress_bar(solver.method, solver.epochs, verbose=progress, done=done) as bar:
         while done < solver.epochs and not solver.finished(history):
             evaluations += solver.epoch(done)
             done += 1
             history.append(solver.problem.loss(solver.parameters()))
             if history[-1] < best_loss:
                 best, best_loss = solver.parameters().copy(), history[-1]
-            show(done, history[-1])
+            bar()
+            bar.say(f"loss {history[-1]:.6g}")
             if done % checkpoint_every == 0:
                 save(done)
     if done % checkpoint_every:
@@ -157,18 +158,8 @@ def _identity(solver: Solver) -> str:
 
 
 def _write(path: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    beside = path.with_name(path.name + ".part")
-    try:
-        with beside.open("wb") as file:
-            np.savez(file, **{"meta": np.array(json.dumps(meta)), **arrays})  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise VpunnError(f"the checkpoint {path} cannot be written ({error.strerror}); choose another path.") from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+    with written_beside(path) as beside, beside.open("wb") as file:
+        np.savez(file, **{"meta": np.array(json.dumps(meta)), **arrays})  # type: ignore[arg-type]
 
 
 def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -199,29 +190,3 @@ def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarr
             f"the checkpoint {path} has other settings ({detail}); it was left as it is, choose another path."
         )
     return meta, arrays
-
-
-# ---- progress ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(solver: Solver, done: int, wanted: bool) -> Iterator[Any]:
-    """A bar on stderr with the loss and the time left; nothing unless asked for."""
-    if not wanted:
-        yield lambda epoch, loss: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    loss_column, eta = TextColumn("loss {task.fields[loss]}"), TextColumn("ETA")
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        loss_column,
-        eta,
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(solver.method, total=solver.epochs, completed=done, loss="…")
-        yield lambda epoch, loss: bar.update(task, completed=epoch, loss=f"{loss:.6g}")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
 from vpunn.vapo.driver import real_start
@@ -34,7 +34,7 @@ class DigitNetwork:
     ) -> None:
         check_choice("loss", loss, ("zero-one", "circular"))
         self.tree, self.loss_name = tree, loss
-        self.p = next_prime(tree.max_branching + 1) if p is None else int(p)
+        self.p = code_prime(tree.max_branching) if p is None else int(p)
         digits = np.asarray(leaf_digits)
         if digits.shape != (tree.n_leaves,) or digits.dtype.kind not in "iu":
             raise VpunnError(

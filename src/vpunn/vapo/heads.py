@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
 from vpunn.vapo.losses import Weighting, margin_loss, segment_log_softmax, slot_weights
@@ -372,7 +372,7 @@ class DigitHeads(_Heads):
         super().__init__(tree, factorisation, items=items, weighting=weighting)
         check_choice("loss", loss, get_args(DigitLoss))
         self.loss_name, self.loss_code = loss, get_args(DigitLoss).index(loss)
-        self.p = next_prime(tree.max_branching + 1) if p is None else p
+        self.p = code_prime(tree.max_branching) if p is None else p
         if not isinstance(self.p, int | np.integer) or self.p <= tree.max_branching:
             raise VpunnError(
                 f"p={p} is too small for digits up to {tree.max_branching}; leave p out for the right prime."

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn import vapo
 from vpunn.codes import PadicCode, paper_code
 from vpunn.errors import VpunnError
@@ -260,19 +261,18 @@ def optimise(tree: Tree, seeds: int) -> list[Run]:
         ("GIST, all digits", digits, "gist", {"neighbourhood": "full"}, seeds),
         ("GIST, ±1 (paper)", digits, "gist", {"neighbourhood": "pm1"}, seeds),
     ]
-    from rich.console import Console
-    from rich.progress import track
-
     tiny = Tree.from_parents([-1, 0, 0])
     for _, problem, method, options, _ in plans:  # compile first, so that the seconds are those of training
         vapo.minimize(type(problem)(tiny), method, **options)
     jobs = [(plan, seed) for plan in plans for seed in range(plan[-1])]
     results: dict[str, list[vapo.VapoResult]] = {plan[0]: [] for plan in plans}
-    for (label, problem, method, options, _), seed in track(jobs, "training heads", console=Console(stderr=True)):
-        rng = np.random.default_rng(seed)
-        size = problem.n_parameters
-        start = rng.integers(0, problem.p, size) if problem is digits else rng.normal(size=size)
-        results[label].append(vapo.minimize(problem, method, seed=seed, start=start, **options))
+    with progress_bar("training heads", len(jobs)) as advance:
+        for (label, problem, method, options, _), seed in jobs:
+            rng = np.random.default_rng(seed)
+            size = problem.n_parameters
+            start = rng.integers(0, problem.p, size) if problem is digits else rng.normal(size=size)
+            results[label].append(vapo.minimize(problem, method, seed=seed, start=start, **options))
+            advance()
     return [_summary(label, problem, results[label]) for label, problem, *_ in plans]
 
 

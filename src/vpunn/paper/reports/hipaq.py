@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._progress import progress_bar
 from vpunn.hipaq import (
     Catalogue,
     DecayTree,
@@ -93,17 +94,17 @@ def check_groups(groups: Catalogue, relabellings: int = 200, seed: int = 0) -> d
 
     Returns how many of the groups disagree with GAP's values, how many identifications fail, and the CPU seconds of the first part.
     """
-    from rich.progress import track
-
     rng = np.random.default_rng(seed)
     started = time.process_time()
     known = dict(zip(groups.names, groups.rows, strict=True))
     different = []
-    for name in track(groups.names, "invariants of all groups", transient=True):
-        table = small_group(*name)
-        profile = GroupProfile(table.relabelled(rng.permutation(table.order)))
-        if tuple(getattr(profile, digit) for digit in MEANING) != known[name]:
-            different.append(name)
+    with progress_bar("invariants of all groups", len(groups.names)) as advance:
+        for name in groups.names:
+            table = small_group(*name)
+            profile = GroupProfile(table.relabelled(rng.permutation(table.order)))
+            if tuple(getattr(profile, digit) for digit in MEANING) != known[name]:
+                different.append(name)
+            advance()
     seconds = time.process_time() - started
     failed = []
     for at in rng.choice(len(groups.names), relabellings, replace=relabellings > len(groups.names)):

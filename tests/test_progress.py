@@ -1,0 +1,75 @@
+"""One progress display: plain lines in a log, a bar in a terminal, nothing when quiet or short."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from vpunn import _progress
+from vpunn._progress import progress_bar
+from vpunn._show import rich_table
+
+
+def test_away_from_a_terminal_one_line_per_step_and_stage(capsys):
+    with progress_bar("fitting [3] rows", 4) as bar:
+        bar()
+        bar.say("loss 1")
+        with bar.stage("training heads", 2, steps=10) as advance:
+            advance(10)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == ["fitting [3] rows", "  training heads", "fitting [3] rows: loss 1"]
+
+
+def test_short_and_quiet_steps_say_nothing(capsys, monkeypatch):
+    with progress_bar("short", 4, seconds=0.1) as bar:
+        bar(4)
+    with progress_bar("unwanted", verbose=False) as bar:
+        bar.total = 5
+        assert bar.total is None
+    monkeypatch.setattr(_progress, "quiet", True)
+    with progress_bar("silenced", 4, seconds=99, verbose=True) as bar:
+        bar.update(4)
+        bar.reset()
+        bar.close()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(_progress, "quiet", False)
+    with progress_bar("long", 4, seconds=99):
+        pass
+    assert capsys.readouterr().err == "long\n"
+
+
+def test_in_a_terminal_stages_fill_their_share_of_the_bar(monkeypatch, capsys):
+    import rich.console
+
+    screen = io.StringIO()
+    real = rich.console.Console
+    monkeypatch.setattr(
+        rich.console,
+        "Console",
+        lambda **options: real(file=screen, force_terminal=True, width=100, **{"stderr": False}),
+    )
+    with progress_bar("work", 10) as bar:
+        with bar.stage("reading", 2, steps=4) as advance:
+            advance(3)
+            assert bar._display is not None
+            assert bar._display.tasks[0].completed == pytest.approx(1.5)
+        assert bar._display.tasks[0].completed == pytest.approx(2)
+        bar.say("loss 0.5")
+        bar.total = 20
+        assert bar.total == 20
+    assert "work" in screen.getvalue()
+    assert "loss 0.5" in screen.getvalue()
+    assert capsys.readouterr().err == ""
+
+
+def test_cells_of_a_table_are_data_not_markup():
+    from rich.console import Console
+
+    screen = io.StringIO()
+    console = Console(file=screen, width=60, highlight=False)
+    console.print(rich_table("[t]", ["[name]", "n"], [False, True], [["[bold]x", "1"], [":dog:", "22"]]))
+    lines = [line.rstrip() for line in screen.getvalue().splitlines()]
+    assert lines[0] == "[t]"
+    assert lines[1:] == ["[name]    n", "[bold]x   1", ":dog:    22"]
