@@ -168,7 +168,7 @@ class GistSolver:
             raise VpunnError(f"batch={batch!r} and patience={patience!r} must be whole numbers ≥ 1.")
         self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
         self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
-        self.p = next_prime(problem.tree.max_branching + 1) if self._real else problem.p  # type: ignore[union-attr]
+        self.p = code_prime(problem.tree.max_branching) if self._real else problem.p  # type: ignore[union-attr]
         if self._real:
             theta = _as_digits(real_start(problem, start), self.p, given=start is not None)
         else:
