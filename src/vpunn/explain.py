@@ -16,7 +16,7 @@ import numpy as np
 
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, VpunnError, examples
-from vpunn.padic import next_prime
+from vpunn.padic import code_prime
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def describe_ball(
         tree.labels[leaves[:show]].tolist(),
         speaks,
         around,
-        int(getattr(source, "p", 0)) or next_prime(tree.max_branching + 1),
+        int(getattr(source, "p", 0)) or code_prime(tree.max_branching),
         (int(depth.min()), int(depth.max())),
         _gloss_tokens(tree, inside, show),
         _shares(tree.columns.get("lexicographer"), inside, show),

@@ -15,7 +15,7 @@ import numpy as np
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.network import LEAK
-from vpunn.padic import check_prime, n_markov_heads, next_prime
+from vpunn.padic import check_prime, code_prime, n_markov_heads
 from vpunn.tree import Tree
 from vpunn.vapo.driver import real_start
 from vpunn.vapo.losses import segment_log_softmax
@@ -79,7 +79,7 @@ class HybridLoss:
         if not isinstance(split_depth, int | np.integer) or split_depth < 0:
             raise VpunnError(f"split_depth={split_depth!r} must be a whole number ≥ 0; the paper uses 1.")
         self.tree, self.K = tree, tree.max_depth
-        self.p = next_prime(tree.max_branching + 1) if p is None else check_prime(p)
+        self.p = code_prime(tree.max_branching) if p is None else check_prime(p)
         if self.p < tree.max_branching:
             raise VpunnError(
                 f"p={p} is too small for child indices up to {tree.max_branching - 1}; leave p out for the right prime."

@@ -9,9 +9,9 @@ import numpy as np
 from vpunn.codes import PadicCode
 from vpunn.errors import DataError, VpunnError
 from vpunn.io.store import Draft, Stored
-from vpunn.tabular._growing import BallTree, Cells, Descent
 from vpunn.tabular._boost import Booster
 from vpunn.tabular._describe import BallStatistics
+from vpunn.tabular._growing import BallTree, Cells, Descent
 from vpunn.tabular._table import TableCoder
 from vpunn.tabular._vae import CodeVAE, NormalScores, import_torch
 from vpunn.tabular.refine import Refinement
