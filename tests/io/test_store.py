@@ -35,6 +35,7 @@ def example(**more):
     draft = Draft("Example", {"seed": 3, **more}, provenance={"data": "a toy"})
     draft.array("pointer", np.array([0, 2, 2, 5]))
     draft.array("weight", np.linspace(0, 1, 50_000, dtype=np.float32), balls=True)
+    draft.array("bias", np.array([0.5, 1.5]))
     draft.labels("classes", ["a", "b"])
     return draft
 
@@ -167,7 +168,7 @@ def test_parts_stand_in_one_folder(tmp_path):
 def test_facts_say_which_numbers_belong_to_balls(folder):
     facts = Stored.open(folder).facts()
     assert facts["numbers of balls"] == 50_000
-    assert facts["numbers of no ball"]["pointer"] == 4
+    assert facts["numbers of no ball"] == {"bias": 2}  # pointers are no numbers of the model
     assert facts["provenance"]["data"] == "a toy"
 
 

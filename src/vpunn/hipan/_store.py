@@ -29,11 +29,11 @@ def write(model: Any, draft: Draft) -> None:
     draft.tree(model.tree_)
     if model.flat_:
         draft.labels("classes", model.classes_)
-    draft.array("rows.data", items.X.data.astype(np.float16))
+    draft.array("rows.data", items.X.data.astype(np.float16), balls=True)  # a row is remembered at its node
     draft.array("rows.indices", items.X.indices.astype(np.int32))
     draft.array("rows.indptr", items.X.indptr.astype(np.int64))
     draft.array("rows.node", items.node.astype(np.int32))
-    draft.array("rows.weight", items.weight.astype(np.float32))
+    draft.array("rows.weight", items.weight.astype(np.float32), balls=True)
     draft.array("rows.kind", items.kind.astype(np.int8))
     # Which ball and feature each weight belongs to, and the sum of the ball's rows there: the layout of a column matrix.
     draft.array("head.feature_start", balls.feature_start)

@@ -65,7 +65,8 @@ _LABEL_ARRAYS = ("bytes", "offsets", "tags")
 class Draft:
     """What a model is going to be on disk: settings, arrays and parts (models inside it). Nothing is written before `write`.
 
-    ``balls=True`` marks an array in which each number belongs to one ball; ``vpunn info`` counts them.
+    ``balls=True`` marks an array in which each number belongs to one ball; ``vpunn info`` counts them, and names the other
+    real numbers (whole ones are labels, pointers and counts).
 
     >>> draft = Draft("Example", {"seed": 7})
     >>> draft.array("coef", np.arange(3.0), balls=True)
@@ -426,9 +427,9 @@ class Stored:
             found[name] = str(self.tree(name))
         balls = {name for name, about in own.items() if about.get("balls")}
         if balls:
-            aside = [n for n in own if n not in balls and not any(n.startswith(f"{t}.") for t in trees)]
+            real = [n for n in own if "f" in own[n]["dtype"] and not any(n.startswith(f"{t}.") for t in trees)]
             found["numbers of balls"] = sum(count[name] for name in balls)
-            found["numbers of no ball"] = {name: count[name] for name in aside if count[name]}
+            found["numbers of no ball"] = {name: count[name] for name in real if name not in balls and count[name]}
         found |= {"settings": {k: v for k, v in self.settings.items() if k not in (*trees, "text_types")}}
         if self.provenance:
             found["provenance"] = self.provenance
