@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from stores import edit_array
 from strategies import KINDS, LIFE
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import contrast, describe_ball, explain, export_tree_for_viz
@@ -98,11 +98,7 @@ def edited(values, at, value):
 )
 def test_edited_models_are_refused(model, tmp_path, name, change, said):
     path = model.save(tmp_path / "m")
-    values = change(np.load(path / f"{name}.npy"))
-    np.save(path / f"{name}.npy", values)
-    head = json.loads((path / "model.json").read_text())
-    head["arrays"][name] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
-    (path / "model.json").write_text(json.dumps(head))
+    edit_array(path, name, change)
     with pytest.raises(DataError, match=said):
         HiPaNClassifier.load(path)
 

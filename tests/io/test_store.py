@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpunn
+from stores import edit_array
 from strategies import trees
 from vpunn import PadicCode, Tree, VPuNN
 from vpunn.errors import DataError
@@ -254,14 +255,6 @@ def test_falling_pointers_and_infinities_are_refused(tmp_path):
     assert stored.array("wild", finite=False)[1] == np.inf
 
 
-def rewrite(folder, name, values):
-    """Put another array in the place of one, and make model.json agree."""
-    np.save(folder / f"{name}.npy", values)
-    head = json.loads((folder / "model.json").read_text())
-    head["arrays"][name] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
-    (folder / "model.json").write_text(json.dumps(head))
-
-
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
@@ -280,7 +273,7 @@ def rewrite(folder, name, values):
 def test_trees_with_edited_arrays_are_refused(tmp_path, name, values, said):
     path = Tree.from_parents([-1, 0, 0, 1, 1], labels=list("abcde")).save(tmp_path / "t")
     Tree.load(path)
-    rewrite(path, name, values)
+    edit_array(path, name, lambda _: values)
     with pytest.raises(DataError, match=said):
         Tree.load(path)
 

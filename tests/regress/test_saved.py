@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 import vpunn
+from stores import edit_array
 from vpunn import PadicEncoder, PadicTargetEncoder, Tree, VPuNNClassifier, VPuNNRegressor
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
@@ -97,11 +98,7 @@ def test_unfitted_models_are_not_saved(tmp_path):
 )
 def test_edited_arrays_are_refused(tmp_path, name, array, change, said):
     path = MODELS[name]().save(tmp_path / "m")
-    values = change(np.load(path / f"{array}.npy"))
-    np.save(path / f"{array}.npy", values)
-    head = json.loads((path / "model.json").read_text())
-    head["arrays"][array] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
-    (path / "model.json").write_text(json.dumps(head))
+    edit_array(path, array, change)
     with pytest.raises(DataError, match=said):
         vpunn.load(path)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import vpunn
+from stores import edit_array
 from vpunn.errors import DataError
 from vpunn.tabular import LatentTreeEncoder, semantic_ids
 
@@ -74,11 +73,7 @@ def test_an_encoder_of_arrays_is_kept_too(tmp_path):
 )
 def test_edited_encoders_are_refused(tmp_path, array, change, said):
     path = LatentTreeEncoder(K=2).fit(TABLE).save(tmp_path / "m")
-    values = change(np.load(path / f"{array}.npy"))
-    np.save(path / f"{array}.npy", values)
-    head = json.loads((path / "model.json").read_text())
-    head["arrays"][array] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
-    (path / "model.json").write_text(json.dumps(head))
+    edit_array(path, array, change)
     with pytest.raises(DataError, match=said):
         LatentTreeEncoder.load(path)
 
