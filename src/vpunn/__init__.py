@@ -16,7 +16,7 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, structure, tabular, vapo
+    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, structure, tabular, torch, vapo
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.metrics import calibration
@@ -51,6 +51,7 @@ _LATER = {
     "vapo": "vpunn.vapo",
     "heads": "vpunn.vapo.heads",
     "tasks": "vpunn.datasets.tasks",
+    "torch": "vpunn.torch",
 }
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "tabular",
     "tasks",
     "text_features",
+    "torch",
     "vapo",
     "write_tree",
 ]

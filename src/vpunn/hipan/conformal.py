@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.posterior import NodeDistribution
 
 
-def miss_scores(posterior: Posterior, truth: np.ndarray) -> np.ndarray:
+def miss_scores(posterior: NodeDistribution, truth: np.ndarray) -> np.ndarray:
     """For every row the probability of the largest ball on its chain that misses the truth."""
     balls, p = posterior.chain(posterior.best())
     tree = posterior.tree
@@ -36,7 +36,7 @@ def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
     return 1.0 if rank > len(scores) else float(np.sort(scores)[rank - 1])
 
 
-def cautious_nodes(posterior: Posterior, threshold: float) -> np.ndarray:
+def cautious_nodes(posterior: NodeDistribution, threshold: float) -> np.ndarray:
     """The smallest ball around each row's predicted node whose probability exceeds the threshold, else the root."""
     balls, p = posterior.chain(posterior.best())
     sure = (p > threshold) & (balls >= 0)

@@ -1,0 +1,154 @@
+"""The head's answer for a batch of rows: the same questions as the classifier's posterior, answered by best-first search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vpunn.errors import VpunnError, examples
+from vpunn.explain import BallContribution, Explanation
+from vpunn.hipan.posterior import NodeDistribution
+
+if TYPE_CHECKING:
+    from vpunn.torch.head import HierarchicalHead
+
+
+@dataclass(eq=False)
+class HeadPosterior(NodeDistribution):
+    """Rows of ``features`` (what the balls see) under a head. It reads the head's weights when asked: ask before training on.
+
+    `top_k`, `best`, `deepest` and `at_depth` open only balls that can matter; `chain` reads one path; `masses` and `chunks`
+    are dense, O(nodes · features) a row.
+    """
+
+    head: HierarchicalHead
+    features: Tensor
+
+    @classmethod
+    def of(cls, head: HierarchicalHead, features: Tensor) -> HeadPosterior:
+        """The posterior of rows, after refusing those that are no numbers."""
+        bad = torch.nonzero(~torch.isfinite(features).all(1)).flatten()
+        if len(bad):
+            raise VpunnError(f"features are NaN or infinite in rows {examples(bad.tolist())}; they have no answer.")
+        return cls(head, features)
+
+    @property
+    def tree(self) -> Any:  # type: ignore[override]
+        return self.head.tree
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        """Features, weight and bias as contiguous arrays of one kind, and the layout the compiled search reads."""
+        head, kind = self.head, self.features.dtype
+        bias = head.weight.new_empty(0) if head.bias is None else head.bias
+        numbers = [t.detach().to("cpu", kind).contiguous().numpy() for t in (self.features, head.weight, bias)]
+        c, (child_start, child) = head.choices, self.tree.child_index
+        layout = (c.start, c.slot, c.stop, c.choice_of, child_start, child, self.tree.depth, self.tree.size)
+        return (*numbers, tuple(np.array(a) for a in layout))
+
+    def _search(self, k: int, stops_at: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        from vpunn.torch import _kernels
+
+        nodes = np.full((len(self), k), -1, np.int64)
+        log_p = np.full((len(self), k), -np.inf)
+        _finite(_kernels.best_first(*self._arrays, stops_at, nodes, log_p))
+        return nodes, np.exp(log_p)
+
+    def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable answers and their probabilities, exact; fewer columns if there are fewer answers.
+
+        Best first: a ball is at least as probable as anything in it, so few balls are opened. Of equals the first node wins.
+        """
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
+        return self._search(min(int(k), len(self.head.answers)))
+
+    def at_depth(self, depth: int) -> np.ndarray:
+        """The best answer cut at ``depth``: the most probable ball of that depth, or an answer above it."""
+        return self._search(1, depth)[0][:, 0]
+
+    def deepest(self, threshold: float) -> np.ndarray:
+        """The deepest ball with probability ≥ threshold (the more probable of equally deep ones; the root if none)."""
+        from vpunn.torch import _kernels
+
+        answer = np.zeros(len(self), np.int64)
+        # The sum of a path's logarithms is rounded: a ball of probability 1 must pass a threshold of 1.
+        floor = np.log(threshold) - 1e-6 if threshold > 0 else -np.inf
+        _finite(_kernels.deepest_ball(*self._arrays, floor, answer))
+        return answer
+
+    def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The balls around one node per row, root first (−1 padded), and their probabilities."""
+        head, device = self.head, self.features.device
+        ids = head.node_ids(np.asarray(nodes))
+        with torch.no_grad():
+            step = head.steps_of_features(self.features, ids)[:, : self.tree.max_depth].double().cpu().numpy()
+            balls = head.ancestors(ids.to(device)).cpu().numpy()
+        inside = np.arange(self.tree.max_depth + 1) <= self.tree.depth[nodes][:, None]
+        # The column after a node's own depth may hold "stop here", which is no ball.
+        log_p = np.concatenate([np.zeros((len(self), 1)), np.cumsum(np.where(inside[:, 1:], step, 0.0), 1)], 1)
+        return np.where(inside, balls, -1), np.where(inside, np.exp(log_p), 0.0)
+
+    def masses(self, part: slice) -> np.ndarray:
+        """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
+        dense = np.zeros((len(self.features[part]), self.tree.n_nodes))
+        with torch.no_grad():
+            p = self.head.answers_of_features(self.features[part]).double().exp().cpu().numpy()
+        dense[:, self.head.answers.cpu().numpy()] = p
+        return dense
+
+
+def _finite(row: int) -> None:
+    if row >= 0:
+        raise VpunnError(
+            f"the head's scores are NaN in row {row}; its weights are not finite (lower the learning rate)."
+        )
+
+
+def explain_head(head: HierarchicalHead, x: Any, node: Any, k: int, feature_names: Any) -> Explanation:
+    """Ball by ball: the score ⟨w_c − mean of its siblings', x⟩ + b, its largest terms, and ln P(ball | the one above).
+
+    Scores are measured against the mean option of the same soft-max, because only differences count in it.
+    """
+    posterior = head.posterior(x)
+    if len(posterior) != 1:
+        raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass x[[i]] to keep it two-dimensional.")
+    tree, choices = head.tree, head.choices
+    i = int(posterior.best()[0])
+    if node is not None:
+        i = int(tree.check_nodes(node)) if isinstance(node, int | np.integer) else int(tree.index(node))
+    names = [f"x{f}" for f in range(head.in_features)] if feature_names is None else list(feature_names)
+    if len(names) != head.in_features:
+        raise VpunnError(f"feature_names needs {head.in_features:,} names, got {len(names):,}: {examples(names[:3])}.")
+    row = np.asarray(torch.as_tensor(x).detach().to("cpu", torch.float64))[0]
+    with torch.no_grad():
+        step = head.steps_of_features(posterior.features, head.node_ids([i]))[0].double().cpu().numpy()
+    weights, bias = head.input_weights(), None if head.bias is None else head.bias.detach().double().cpu().numpy()
+    chain = tree.ancestors(i).tolist()
+    found = [(ball, int(choices.slot[ball]), False, float(step[d])) for d, ball in enumerate(chain[1:])]
+    if choices.stop[i] >= 0:
+        found.append((i, int(choices.stop[i]), True, float(step[tree.depth[i]])))
+    balls, log_p = [BallContribution(0, tree.labels[0], 0, False, 0.0, 1.0, 0.0, [])], 0.0
+    for ball, slot, stops, gain in found:
+        log_p += gain
+        terms = np.zeros(head.in_features)
+        score = 0.0
+        if slot >= 0:
+            first, last = choices.start[choices.choice[slot]], choices.start[choices.choice[slot] + 1]
+            terms = (weights[slot] - weights[first:last].mean(0)) * row
+            score = float(terms.sum()) + (0.0 if bias is None else float(bias[slot] - bias[first:last].mean()))
+        largest = np.argsort(-np.abs(terms), kind="stable")[:k]
+        features = [(str(names[f]), float(terms[f])) for f in largest if terms[f]]
+        depth = int(tree.depth[ball])
+        balls.append(
+            BallContribution(ball, tree.labels[ball], depth, stops, score, float(np.exp(log_p)), gain, features)
+        )
+    return Explanation(i, tree.labels[i], sum(b.head for b in balls), log_p, balls, {})
