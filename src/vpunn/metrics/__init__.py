@@ -14,6 +14,7 @@ from vpunn.metrics.confidence import (
     reliability_by_depth,
     risk_coverage,
 )
+from vpunn.metrics.mistakes import Mistakes, mistakes, node_heights
 from vpunn.metrics.nodes import (
     HierarchicalScores,
     bayes_nodes,
@@ -32,6 +33,7 @@ __all__ = [
     "Brier",
     "CalibrationInterval",
     "HierarchicalScores",
+    "Mistakes",
     "Reliability",
     "RiskCoverage",
     "bayes_nodes",
@@ -43,7 +45,9 @@ __all__ = [
     "hierarchical_summary",
     "leaf_accuracy",
     "mean_lca_depth",
+    "mistakes",
     "negative_log_likelihood",
+    "node_heights",
     "path_probabilities",
     "prefix_accuracy",
     "reliability",

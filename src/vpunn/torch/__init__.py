@@ -8,5 +8,14 @@ except ImportError:
     raise VpunnError("vpunn.torch needs PyTorch; install it with: pip install 'vpunn[torch]'.") from None
 
 from vpunn.torch.head import HierarchicalHead
+from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
+from vpunn.torch.posterior import HeadPosterior
 
-__all__ = ["HierarchicalHead"]
+__all__ = [
+    "ExpectedDepthLoss",
+    "HeadPosterior",
+    "HierarchicalCrossEntropy",
+    "HierarchicalHead",
+    "SoftLabelLoss",
+    "UltrametricLoss",
+]
