@@ -125,7 +125,7 @@ class _Rings:
         self.offsets = torch.cat([flat.flatten(), end])
         self.depth = loss.max_depth
 
-    def _folded(self, segments: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _folded(self, segments: Tensor) -> tuple[Tensor, Tensor]:
         """Segments by ring: left of the target (with the target alone last), and right of it."""
         table = segments.view(len(self.rows), 2 * self.depth + 1)
         left, right = table[:, : self.depth + 1], table[:, self.depth + 1 :].flip(1)
