@@ -77,7 +77,7 @@ def n_full_balls(p: int, K: int) -> int:
     (156, 781)
     """
     base = check_base(p)
-    return (base ** (_check_level(K) + 1) - 1) // (base - 1)
+    return int((base ** (_check_level(K) + 1) - 1) // (base - 1))
 
 
 def n_markov_heads(p: int, K: int) -> int:
@@ -212,7 +212,7 @@ def _join(parts: list[np.ndarray], products: list[int]) -> np.ndarray:
         return parts[0]
     half = len(parts) // 2
     high = _join(parts[half:], products[half:])
-    return _join(parts[:half], products[:half]) + high * product(products[:half])
+    return np.asarray(_join(parts[:half], products[:half]) + high * product(products[:half]))
 
 
 # ---- valuation, norm, balls ------------------------------------------------------------------------------------------

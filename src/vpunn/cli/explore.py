@@ -99,7 +99,8 @@ def open_source(
     source: str, format: str | None = None, policy: str = "first", option: list[str] | None = None
 ) -> Subject:
     """A model folder, a tree file or a data set, ready to be shown."""
-    from vpunn.web.opening import Subject, is_model, open_model
+    from vpunn.web.opening import is_model, open_model
+    from vpunn.web.subject import Subject
 
     path = Path(source)
     if path.is_dir() and is_model(path):

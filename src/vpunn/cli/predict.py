@@ -293,7 +293,7 @@ def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
     from vpunn.io.frames import check_columns
 
     check_columns(frame, [name], path)
-    return frame[name].to_numpy()
+    return np.asarray(frame[name].to_numpy())
 
 
 def _texts(frame: Any, names: list[str], path: Path | None) -> list[str]:

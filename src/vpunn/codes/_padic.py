@@ -395,7 +395,9 @@ class ControlCode:
     def colliding(self) -> IntArray:
         """The nodes that share their code with another one."""
         count = Counter(self.codes.tolist())
-        return self.nodes[np.fromiter((count[code] > 1 for code in self.codes.tolist()), bool, len(self.codes))]
+        return np.asarray(
+            self.nodes[np.fromiter((count[code] > 1 for code in self.codes.tolist()), bool, len(self.codes))]
+        )
 
 
 def paper_code(tree: Tree, nodes: Nodes | None = None) -> ControlCode:

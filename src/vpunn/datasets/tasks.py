@@ -31,7 +31,7 @@ class PlacementTask:
 
     def labels(self, part: Part) -> np.ndarray:
         """Node labels of a part."""
-        return self.tree.labels[self.nodes[part]]
+        return np.asarray(self.tree.labels[self.nodes[part]])
 
     def empty(self, part: Part = "test") -> np.ndarray:
         """Which rows of a part belong to a node without any training row."""

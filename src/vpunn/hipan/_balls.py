@@ -131,7 +131,7 @@ class Balls:
     def keys(self) -> np.ndarray:
         """One sorted integer per entry that names its (feature, ball): carries weights from one layout to a grown one."""
         feature = np.repeat(np.arange(len(self.feature_start) - 1), np.diff(self.feature_start))
-        return feature * np.int64(2 * self.tree.n_nodes) + self.entry_block
+        return np.asarray(feature * np.int64(2 * self.tree.n_nodes) + self.entry_block)
 
 
 def branches(tree: Tree) -> np.ndarray:

@@ -92,7 +92,7 @@ class Combiner(NamedTuple):
         """Scores (rows, candidates + 1) of an evidence array, one row at a time in compiled loops; −inf where there is none."""
         from vpunn.hipan.kernels.combine import combine
 
-        return combine(evidence, candidates, *map(writable, self[:-2]))
+        return np.asarray(combine(evidence, candidates, *map(writable, self[:-2])))
 
     def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
         """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
@@ -108,7 +108,7 @@ class Combiner(NamedTuple):
 def _log_tilt(branch_score: np.ndarray, share: np.ndarray, sharpness: float) -> np.ndarray:
     """Logarithm of exp(sharpness · score) over its mean under the prior."""
     lifted = sharpness * (branch_score.astype(np.float64) - branch_score.max(1, keepdims=True))
-    return lifted - np.log((np.exp(lifted) * share).sum(1) / share.sum())[:, None]
+    return np.asarray(lifted - np.log((np.exp(lifted) * share).sum(1) / share.sum())[:, None])
 
 
 def fit_sharpness(branch_score: np.ndarray, branch: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ def as_column(y: Any) -> np.ndarray:
         raise VpunnError(f"y must hold one label per row or level columns, got an array of shape {array.shape}.")
     from sklearn.utils import column_or_1d
 
-    return column_or_1d(array, warn=True)
+    return np.asarray(column_or_1d(array, warn=True))
 
 
 def _all_paths_or_none(column: np.ndarray) -> np.ndarray:

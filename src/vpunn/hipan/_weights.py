@@ -73,7 +73,7 @@ def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
 def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
     from vpunn.hipan.kernels.propose import propose_by_centroid
 
-    return propose_by_centroid(
+    found: np.ndarray = propose_by_centroid(
         X.indptr,
         X.indices,
         X.data,
@@ -87,6 +87,7 @@ def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.nda
         min(limit, len(balls.classes)),
         *PROPOSING,
     )
+    return found
 
 
 def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, limit: int) -> np.ndarray:
@@ -146,7 +147,7 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
     """The given candidates and, behind them, the best ``limit`` classes by head score."""
     from vpunn.hipan.kernels.propose import propose_by_heads
 
-    return propose_by_heads(
+    found: np.ndarray = propose_by_heads(
         X.indptr,
         X.indices,
         X.data,
@@ -160,6 +161,7 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
         *PROPOSING,
         first,
     )
+    return found
 
 
 def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray) -> None:
@@ -201,7 +203,7 @@ def gather(
     from vpunn.hipan.kernels.evidence import gather_evidence
 
     memory = balls.memory
-    return gather_evidence(
+    found: tuple[np.ndarray, np.ndarray] = gather_evidence(
         X.indptr,
         X.indices,
         X.data,
@@ -237,3 +239,4 @@ def gather(
         memory.indices,
         memory.data,
     )
+    return found

@@ -406,7 +406,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError(f"rule={rule!r} chooses among nodes and stop={stop!r} among balls; give one of them.")
         posterior = self.posterior(X)
         if stop is None:
-            return self.labels_[posterior.best(rule)]
+            return np.asarray(self.labels_[posterior.best(rule)])
         if stop == "threshold":
             if not _is_number(threshold) or not 0 <= threshold <= 1:
                 raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
@@ -422,7 +422,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             nodes = posterior.at_depth(depth)
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
-        return self.tree_.labels[nodes]
+        return np.asarray(self.tree_.labels[nodes])
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """Labels from the root down to the answer of `predict`."""

@@ -19,7 +19,7 @@ def miss_scores(posterior: NodeDistribution, truth: np.ndarray) -> np.ndarray:
     balls, p = posterior.chain(posterior.best())
     tree = posterior.tree
     misses = (balls >= 0) & ~((truth[:, None] >= balls) & (truth[:, None] < balls + tree.size[balls]))
-    return np.where(misses, p, 0.0).max(1)
+    return np.asarray(np.where(misses, p, 0.0).max(1))
 
 
 def conformal_threshold(scores: np.ndarray, alpha: float) -> float:

@@ -137,9 +137,10 @@ class Posterior(NodeDistribution):
             half //= 2
             peaks[half : 2 * half] = peaks[2 * half : 4 * half].reshape(-1, 2).max(1)
         chain, _, factor, outer = self.spread
-        return merge_best(
+        found: tuple[np.ndarray, np.ndarray] = merge_best(
             self.candidates, self.probability, peaks, self._branch_edges(), self.tree.size, chain, factor, outer, k
         )
+        return found
 
     def _branch_edges(self) -> np.ndarray:
         """Where each branch starts in the order of nodes, and the end: a depth-1 ball is one slice, the root comes before."""
@@ -167,7 +168,7 @@ class Posterior(NodeDistribution):
         edges = self._branch_edges().tolist()
         typical = np.array([a + worth[a:b].argmax() for a, b in pairwise(edges)])
         typical[self.prior[typical] <= 0] = -1
-        return choose(
+        found: np.ndarray = choose(
             self.candidates,
             self.probability,
             writable(self.prior),
@@ -181,6 +182,7 @@ class Posterior(NodeDistribution):
             likeliest,
             AGREEMENT,
         )
+        return found
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""

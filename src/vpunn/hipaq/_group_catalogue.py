@@ -52,7 +52,7 @@ def _entry(order: int, number: int) -> dict[str, Any]:
 
 def group_name(order: int, number: int) -> str:
     """GAP's description of the structure, such as ``C2 x D8``; for people, not an identifier (it can repeat)."""
-    return _entry(order, number)["name"]
+    return str(_entry(order, number)["name"])
 
 
 @cache

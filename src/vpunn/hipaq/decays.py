@@ -59,7 +59,7 @@ class DecayTree:
     @property
     def weights(self) -> np.ndarray:
         """Probability of each leaf among the listed channels."""
-        return self.branching / self.branching.sum()
+        return np.asarray(self.branching / self.branching.sum())
 
     def entropy(self) -> float:
         """Bits needed on average to name a channel, H = −Σ q log₂ q: no code can do with less."""

@@ -165,7 +165,7 @@ class GroupProfile:
         """For every y the least generator of ⟨y⟩: the least power of y that has y's order."""
         orders = self.group.element_orders
         powers = self.group.powers
-        return np.where(orders[powers] == orders, powers, self.order).min(axis=0)
+        return np.asarray(np.where(orders[powers] == orders, powers, self.order).min(axis=0))
 
     @cached_property
     def _by_product(self) -> tuple[list[Any], np.ndarray]:
@@ -189,7 +189,7 @@ class GroupProfile:
     @property
     def element_colours(self) -> np.ndarray:
         """The finest colouring of the elements found; isomorphisms preserve it, which prunes the search for them."""
-        return self._by_product[1][self.group.classes[0]]
+        return np.asarray(self._by_product[1][self.group.classes[0]])
 
 
 #: The cascade for `vpunn.hipaq.Invariants`: digit name → function of a `GroupProfile`.

@@ -97,7 +97,7 @@ class Group:
     @cached_property
     def inverse(self) -> np.ndarray:
         """The inverse of every element."""
-        return np.argmax(self.table == self.identity, axis=1)
+        return np.asarray(np.argmax(self.table == self.identity, axis=1))
 
     @cached_property
     def powers(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class Group:
     def element_orders(self) -> np.ndarray:
         """Order of every element."""
         hits = np.vstack([self.powers[1:] == self.identity, np.ones((1, self.order), bool)])
-        return np.argmax(hits, axis=0) + 1
+        return np.asarray(np.argmax(hits, axis=0) + 1)
 
     @cached_property
     def classes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -222,7 +222,7 @@ def _short_generators(group: Group, colours: np.ndarray) -> list[int]:
 
 def _default_colours(group: Group) -> np.ndarray:
     class_of, _ = group.classes
-    return group.element_orders * (group.order + 1) + np.bincount(class_of)[class_of]
+    return np.asarray(group.element_orders * (group.order + 1) + np.bincount(class_of)[class_of])
 
 
 # ---- reading and checking ------------------------------------------------------------------------------------------

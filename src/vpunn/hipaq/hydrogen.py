@@ -209,7 +209,7 @@ def _resolved(points: np.ndarray, cut: float) -> np.ndarray:
     if len(points) < 2:
         return np.zeros(len(points), np.int64)
     height = cut * np.sqrt(2 * points.shape[1])
-    return fcluster(linkage(points, "average"), height, "distance") - 1
+    return np.asarray(fcluster(linkage(points, "average"), height, "distance") - 1)
 
 
 def _ward(readings: dict[str, np.ndarray], counts: Sequence[int]) -> list[np.ndarray]:

@@ -93,7 +93,8 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
     if format == "tsv":
         options.setdefault("delimiter", "\t")
     try:
-        return reader(source, **options)
+        tree: Tree = reader(source, **options)
+        return tree
     except TreeError as error:
         raise TreeError(f"{getattr(source, 'name', None) or path}: {error}") from None
 

@@ -46,7 +46,7 @@ def encoded(labels: AnyArray, name: str) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 def decoded(data: AnyArray, offsets: AnyArray, tags: AnyArray) -> AnyArray | str:
     """The labels of `encoded` as an object array, or what is wrong with the arrays, as text."""
-    if (data.dtype, offsets.dtype, tags.dtype) != (np.uint8, np.int64, np.uint8):
+    if [data.dtype, offsets.dtype, tags.dtype] != [np.dtype(kind) for kind in ("u1", "i8", "u1")]:
         return "their arrays have other types"
     if len(offsets) != len(tags) + 1 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
         return "their offsets do not span their text"

@@ -104,4 +104,6 @@ def _first(names: pa.Table, wanted: np.ndarray, kinds: list[str]) -> np.ndarray:
     texts = [text for part in parts for text in part["name"].to_pylist()]
     again = ids.duplicated()
     found = ids[~again].get_indexer(pd.Index(wanted))
-    return object_array([*(text for text, twice in zip(texts, again.tolist(), strict=True) if not twice), None])[found]
+    return np.asarray(
+        object_array([*(text for text, twice in zip(texts, again.tolist(), strict=True) if not twice), None])[found]
+    )

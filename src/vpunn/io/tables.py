@@ -254,7 +254,7 @@ _WHOLE = "^(0|-?[1-9][0-9]{0,18})$"  # as Python prints whole numbers: no 007, n
 def _is_text(cells: pa.ChunkedArray) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+    return bool(pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type))
 
 
 def _has_empty_text(cells: pa.ChunkedArray) -> bool:
@@ -298,7 +298,7 @@ def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:
         whole = _whole(cells)
         cells = cells if whole is None else whole
     if pa.types.is_integer(cells.type) and cells.null_count == 0:
-        return cells.to_numpy()
+        return np.asarray(cells.to_numpy())
     return object_array(cells.to_pylist())
 
 
@@ -339,9 +339,9 @@ def _values(cells: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type):
         if cells.null_count:
             cells = pc.fill_null(cells.cast(pa.float64()), np.nan)
-        return cells.to_numpy()
+        return np.asarray(cells.to_numpy())
     if pa.types.is_boolean(cells.type) and cells.null_count == 0:
-        return cells.to_numpy()
+        return np.asarray(cells.to_numpy())
     return object_array(cells.to_pylist())
 
 

@@ -35,7 +35,7 @@ def group_softmax(scores: Any, start: Any) -> FloatArray:
     """Soft-max within groups laid end to end: group g is ``scores[start[g]:start[g+1]]`` (no group may be empty)."""
     s, begin, sizes = _groups(scores, start)
     e = np.exp(s - np.repeat(np.maximum.reduceat(s, begin), sizes))
-    return e / np.repeat(np.add.reduceat(e, begin), sizes)
+    return np.asarray(e / np.repeat(np.add.reduceat(e, begin), sizes))
 
 
 def fit_depth_temperatures(scores: Any, start: Any, target: Any, depth: Any, n_depths: int | None = None) -> FloatArray:
@@ -130,7 +130,7 @@ class BetaMap:
     def apply(self, confidence: Any) -> FloatArray:
         """The calibrated probabilities; NaN stays NaN."""
         p = np.clip(np.asarray(confidence, dtype=float), EDGE, 1 - EDGE)
-        return 1.0 / (1.0 + np.exp(-(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)))
+        return np.asarray(1.0 / (1.0 + np.exp(-(self.a * np.log(p) - self.b * np.log1p(-p) + self.c))))
 
     @classmethod
     def fit(cls, confidence: Any, correct: Any) -> BetaMap:
@@ -217,4 +217,4 @@ class DepthCalibrator:
 
 def _conditional(proba: FloatArray) -> FloatArray:
     above = np.column_stack([np.ones(len(proba)), proba[:, :-1]]) if proba.shape[1] else proba
-    return np.clip(np.divide(proba, above, out=np.zeros_like(proba), where=above != 0), 0.0, 1.0)
+    return np.asarray(np.clip(np.divide(proba, above, out=np.zeros_like(proba), where=above != 0), 0.0, 1.0))

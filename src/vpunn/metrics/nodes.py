@@ -54,7 +54,7 @@ def prefix_accuracy(tree: Tree, true: Nodes, predicted: Nodes, *, reached_only: 
     if reached_only:
         hits = _count_at_least(np.minimum(right_to, tree.depth[t]), depths)
         reached = _count_at_least(tree.depth[t], depths)
-        return np.divide(hits, reached, out=np.full(len(depths), np.nan), where=reached > 0)
+        return np.asarray(np.divide(hits, reached, out=np.full(len(depths), np.nan), where=reached > 0))
     return _count_at_least(right_to, depths) / len(t)
 
 
@@ -103,7 +103,7 @@ def wu_palmer(tree: Tree, true: Nodes, predicted: Nodes) -> FloatArray:
     In (0, 1]; 1 exactly for equal nodes. Take the mean for a data set.
     """
     t, q = node_pairs(tree, true, predicted)
-    return 2.0 * (tree.lca_depth(t, q) + 1.0) / (tree.depth[t] + tree.depth[q] + 2.0)
+    return np.asarray(2.0 * (tree.lca_depth(t, q) + 1.0) / (tree.depth[t] + tree.depth[q] + 2.0))
 
 
 def mean_lca_depth(tree: Tree, true: Nodes, predicted: Nodes) -> float:
@@ -124,7 +124,7 @@ def depth_weights(tree: Tree, p: int | None = None) -> FloatArray:
     if base <= 1:
         raise VpunnError(f"the base of the distance must be larger than 1, got p={p}.")
     cost = base ** -np.arange(max(tree.max_depth, 1), dtype=float)  # cost of leaving after 0, 1, … shared digits
-    return cost - np.append(cost[1:], 0.0)
+    return np.asarray(cost - np.append(cost[1:], 0.0))
 
 
 def ultrametric_loss(
@@ -141,7 +141,7 @@ def ultrametric_loss(
     array([0.        , 0.33333333, 0.33333333, 1.        ])
     """
     t, q = node_pairs(tree, true, predicted)
-    return _tail(_weights(tree, weights, p))[_right_to_depth(tree, t, q)]
+    return np.asarray(_tail(_weights(tree, weights, p))[_right_to_depth(tree, t, q)])
 
 
 def bayes_nodes(

@@ -56,7 +56,7 @@ class Ring:
     @property
     def modulus(self) -> int:
         """p^(precision + shift): stored residues lie below it."""
-        return self.p ** (self.precision + self.shift)
+        return int(self.p ** (self.precision + self.shift))
 
     def store(self, values: Any) -> tuple[Ring, np.ndarray]:
         """User numbers as an array of this ring, and the ring that fits them (``shift`` may have grown)."""
@@ -95,7 +95,7 @@ class Ring:
     def show(self, array: np.ndarray) -> np.ndarray:
         """Stored numbers as the user knows them; shifted p-adics come back as Fractions with denominator p^shift."""
         if self.kind == "padic" and self.shift:
-            return _fraction(array.astype(object)) / self.p**self.shift
+            return np.asarray(_fraction(array.astype(object)) / self.p**self.shift)
         return array
 
     @property
@@ -116,8 +116,8 @@ def valuations(array: np.ndarray, p: int) -> np.ndarray:
     array([ 0.,  2., inf, -2.])
     """
     if array.dtype != object:
-        return valuation(array, p)
-    return valuation(_numerator(array), p) - valuation(_denominator(array), p)
+        return np.asarray(valuation(array, p))
+    return np.asarray(valuation(_numerator(array), p) - valuation(_denominator(array), p))
 
 
 def _as_floats(array: np.ndarray) -> np.ndarray:
@@ -143,8 +143,8 @@ def _as_integers(array: np.ndarray) -> np.ndarray:
         raise VpunnError(f"{examples(array[broken])} are not integers; use values='rational' or 'real'.")
     whole = _numerator(exact)
     if all(-_SMALL <= x <= _SMALL for x in whole.ravel()):
-        return whole.astype(np.int64)
-    return whole
+        return np.asarray(whole.astype(np.int64))
+    return np.asarray(whole)
 
 
 def _as_fractions(array: np.ndarray) -> np.ndarray:

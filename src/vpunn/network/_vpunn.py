@@ -51,12 +51,14 @@ class BallNeuron:
 
     def __call__(self, nodes: Any) -> np.ndarray:
         ids = self.tree.check_nodes(np.asarray(nodes))
-        return indicator(self.tree, self.ball, ids).astype(np.int64) * self.coefficient
+        inside: np.ndarray = indicator(self.tree, self.ball, ids).astype(np.int64) * self.coefficient
+        return inside
 
     def surrogate(self, nodes: Any, alpha: float = LEAK) -> np.ndarray:
         """The leaky response, for training only."""
         ids = self.tree.check_nodes(np.asarray(nodes))
-        return indicator(self.tree, self.ball, ids, alpha) * float(self.coefficient)
+        inside: np.ndarray = indicator(self.tree, self.ball, ids, alpha) * float(self.coefficient)
+        return inside
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class VanDerPutLayer:
     def __call__(self, nodes: Any) -> np.ndarray:
         """This layer's share of F at each node: the coefficient of the one ball that fires, or zero."""
         at = self.active(nodes)
-        out = np.take(self.coefficients, np.maximum(at, 0), axis=0)
+        out: np.ndarray = np.take(self.coefficients, np.maximum(at, 0), axis=0)
         out[at < 0] = self.coefficients.dtype.type(0) if self.coefficients.dtype != object else Fraction(0)
         return out
 
@@ -266,7 +268,8 @@ class VPuNN(Storable):
             raise VpunnError(
                 f"the leaky surrogate needs values='real' (α is not small in Q_p), got {self.ring.kind!r}."
             )
-        return (1 - alpha) * self._values[self.tree.check_nodes(nodes)] + alpha * self._stored.sum(axis=0)
+        leaky: np.ndarray = (1 - alpha) * self._values[self.tree.check_nodes(nodes)] + alpha * self._stored.sum(axis=0)
+        return leaky
 
     def sparse_activation_path(self, node: int) -> np.ndarray:
         """The balls that fire for a node: its ancestor chain, root first (the paper's map T6)."""

@@ -134,7 +134,7 @@ def separability(tree: Tree) -> dict[str, Any]:
 
 
 def _all_in_group(flag: np.ndarray, group: np.ndarray) -> np.ndarray:
-    return np.bincount(group, ~flag) == 0
+    return np.asarray(np.bincount(group, ~flag) == 0)
 
 
 def _chain_paths(tree: Tree) -> int:

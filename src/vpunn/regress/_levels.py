@@ -13,7 +13,8 @@ import pandas as pd
 
 from vpunn.errors import TreeError, examples
 from vpunn.tree import Tree
-from vpunn.tree.build import label_array, tree_from_levels
+from vpunn.tree._inputs import label_array
+from vpunn.tree.build import tree_from_levels
 
 #: Label of a level that is missing although a deeper one is given.
 UNKNOWN = "(missing)"
@@ -83,7 +84,7 @@ class NodeFinder:
 
 def missing_cells(cells: np.ndarray) -> np.ndarray:
     """Which cells say nothing: None, NaN or the empty string."""
-    return pd.isna(cells) | (cells == "")
+    return np.asarray(pd.isna(cells) | (cells == ""))
 
 
 def level_cells(X: Any, columns: list[int]) -> np.ndarray:

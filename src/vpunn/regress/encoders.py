@@ -223,7 +223,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     def _is_continuous(self, column: np.ndarray) -> bool:
         if self.target_type != "auto":
             return self.target_type == "continuous"
-        return type_of_target(column) == "continuous"
+        return bool(type_of_target(column) == "continuous")
 
     def _folds(self, targets: list[np.ndarray]) -> Any:
         n = len(targets[0])
@@ -240,10 +240,10 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
 
     def _features(self, values: FloatArray, nodes: np.ndarray) -> FloatArray:
         if not self.per_depth:
-            return values[nodes]
+            return np.asarray(values[nodes])
         path = self.tree_.paths(nodes)[:, 1:]
         path = np.where(path >= 0, path, nodes[:, None])
-        return values[path].reshape(len(nodes), -1)
+        return np.asarray(values[path].reshape(len(nodes), -1))
 
     def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)

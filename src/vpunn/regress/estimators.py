@@ -333,7 +333,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
         proba = self.predict_proba(X)
-        return self.classes_[np.argmax(proba, axis=1)]
+        return np.asarray(self.classes_[np.argmax(proba, axis=1)])
 
     def explain(self, X: Any, label: Any = None) -> BallSum:
         """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
@@ -414,7 +414,7 @@ class _SoftmaxOnTop:
 
 def _softmax(scores: FloatArray) -> FloatArray:
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:
@@ -423,7 +423,7 @@ def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise VpunnError(f"sample weights must not be negative, got {examples(weight[weight < 0])}.")
-    return weight
+    return np.asarray(weight)
 
 
 def check_no_missing(y: Any) -> None:

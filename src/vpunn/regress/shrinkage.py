@@ -51,7 +51,7 @@ class ShrinkageFit:
     def predict(self, nodes: np.ndarray, covariates: FloatArray | None = None) -> FloatArray:
         """Posterior mean for rows at ``nodes``."""
         mean = self.values[nodes]
-        return mean if covariates is None else mean + covariates @ self.beta
+        return np.asarray(mean if covariates is None else mean + covariates @ self.beta)
 
     def predictive_variance(
         self, tree: Tree, nodes: np.ndarray, depths: np.ndarray | None = None, covariates: FloatArray | None = None
@@ -69,7 +69,7 @@ class ShrinkageFit:
         if covariates is not None:
             away = covariates - self.centres[nodes]
             variance = variance + np.einsum("ij,jk,ik->i", away, self.beta_covariance, away)
-        return variance
+        return np.asarray(variance)
 
     def coefficients(self, tree: Tree) -> FloatArray:
         """c_B of every ball: the value at the root, then differences to the parent. They sum to `values` along paths."""

@@ -197,7 +197,7 @@ def _test(table: np.ndarray, permutations: int, seed: int) -> tuple[float, float
 
     def information(tables: np.ndarray) -> np.ndarray:
         share = tables.reshape(len(tables), -1) / n
-        return margins + np.where(share > 0, share * np.log2(np.where(share > 0, share, 1.0)), 0.0).sum(1)
+        return np.asarray(margins + np.where(share > 0, share * np.log2(np.where(share > 0, share, 1.0)), 0.0).sum(1))
 
     seen = float(information(table[None])[0])
     law = random_table(table.sum(1), table.sum(0), seed=np.random.default_rng(seed))
@@ -267,7 +267,7 @@ def _geometric(x: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Log-probabilities of the best geometric tail from x[0] on."""
     over = float(c @ (x - x[0])) / c.sum()
     stop = 1.0 / (1.0 + over)
-    return np.log(stop) + (x - x[0]) * np.log1p(-stop)
+    return np.asarray(np.log(stop) + (x - x[0]) * np.log1p(-stop))
 
 
 def _lognormal(x: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -279,7 +279,7 @@ def _lognormal(x: np.ndarray, c: np.ndarray) -> np.ndarray:
         mu, sigma = theta[0], np.exp(theta[1])
         low, high = (np.log(x - 0.5) - mu) / sigma, (np.log(x + 0.5) - mu) / sigma
         mass = np.maximum(norm.sf(low) - norm.sf(high), 1e-300)
-        return np.log(mass) - np.log(np.maximum(norm.sf((np.log(x[0] - 0.5) - mu) / sigma), 1e-300))
+        return np.asarray(np.log(mass) - np.log(np.maximum(norm.sf((np.log(x[0] - 0.5) - mu) / sigma), 1e-300)))
 
     cost: Callable[[np.ndarray], float] = lambda theta: -float(c @ logs(theta))  # noqa: E731
     mean = float(c @ np.log(x)) / c.sum()

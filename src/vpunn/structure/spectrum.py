@@ -35,12 +35,12 @@ class Spectrum(Finding):
     def position(self) -> np.ndarray:
         """(nodes, 2): where the eigenmap puts each node, the root at the origin."""
         plane = self.vectors[:, :2]
-        return plane - plane[0]
+        return np.asarray(plane - plane[0])
 
     @property
     def radius(self) -> np.ndarray:
         """Distance of every node from the root in the plane."""
-        return np.hypot(*self.position.T)
+        return np.asarray(np.hypot(*self.position.T))
 
     @property
     def arbitrary(self) -> bool:
@@ -131,7 +131,7 @@ def _smallest(laplacian: csc_matrix, count: int, seed: int) -> tuple[np.ndarray,
 
     def step(vector: np.ndarray) -> np.ndarray:
         out: np.ndarray = solve(vector - vector.mean())  # the constant vector, eigenvalue 0, is kept out
-        return out - out.mean()
+        return np.asarray(out - out.mean())
 
     inverse = LinearOperator((n, n), matvec=step, dtype=float)
     try:

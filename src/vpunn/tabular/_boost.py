@@ -71,7 +71,9 @@ class Booster:
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Values (regression) or class probabilities, one row each."""
         if self.engine != "lightgbm":
-            return self.model_.predict(features) if self.kind == "regression" else self.model_.predict_proba(features)
+            return np.asarray(
+                self.model_.predict(features) if self.kind == "regression" else self.model_.predict_proba(features)
+            )
         found = np.asarray(self.model_.predict(features, num_threads=1))
         if self.kind == "classification" and len(self.classes_) == 2:
             return np.column_stack([1.0 - found, found])

@@ -127,7 +127,7 @@ def _shares(tree: Tree, leaf: np.ndarray, code: np.ndarray, many: int) -> np.nda
     known = code >= 0
     flat = np.bincount(leaf[known] * many + code[known], minlength=tree.n_nodes * many).reshape(-1, many)
     rows = sweep_up(tree, np.bincount(leaf, minlength=tree.n_nodes).astype(float)[:, None])
-    return sweep_up(tree, flat.astype(float)) / rows
+    return np.asarray(sweep_up(tree, flat.astype(float)) / rows)
 
 
 def _commonest(share: np.ndarray) -> np.ndarray:

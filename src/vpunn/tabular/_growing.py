@@ -33,7 +33,7 @@ class Cells:
 
     def route(self, rows: np.ndarray) -> np.ndarray:
         """Leaf ball of every row."""
-        return self.ball[self.cell(rows)]
+        return np.asarray(self.ball[self.cell(rows)])
 
     def cell(self, rows: np.ndarray) -> np.ndarray:
         """Nearest prototype of every row."""

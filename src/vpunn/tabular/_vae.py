@@ -136,7 +136,8 @@ class CodeVAE:
         """Balls below the root that contain each leaf, padded with the root (whose vector is fixed at 0)."""
         if self.tree is None:
             return np.zeros((len(leaf), 1), np.int64)
-        return np.maximum(self.tree.paths(leaf)[:, min(self.tree.max_depth, 1) :], 0)  # a lone root keeps its column
+        # a lone root keeps its column
+        return np.asarray(np.maximum(self.tree.paths(leaf)[:, min(self.tree.max_depth, 1) :], 0))
 
     def _build(self) -> Any:
         torch = import_torch()
@@ -260,11 +261,11 @@ class CodeVAE:
         return self.net["balls"](import_torch().as_tensor(self._chains(leaf))).sum(dim=1)
 
     def _noise(self) -> np.ndarray:
-        return np.exp(self.net.log_noise.detach().numpy().astype(float))
+        return np.asarray(np.exp(self.net.log_noise.detach().numpy().astype(float)))
 
 
 def _draw(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """One category per row of weights; the first column is "missing", code −1."""
     total = weights.cumsum(axis=1)
     pick = random.random((len(weights), 1)) * total[:, -1:]
-    return np.minimum((total < pick).sum(axis=1), weights.shape[1] - 1) - 1
+    return np.asarray(np.minimum((total < pick).sum(axis=1), weights.shape[1] - 1) - 1)

@@ -61,7 +61,7 @@ def mmd(a: np.ndarray, b: np.ndarray, bandwidth: float, permutations: int = 0, s
         aa = (first * inner).sum(axis=0)
         ab = inner.sum(axis=0) - aa
         bb = whole - aa - 2.0 * ab
-        return aa / (n * (n - 1)) + bb / (m * (m - 1)) - 2.0 * ab / (n * m)
+        return np.asarray(aa / (n * (n - 1)) + bb / (m * (m - 1)) - 2.0 * ab / (n * m))
 
     found = float(squared(sign[:, None])[0])
     p_value = float("nan")
@@ -109,4 +109,4 @@ class Mahalanobis:
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         gap = np.asarray(a) - np.asarray(b)
-        return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gap, self.inverse, gap), 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gap, self.inverse, gap), 0.0)))

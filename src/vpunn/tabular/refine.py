@@ -403,7 +403,7 @@ def _two_means(points: np.ndarray, rounds: int = 10) -> np.ndarray:
         if (new == half).all():
             break
         half = new
-    return half
+    return np.asarray(half)
 
 
 def triplet_accuracy(

@@ -153,7 +153,7 @@ class TabHiPaN(Storable, BaseEstimator):
     def _draw_leaves(self, ball: int, n: int, random: np.random.Generator) -> np.ndarray:
         part = self.tree_.slice(ball)
         rows = np.where(self.tree_.is_leaf, self.tree_.columns["rows"], 0)[part].astype(float)
-        return part.start + random.choice(len(rows), size=n, p=rows / rows.sum())
+        return np.asarray(part.start + random.choice(len(rows), size=n, p=rows / rows.sum()))
 
     def edit(self, row: Any, depth: int = 3, *, digit: int | None = None, twins: int = 20, seed: int = 0) -> Twins:
         """Move a row to a sibling subtree at ``depth`` (1 is the root digit) and generate its twins there.

@@ -174,7 +174,7 @@ def take_or_missing(values: Any, at: np.ndarray) -> np.ndarray:
         array[pd.isna(array)] = None
     missing = at < 0
     if not missing.any():
-        return array[at]
+        return np.asarray(array[at])
     taken = array[np.where(missing, 0, at)] if len(array) else np.full(len(at), None, object)
     taken = (
         taken.astype(float) if array.dtype.kind in "iu" else taken if array.dtype.kind == "f" else taken.astype(object)

@@ -208,7 +208,7 @@ class Tree(TreeOut):
         kind = np.int64 if values.dtype.kind in "bui" else values.dtype
         running = np.zeros((self.n_nodes + 1, *values.shape[1:]), kind)
         np.cumsum(values, axis=0, out=running[1:])
-        return running[np.arange(self.n_nodes) + self.size] - running[:-1]
+        return np.asarray(running[np.arange(self.n_nodes) + self.size] - running[:-1])
 
     @cached_property
     def child_index(self) -> tuple[IntArray, IntArray]:
@@ -320,7 +320,7 @@ class Tree(TreeOut):
     def _level_keys(self) -> IntArray:
         """Sorted keys depth·n + id, so that one binary search finds the last node of a depth before a position."""
         _, ids = self.levels
-        return self.depth[ids].astype(np.int64) * self.n_nodes + ids
+        return np.asarray(self.depth[ids].astype(np.int64) * self.n_nodes + ids)
 
     def ancestor_at(self, nodes: Nodes, depth: Any) -> Any:
         """The ancestor of each node at ``depth`` (the node itself at its own depth). O(log n) each, vectorised.

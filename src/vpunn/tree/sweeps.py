@@ -14,7 +14,7 @@ def nearest_marked_ancestor(tree: Tree, marked: np.ndarray) -> np.ndarray:
     """For every node the closest *proper* ancestor with ``marked`` set, or −1. O(n), any depth."""
     from vpunn.tree import _kernels
 
-    return _kernels.nearest_marked(tree.parent, np.ascontiguousarray(marked))
+    return np.asarray(_kernels.nearest_marked(tree.parent, np.ascontiguousarray(marked)))
 
 
 def sweep_down(tree: Tree, coefficients: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def information_blocks(heads: SoftmaxHeads, theta: np.ndarray) -> np.ndarray:
     first_child = layout.slot[balls + 1]
     np.add.at(reach, layout.context[first_child], heads.node_probabilities(theta)[balls])
     q = np.exp(heads.log_probabilities(theta))
-    return reach * (1 - layout.per_context(q**2))
+    return np.asarray(reach * (1 - layout.per_context(q**2)))
 
 
 def information(heads: SoftmaxHeads, theta: np.ndarray, depth: int | None = None) -> np.ndarray | float:
@@ -95,4 +95,4 @@ def fisher_block(heads: SoftmaxHeads, theta: np.ndarray, ball: int) -> np.ndarra
     if heads.layout.factorisation != "node" or heads.tree.is_leaf[heads.tree.check_nodes(ball)]:
         raise VpunnError(f"fisher_block needs 'node' heads and a ball with children, got ball {ball!r}.")
     q = np.exp(heads.log_probabilities(theta))[heads.layout.slot[heads.tree.children(ball)]]
-    return heads.node_probabilities(theta)[ball] * (np.diag(q) - np.outer(q, q))
+    return np.asarray(heads.node_probabilities(theta)[ball] * (np.diag(q) - np.outer(q, q)))

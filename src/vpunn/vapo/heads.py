@@ -128,17 +128,17 @@ class _Heads:
             raise VpunnError(
                 f"{type(self).__name__} has {self.n_parameters:,} parameters, got an array of {theta.dtype} of shape {theta.shape}."
             )
-        return theta
+        return np.asarray(theta)
 
     @property
     def positions(self) -> np.ndarray:
         """Digit position of every context."""
-        return self.layout.position
+        return np.asarray(self.layout.position)
 
     @cached_property
     def mass(self) -> np.ndarray:
         """Weighted counts per slot: the coefficients of −log q in the total loss."""
-        return self.counts * self.weights
+        return np.asarray(self.counts * self.weights)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
@@ -217,7 +217,7 @@ class SoftmaxHeads(_Heads):
         by_score = layout.per_context(self.mass)[layout.context] * q - self.mass
         if self.margin:
             by_score += self._hinge(theta)[1]
-        return by_score * self._score_slope(theta) / self.total
+        return np.asarray(by_score * self._score_slope(theta) / self.total)
 
     def _hinge(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         return margin_loss(self.scores(theta), self.mass, self.layout.start, self.layout.context, self.margin)
@@ -225,7 +225,7 @@ class SoftmaxHeads(_Heads):
     def closed_form(self) -> np.ndarray:
         """Parameters of the optimum (of the cross-entropy, without margin)."""
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(self.frequencies), NEVER)
+            return np.asarray(np.maximum(np.log(self.frequencies), NEVER))
 
     def from_probabilities(self, probabilities: Any) -> np.ndarray:
         """Parameters of ``node`` soft-max heads whose ball probabilities are these (checked to be a law)."""
@@ -249,7 +249,7 @@ class SoftmaxHeads(_Heads):
         edge_scores = np.empty(node.n_slots)
         edge_scores[node.slot[1:]] = self.scores(self._check(theta))[self.layout.slot[1:]]
         log_q = segment_log_softmax(edge_scores, node.start, node.context)
-        return np.exp(sweep_down(self.tree, np.append(0.0, log_q[node.slot[1:]])))
+        return np.asarray(np.exp(sweep_down(self.tree, np.append(0.0, log_q[node.slot[1:]]))))
 
     def support_mass(self, theta: np.ndarray) -> float:
         """How much probability the raw factorised chain puts on paths that exist; 1 for ``node``."""
@@ -405,11 +405,11 @@ class DigitHeads(_Heads):
         """ℓ(θ of its context, digit) of every slot, also for real θ."""
         gap = np.abs(self._check(theta)[self.layout.context] - self.layout.digit).astype(float)
         if self.loss_name == "zero-one":
-            return (gap != 0).astype(float)
+            return np.asarray((gap != 0).astype(float))
         if self.loss_name == "squared":
             return gap**2
         if self.loss_name == "circular":
-            return np.minimum(gap % self.p, -gap % self.p)
+            return np.asarray(np.minimum(gap % self.p, -gap % self.p))
         return -segment_log_softmax(-self.tau * gap**2, self.layout.start, self.layout.context)
 
     def loss(self, theta: np.ndarray) -> float:
@@ -424,10 +424,10 @@ class DigitHeads(_Heads):
         mass = layout.per_context(self.mass)
         observed = layout.per_context(self.mass * c)
         if self.loss_name == "squared":
-            return 2 * (mass * theta - observed) / self.total
+            return np.asarray(2 * (mass * theta - observed) / self.total)
         scores = -self.tau * (theta[layout.context] - c) ** 2
         q = np.exp(segment_log_softmax(scores.astype(float), layout.start, layout.context))
-        return 2 * self.tau * (mass * layout.per_context(q * c) - observed) / self.total
+        return np.asarray(2 * self.tau * (mass * layout.per_context(q * c) - observed) / self.total)
 
     def accuracies(self, theta: np.ndarray) -> dict[str, float]:
         """Share of digits named right given the true prefix; at the root; and of the one path the digits name from there."""

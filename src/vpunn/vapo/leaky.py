@@ -57,7 +57,7 @@ class LeakyRegression:
 
     def _errors(self, coefficients: np.ndarray, alpha: float) -> np.ndarray:
         own = sweep_down(self.tree, coefficients)[self.tree.leaves]
-        return (1 - alpha) * own + alpha * coefficients.sum() - self.target
+        return np.asarray((1 - alpha) * own + alpha * coefficients.sum() - self.target)
 
     def loss(self, coefficients: np.ndarray) -> float:
         """Mean squared error of the leaky surrogate."""
@@ -71,4 +71,4 @@ class LeakyRegression:
         """∂loss/∂c_B = (1−α)·Σ_{x∈B} r_x + α·Σ_x r_x with r the scaled errors."""
         pull = np.zeros(self.tree.n_nodes)
         pull[self.tree.leaves] = 2 * self._errors(coefficients, self.alpha) / self.tree.n_leaves
-        return (1 - self.alpha) * sweep_up(self.tree, pull) + self.alpha * pull.sum()
+        return np.asarray((1 - self.alpha) * sweep_up(self.tree, pull) + self.alpha * pull.sum())

@@ -20,7 +20,7 @@ def segment_log_softmax(scores: np.ndarray, start: np.ndarray, context: np.ndarr
     """log soft-max inside each context; ``context`` is the context of each slot."""
     top = np.maximum.reduceat(scores, start[:-1])
     shifted = scores - top[context]
-    return shifted - np.log(np.add.reduceat(np.exp(shifted), start[:-1]))[context]
+    return np.asarray(shifted - np.log(np.add.reduceat(np.exp(shifted), start[:-1]))[context])
 
 
 def slot_weights(weighting: Weighting, counts: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -246,7 +246,7 @@ class Api:
             return []
 
     def _by_words(self, text: str, limit: int) -> list[int]:
-        return self.subject.search.find(text, limit).tolist()
+        return [int(node) for node in self.subject.search.find(text, limit)]
 
     def _above(self, i: int) -> list[str]:
         """The names of the three balls above a node, nearest last: enough to tell namesakes apart."""

@@ -180,7 +180,7 @@ class _Labels:
 
         keys: Any = pd.to_numeric(pd.Series(texts), errors="coerce").fillna(-1).to_numpy() if self.whole else texts
         if self.unique:
-            return self.first.get_indexer(pd.Index(keys)).astype(np.int64)
+            return np.asarray(self.first.get_indexer(pd.Index(keys)).astype(np.int64))
         single = np.flatnonzero(~self.first.duplicated(keep=False))
         at = self.first[single].get_indexer(pd.Index(keys))
         return np.where(at >= 0, single[at], -1)

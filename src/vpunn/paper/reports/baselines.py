@@ -279,7 +279,7 @@ def hierarchical_nb(task: PlacementTask, X: Any, nodes: np.ndarray, Z: Any) -> d
 
 def _softmax(block: np.ndarray) -> np.ndarray:
     block = np.exp(block - block.max(1, keepdims=True))
-    return block / block.sum(1, keepdims=True)
+    return np.asarray(block / block.sum(1, keepdims=True))
 
 
 def _class_sums(X: Any, nodes: np.ndarray, n: int) -> sparse.csr_matrix:

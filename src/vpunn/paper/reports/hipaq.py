@@ -156,7 +156,8 @@ def _injective(catalogue: Catalogue) -> bool:
 
 def _wide_counts() -> dict[str, Any]:
     """What tools/make_group_table.py counted for the larger orders, where GAP is needed."""
-    return json.loads(files("vpunn.hipaq").joinpath("data/groups360_counts.json").read_text())
+    counts: dict[str, Any] = json.loads(files("vpunn.hipaq").joinpath("data/groups360_counts.json").read_text())
+    return counts
 
 
 def _report_groups(report: Report, groups: Catalogue, check: dict[str, Any]) -> None:

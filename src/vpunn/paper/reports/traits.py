@@ -54,10 +54,10 @@ class AsCategories(BaseEstimator):
         return self
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
-        return self.estimator.predict(self._convert(X))
+        return np.asarray(self.estimator.predict(self._convert(X)))
 
     def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
-        return self.estimator.predict_proba(self._convert(X))
+        return np.asarray(self.estimator.predict_proba(self._convert(X)))
 
 
 def lightgbm(kind: str) -> Any:
