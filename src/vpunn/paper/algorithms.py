@@ -139,4 +139,4 @@ def sparse_activation_path(source: Any, item: Any) -> list[Any]:
     from vpunn.explain import find_node, tree_of
 
     tree = tree_of(source)
-    return tree.labels[tree.ancestors(find_node(tree, item))].tolist()
+    return list(tree.labels[tree.ancestors(find_node(tree, item))])

@@ -36,7 +36,7 @@ def paper_digits(tree: Tree, nodes: Any = None) -> np.ndarray:
     [[0, 0], [0, 1], [1, 0]]
     """
     ids = tree.leaves if nodes is None else np.atleast_1d(tree.check_nodes(nodes))
-    return np.maximum(PadicCode(tree).digits(ids) - 1, 0)
+    return np.asarray(np.maximum(PadicCode(tree).digits(ids) - 1, 0))
 
 
 class HybridLoss:
@@ -117,7 +117,7 @@ class HybridLoss:
         self.mass = self.counts * self.weights
 
     def _key(self, k: int, parent: np.ndarray, child: np.ndarray) -> np.ndarray:
-        return (np.int64(k) * self.p + child) * self.p + parent
+        return np.asarray((np.int64(k) * self.p + child) * self.p + parent)
 
     def settings(self) -> dict[str, Any]:
         """What identifies the problem besides the tree and the items (kept in checkpoints)."""

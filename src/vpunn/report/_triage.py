@@ -54,7 +54,7 @@ class Triage:
     @property
     def wrong(self) -> np.ndarray:
         """Which rows are answered with another node than the true one."""
-        return self.true != self.predicted
+        return np.asarray(self.true != self.predicted)
 
     @cached_property
     def names(self) -> np.ndarray:

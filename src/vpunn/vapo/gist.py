@@ -67,7 +67,7 @@ class DigitNetwork:
             raise VpunnError(
                 f"expected {self.n_parameters:,} integer digits in 0..{self.p - 1}, got {examples(digits.ravel())}."
             )
-        return digits.astype(np.int64)
+        return np.asarray(digits).astype(np.int64)
 
     def predict(self, theta: np.ndarray) -> np.ndarray:
         """F at every node."""
@@ -216,8 +216,8 @@ class GistSolver:
             state["tried"][...] = evaluations
         return int(evaluations)
 
-    def _sweep(self, rng: np.random.Generator | None) -> tuple[int, int]:
-        """Moves and evaluations of one sweep in place."""
+    def _sweep(self, rng: np.random.Generator | None) -> Any:
+        """Moves and evaluations of one sweep in place, a pair of integers as the kernels return it."""
         from vpunn.vapo import _kernels
 
         problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
@@ -262,7 +262,7 @@ def _as_digits(values: np.ndarray, p: int, *, given: bool) -> np.ndarray:
     digits = np.rint(values) % p
     if given and (digits != values).any():
         raise VpunnError(f"GIST starts from digits in 0..{p - 1}, got {examples(values[digits != values])}.")
-    return digits
+    return np.asarray(digits)
 
 
 def _sampled_mass(problem: DigitHeads, batch: int, rng: np.random.Generator) -> np.ndarray:
@@ -271,4 +271,4 @@ def _sampled_mass(problem: DigitHeads, batch: int, rng: np.random.Generator) -> 
     drawn = np.bincount(rng.choice(len(share), batch, p=share), minlength=len(share)).astype(float)
     through = sweep_up(problem.tree, drawn)
     slots = problem.layout.slot[1:]
-    return np.bincount(slots, through[1:], minlength=problem.layout.n_slots) * problem.weights
+    return np.asarray(np.bincount(slots, through[1:], minlength=problem.layout.n_slots) * problem.weights)
