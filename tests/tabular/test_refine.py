@@ -101,9 +101,9 @@ def test_rejected_moves_leave_no_trace(seed):
     for kind in ("re-attachments", "exchanges", "merges", "splits"):
         for ball in rng.permutation(np.flatnonzero(state.parent > -1))[:3]:
             for move in state._kinds()[kind][0](int(ball)):
-                saved = [array.copy() for array in state._arrays()]
+                saved = [array.copy() for array in state._balls()]
                 if not state._attempt(kind, int(ball), *move):
-                    for a, b in zip(saved, state._arrays(), strict=True):
+                    for a, b in zip(saved, state._balls(), strict=True):
                         np.testing.assert_array_equal(a, b)
                 break
 

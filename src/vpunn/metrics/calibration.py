@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from vpunn.errors import VpunnError, examples
 
@@ -130,7 +131,7 @@ class BetaMap:
     def apply(self, confidence: Any) -> FloatArray:
         """The calibrated probabilities; NaN stays NaN."""
         p = np.clip(np.asarray(confidence, dtype=float), EDGE, 1 - EDGE)
-        return np.asarray(1.0 / (1.0 + np.exp(-(self.a * np.log(p) - self.b * np.log1p(-p) + self.c))))
+        return np.asarray(expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c))
 
     @classmethod
     def fit(cls, confidence: Any, correct: Any) -> BetaMap:
@@ -163,7 +164,7 @@ class BetaMap:
             score = design @ theta
             away = theta - identity
             value = float(np.sum(np.logaddexp(0.0, score) - right * score)) + 0.5 * PRIOR_WEIGHT * float(away @ away)
-            return value, design.T @ (1.0 / (1.0 + np.exp(-score)) - right) + PRIOR_WEIGHT * away
+            return value, design.T @ (expit(score) - right) + PRIOR_WEIGHT * away
 
         found = minimize(loss, identity, jac=True, method="L-BFGS-B", bounds=[(0, 50), (0, 50), (-30, 30)])
         return cls(*map(float, found.x))

@@ -360,20 +360,9 @@ class HybridAdam:
             np.ones(len(events)),
             self.schedule.batch or len(events),
             np.zeros(p, np.int32),
-            np.array([0, p]),
-            np.zeros(p, np.int64),
-            _kernels.LOGITS,
-            1.0,
-            0.0,
-            v,
-            m,
-            u,
-            steps[:1],
-            rate,
-            *self.schedule.betas,
-            EPSILON,
-            np.zeros(p),
-            np.zeros(p),
+            _kernels.Slots(np.array([0, p]), np.zeros(p, np.int64), _kernels.LOGITS, 1.0, 0.0),
+            _kernels.AdamArrays(v, m, u, steps[:1], np.zeros(p), np.zeros(p)),
+            _kernels.AdamStep(rate, *self.schedule.betas, EPSILON),
         )
         return int(count) * p
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -394,7 +395,7 @@ class _SoftmaxOnTop:
 
         def loss(theta: FloatArray) -> tuple[float, FloatArray]:
             a, gamma = theta[0], theta[1:].reshape(shape)
-            p = _softmax(a * evidence + design @ gamma)
+            p = softmax(a * evidence + design @ gamma, axis=1)
             value = -float(weight @ np.log(np.maximum(p[rows, column], 1e-300))) + 0.5 * float((gamma**2).sum())
             p[rows, column] -= 1.0
             p *= weight[:, None]
@@ -406,15 +407,10 @@ class _SoftmaxOnTop:
 
     def apply(self, proba: FloatArray, x: FloatArray | None) -> FloatArray:
         assert x is not None
-        return _softmax(self.a * np.log(proba) + self._design(x) @ self.gamma)
+        return np.asarray(softmax(self.a * np.log(proba) + self._design(x) @ self.gamma, axis=1))
 
     def _design(self, x: FloatArray) -> FloatArray:
         return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
-
-
-def _softmax(scores: FloatArray) -> FloatArray:
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
 def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:

@@ -101,8 +101,6 @@ def refine_tree(
 class _State:
     """The mutable tree and its messages; `score` recomputes everything, the move methods work by chains."""
 
-    SHAPE = ("parent", "depth", "kids", "n_kids", "rows", "total", "squares", "mean", "variance", "cost")
-
     def __init__(self, data: np.ndarray, leaf: np.ndarray, n_balls: int, room: int, max_kids: int) -> None:
         d = data.shape[1]
         self.data, self.leaf, self.max_kids = data, leaf, max_kids
@@ -147,18 +145,22 @@ class _State:
         from vpunn.tabular import _refine_kernels
 
         self.add_up_rows()
-        return float(_refine_kernels.refresh_all(self.upwards(), *self._arrays()[1:], *self._model()))
+        return float(_refine_kernels.refresh_all(self.upwards(), self._balls(), self._model()))
 
     def upwards(self) -> np.ndarray:
         """Balls of the tree, children before parents."""
         used = np.flatnonzero(self.parent > -2)
         return used[np.argsort(-self.depth[used], kind="stable")]
 
-    def _arrays(self) -> list[np.ndarray]:
-        return [getattr(self, name) for name in self.SHAPE]
+    def _balls(self) -> Any:
+        from vpunn.tabular._refine_kernels import Balls
 
-    def _model(self) -> tuple[np.ndarray, float, int]:
-        return self.spread, self.noise, self.max_kids
+        return Balls(*(getattr(self, name) for name in Balls._fields))
+
+    def _model(self) -> Any:
+        from vpunn.tabular._refine_kernels import Model
+
+        return Model(self.spread, self.noise, self.max_kids)
 
     def fit_variances(self, rounds: int = 3) -> None:
         """Noise and spreads by coordinate descent on the score itself; each step is kept only if the score falls."""
@@ -175,7 +177,8 @@ class _State:
                 noise = float(np.exp(log_variance))
             else:
                 spread[which] = np.exp(log_variance)
-            return float(_refine_kernels.refresh_all(order, *self._arrays()[1:], spread, noise, self.max_kids))
+            model = _refine_kernels.Model(spread, noise, self.max_kids)
+            return float(_refine_kernels.refresh_all(order, self._balls(), model))
 
         for _ in range(rounds):
             for which in names:
@@ -196,7 +199,7 @@ class _State:
 
         leaves = np.flatnonzero((self.parent > -2) & (self.n_kids == 0))
         moved, self.change = _refine_kernels.move_rows(
-            self.data, self.leaf, leaves, TRIES, *self._arrays(), *self._model()
+            self.data, self.leaf, leaves, TRIES, self._balls(), self._model()
         )
         self.score()  # fresh sums: the running ones have collected rounding errors
         return int(moved)
@@ -226,12 +229,12 @@ class _State:
     def _attempt(self, kind: str, *arguments: Any) -> bool:
         """Make a move; undo it unless the score falls."""
         before = self.score_of_costs()
-        saved = [array.copy() for array in self._arrays()], self.leaf.copy(), self.n_balls
+        saved = [array.copy() for array in self._balls()], self.leaf.copy(), self.n_balls
         self._kinds()[kind][1](*arguments)
         if self.score_of_costs() < before - 1e-9:
             return True
         arrays, self.leaf, self.n_balls = saved
-        for name, array in zip(self.SHAPE, arrays, strict=True):
+        for name, array in zip(self._balls()._fields, arrays, strict=True):
             setattr(self, name, array)
         return False
 
@@ -242,7 +245,7 @@ class _State:
     def _refresh(self, ball: int) -> None:
         from vpunn.tabular import _refine_kernels
 
-        _refine_kernels.refresh_chain(ball, *self._arrays(), *self._model())
+        _refine_kernels.refresh_chain(ball, self._balls(), self._model())
 
     def _detach(self, ball: int) -> None:
         up = self.parent[ball]
@@ -349,7 +352,7 @@ class _State:
         self._refresh(ball)
 
     def _make_room(self) -> None:
-        for name in self.SHAPE:
+        for name in self._balls()._fields:
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self.parent[self.n_balls :] = -2

@@ -3,12 +3,44 @@
 Slots are parameters, contexts are groups of competing slots: context i owns slots ``start[i]:start[i+1]``.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 # Codes of the score function and of the digit losses, shared with heads.py.
 LOGITS, QUADRATIC = 0, 1
 ZERO_ONE, SQUARED, CIRCULAR, ORDINAL = 0, 1, 2, 3
+
+
+class Slots(NamedTuple):
+    """Which slots compete (context i owns ``start[i]:start[i + 1]``), their digits, and how a parameter becomes a score."""
+
+    start: np.ndarray
+    digit: np.ndarray
+    score: int
+    tau: float
+    margin: float
+
+
+class AdamArrays(NamedTuple):
+    """Parameters and moments per slot, steps per context; ``work`` and ``push`` are scratch (``push`` zero without margin)."""
+
+    theta: np.ndarray
+    m: np.ndarray
+    u: np.ndarray
+    steps: np.ndarray
+    work: np.ndarray
+    push: np.ndarray
+
+
+class AdamStep(NamedTuple):
+    """Learning rate and constants of one update."""
+
+    rate: float
+    b1: float
+    b2: float
+    eps: float
 
 
 @njit(cache=True)
@@ -234,14 +266,15 @@ def hinge(first, last, counts, margin, scores, push):
 
 
 @njit(cache=True)
-def adam_update(
-    contexts, start, counts, digit, score, tau, margin, scale, theta, m, u, steps, lr, b1, b2, eps, work, push
-):
+def adam_update(contexts, counts, scale, slots, adam, step):
     """Adam on the soft-max loss of the listed contexts, in place; ``counts`` are (weighted) counts per slot.
 
     Each context keeps its own step counter, so an untouched ball neither decays nor drifts (lazy Adam). ``work`` and
     ``push`` are scratch, one entry per slot (``push`` stays zero without margin).
     """
+    start, digit, tau = slots.start, slots.digit, slots.tau
+    theta, m, u, steps, work, push = adam.theta, adam.m, adam.u, adam.steps, adam.work, adam.push
+    b1, b2 = step.b1, step.b2
     for i in contexts:
         first, last = start[i], start[i + 1]
         if last - first < 2:
@@ -249,37 +282,35 @@ def adam_update(
         weight, top = 0.0, -np.inf
         for s in range(first, last):
             weight += counts[s]
-            work[s] = theta[s] if score == LOGITS else -tau * (theta[s] - digit[s]) ** 2
+            work[s] = theta[s] if slots.score == LOGITS else -tau * (theta[s] - digit[s]) ** 2
             top = max(top, work[s])
         if weight == 0:
             continue
-        if margin > 0:
-            hinge(first, last, counts, margin, work, push)
+        if slots.margin > 0:
+            hinge(first, last, counts, slots.margin, work, push)
         partition = 0.0
         for s in range(first, last):
             work[s] = np.exp(work[s] - top)
             partition += work[s]
         steps[i] += 1
-        rate = lr / (1 - b1 ** steps[i])
+        rate = step.rate / (1 - b1 ** steps[i])
         growth = 1 / (1 - b2 ** steps[i])
         share = weight / partition
         for s in range(first, last):
             g = (share * work[s] - counts[s] + push[s]) * scale
-            if score == QUADRATIC:
+            if slots.score == QUADRATIC:
                 g *= -2 * tau * (theta[s] - digit[s])
             m[s] = b1 * m[s] + (1 - b1) * g
             u[s] = b2 * u[s] + (1 - b2) * g * g
-            theta[s] -= rate * m[s] / (np.sqrt(u[s] * growth) + eps)
+            theta[s] -= rate * m[s] / (np.sqrt(u[s] * growth) + step.eps)
 
 
 @njit(cache=True)
-def adam_epoch(
-    events, amounts, batch, context, start, digit, score, tau, margin, theta, m, u, steps, lr, b1, b2, eps, work, push
-):
+def adam_epoch(events, amounts, batch, context, slots, adam, step):
     """One pass over ``events`` (slot ids of single digits, already shuffled) in mini-batches; returns updates made."""
-    counts = np.zeros(len(theta))
-    marked = np.zeros(len(start) - 1, np.bool_)
-    touched = np.empty(min(batch, len(start) - 1), np.int64)
+    counts = np.zeros(len(adam.theta))
+    marked = np.zeros(len(slots.start) - 1, np.bool_)
+    touched = np.empty(min(batch, len(slots.start) - 1), np.int64)
     updates = 0
     for low in range(0, len(events), batch):
         high = min(low + batch, len(events))
@@ -291,26 +322,7 @@ def adam_epoch(
                 marked[i] = True
                 touched[n] = i
                 n += 1
-        adam_update(
-            touched[:n],
-            start,
-            counts,
-            digit,
-            score,
-            tau,
-            margin,
-            1.0 / (high - low),
-            theta,
-            m,
-            u,
-            steps,
-            lr,
-            b1,
-            b2,
-            eps,
-            work,
-            push,
-        )
+        adam_update(touched[:n], counts, 1.0 / (high - low), slots, adam, step)
         updates += n
         for e in range(low, high):
             counts[events[e]] = 0.0

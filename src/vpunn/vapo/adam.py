@@ -140,59 +140,36 @@ class AdamSolver:
         self.adam.step(gradient, rate * self._stretch, self.schedule.betas)
         return int(np.count_nonzero(gradient))
 
+    def _grouped(self, heads: SoftmaxHeads, rate: float) -> tuple[Any, Any, Any]:
+        """The kernels' arguments: the slots, Adam's arrays and the constants of a step."""
+        from vpunn.vapo._kernels import AdamArrays, AdamStep, Slots
+
+        layout, adam = heads.layout, self.adam
+        return (
+            Slots(layout.start, layout.digit, heads.score_kind, heads.tau, heads.margin),
+            AdamArrays(adam.v, adam.m, adam.u, adam.steps, *self._scratch),
+            AdamStep(rate, *self.schedule.betas, EPSILON),
+        )
+
     def _full_batch(self, heads: SoftmaxHeads, contexts: np.ndarray, rate: float) -> int:
         from vpunn.vapo import _kernels as _head_kernels
 
-        layout, adam = heads.layout, self.adam
-        _head_kernels.adam_update(
-            contexts,
-            layout.start,
-            heads.mass,
-            layout.digit,
-            heads.score_kind,
-            heads.tau,
-            heads.margin,
-            1 / heads.total,
-            adam.v,
-            adam.m,
-            adam.u,
-            adam.steps,
-            rate,
-            *self.schedule.betas,
-            EPSILON,
-            *self._scratch,
-        )
+        _head_kernels.adam_update(contexts, heads.mass, 1 / heads.total, *self._grouped(heads, rate))
         return len(contexts)
 
     def _shuffled_epoch(self, heads: SoftmaxHeads, number: int, phase: Phase, rate: float) -> int:
         """The paper's digit-wise shuffling: digit positions in random order, the items of each freshly permuted."""
         from vpunn.vapo import _kernels as _head_kernels
 
-        layout = heads.layout
-        adam, rng, updates = self.adam, np.random.default_rng([self.seed, number]), 0
+        grouped = self._grouped(heads, rate)
+        rng, updates = np.random.default_rng([self.seed, number]), 0
         for k in rng.permutation(len(self._events)):
             if not phase.active(np.array([k]))[0]:
                 continue
             slots, amounts = self._events[k]
             order = rng.permutation(len(slots))
             updates += _head_kernels.adam_epoch(
-                slots[order],
-                amounts[order],
-                self.schedule.batch,
-                layout.context,
-                layout.start,
-                layout.digit,
-                heads.score_kind,
-                heads.tau,
-                heads.margin,
-                adam.v,
-                adam.m,
-                adam.u,
-                adam.steps,
-                rate,
-                *self.schedule.betas,
-                EPSILON,
-                *self._scratch,
+                slots[order], amounts[order], self.schedule.batch, heads.layout.context, *grouped
             )
         return int(updates)
 
