@@ -36,7 +36,7 @@ def stop_mask(tree: Tree, stops: Any) -> np.ndarray:
     nodes = tree.check_nodes(stops)
     mask = np.zeros(tree.n_nodes, bool)
     mask[nodes] = True
-    return mask & ~tree.is_leaf
+    return np.asarray(mask & ~tree.is_leaf)
 
 
 def choices_of(tree: Tree, stops: np.ndarray) -> Choices:

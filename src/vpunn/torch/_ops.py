@@ -264,7 +264,8 @@ class SparsePathLogProb(torch.autograd.Function):
         )
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def sparse_path_log_prob(*inputs: Tensor) -> Tensor:
     """`SparsePathLogProb` outside compiled graphs, which know no sparse gradients."""
-    return SparsePathLogProb.apply(*inputs)
+    found: torch.Tensor = SparsePathLogProb.apply(*inputs)  # type: ignore[no-untyped-call]
+    return found

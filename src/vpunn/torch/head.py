@@ -169,7 +169,8 @@ class HierarchicalHead(TreeModule):
         slots = slots.scatter(1, self.node_depth[nodes].unsqueeze(1), self.stop[nodes].unsqueeze(1))
         bias = self.weight.new_empty(0) if self.bias is None else self.bias
         inputs = (features, self.weight, bias, self.start, self.choice, slots)
-        return sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
+        found: torch.Tensor = sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
+        return found
 
     def penalty(self, target: Any = None, ridge: Any = 1.0) -> Tensor:
         """Ridge on the differences, Σ_c λ_depth(c) |w_c|²: each node is pulled to its parent.
@@ -262,7 +263,7 @@ class HierarchicalHead(TreeModule):
     def top_k(self, x: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, exact, by best-first search."""
         nodes, p = self.posterior(x).top_k(k)
-        return self.tree.labels[nodes], p
+        return np.asarray(self.tree.labels[nodes]), p
 
     def predict(
         self, x: Any, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
@@ -292,7 +293,7 @@ class HierarchicalHead(TreeModule):
             nodes = posterior.at_depth(int(depth))
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
-        return self.tree.labels[nodes]
+        return np.asarray(self.tree.labels[nodes])
 
     def calibrate(self, x: Any, nodes: Any) -> HierarchicalHead:
         """Set the conformal threshold of ``predict(stop="risk")`` on rows with known ``nodes`` that training has not seen."""
