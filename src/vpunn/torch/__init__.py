@@ -7,15 +7,21 @@ except ImportError:
 
     raise VpunnError("vpunn.torch needs PyTorch; install it with: pip install 'vpunn[torch]'.") from None
 
+from vpunn.torch.embedding import CompressedEmbedding, PadicEmbedding
 from vpunn.torch.head import HierarchicalHead
 from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
 from vpunn.torch.posterior import HeadPosterior
+from vpunn.torch.valuation import Valuation, ValuationBias
 
 __all__ = [
+    "CompressedEmbedding",
     "ExpectedDepthLoss",
     "HeadPosterior",
     "HierarchicalCrossEntropy",
     "HierarchicalHead",
+    "PadicEmbedding",
     "SoftLabelLoss",
     "UltrametricLoss",
+    "Valuation",
+    "ValuationBias",
 ]
