@@ -232,6 +232,9 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     from vpunn.hipan._combiner import evidence_names
     from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 
+    if hasattr(model, "step_log_prob") or hasattr(model, "head_"):  # a head of `vpunn.torch`, alone or as an estimator
+        found: Explanation = model.explain(x, node, k=k, feature_names=feature_names)
+        return found
     if isinstance(model, VPuNNClassifier):
         return model.explain(x, node)
     if isinstance(model, VPuNNRegressor):

@@ -64,7 +64,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> Path:
             raise DataError(
                 f"cannot write {shown}: it is a folder but no model (it holds {examples(held)}); choose another."
             )
-        foreign = [name for name in held if name != FILE and not name.endswith(".npy")]
+        foreign = [name for name in held if name != FILE and not name.endswith((".npy", ".safetensors"))]
         if foreign:
             raise DataError(
                 f"cannot replace the model {shown}: its folder also holds {examples(foreign)}; move that away first."

@@ -41,9 +41,12 @@ MAPPED = 1 << 16
 #: Kind of model → module that has the class of that name.
 KINDS = {
     "HiPaN": "vpunn.paper.hipan",
+    "HeadClassifier": "vpunn.torch",
     "HiPaNClassifier": "vpunn.hipan",
+    "HierarchicalHead": "vpunn.torch",
     "LatentTreeEncoder": "vpunn.tabular.encoder",
     "PadicCode": "vpunn.codes",
+    "PadicEmbedding": "vpunn.torch",
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
     "SemanticIds": "vpunn.tabular.ids",
@@ -53,10 +56,12 @@ KINDS = {
     "VPuNN": "vpunn.network",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
+    "ValuationBias": "vpunn.torch",
     "VapoResult": "vpunn.vapo",
 }
 
 _NAME = re.compile(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_]+\.safetensors")
 _TREE_ARRAYS = ("parent", "depth", "size", "digit")
 _PLAIN = "biufmM"  # kinds of dtypes that an .npy file holds as they are
 _LABEL_ARRAYS = ("bytes", "offsets", "tags")
@@ -91,6 +96,7 @@ class Draft:
         self.provenance = dict(provenance or {})
         self.arrays: dict[str, AnyArray] = {}
         self.parts: dict[str, Draft] = {}
+        self.files: dict[str, bytes] = {}
         self.of_balls: set[str] = set()
 
     def array(self, name: str, values: Any, *, balls: bool = False) -> None:
@@ -144,6 +150,12 @@ class Draft:
         else:
             raise DataError(f"it holds {values.dtype} in shape {values.shape}; one value per node can be saved.")
 
+    def file(self, name: str, data: bytes) -> None:
+        """Add a file in another library's own plain format, such as ``weights.safetensors``."""
+        if not _FILE_NAME.fullmatch(name) or name in self.files:
+            raise DataError(f"{name!r} cannot name a file of a {self.kind}: it is taken, or not name.safetensors.")
+        self.files[name] = data
+
     def part(self, name: str, draft: Draft) -> None:
         """Add a model inside this one; its arrays stand in the same folder under ``name``."""
         if not _NAME.fullmatch(name) or name in self.parts:
@@ -182,6 +194,8 @@ class Draft:
                 hashed = _Hashed(file)
                 np.lib.format.write_array(hashed, array, allow_pickle=False)
             sums[name] = hashed.sum.hexdigest()
+        for name, data in self.files.items():
+            (folder / f"{prefix}{name}").write_bytes(data)
         for name, draft in self.parts.items():
             draft._write_arrays(folder, f"{prefix}{name}.", files)
 
@@ -203,6 +217,9 @@ class Draft:
             }
             for name, array in self.arrays.items()
         }
+        if self.files:
+            sha = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+            head["files"] = {name: {"bytes": len(data), "sha256": sha[name]} for name, data in self.files.items()}
         if self.parts:
             head["parts"] = {name: part._head(files, f"{prefix}{name}.") for name, part in self.parts.items()}
         return head
@@ -356,6 +373,14 @@ class Stored:
         except UnicodeDecodeError:
             raise self._damaged(f"{name!r} holds bytes that are no text") from None
 
+    def file(self, name: str) -> Path:
+        """Where a file of `Draft.file` stands, after checking that it is whole."""
+        about = self._head.get("files", {}).get(name)
+        path = self.path / f"{self._prefix}{name}"
+        if about is None or not path.is_file() or path.stat().st_size != about["bytes"]:
+            raise self._damaged(f"file {name!r} is missing or cut short")
+        return path
+
     def tree(self, name: str = "tree") -> Tree:
         """A tree of `Draft.tree`, its arrays checked to be one preorder."""
         about = self.setting(name, dict)
@@ -402,17 +427,18 @@ class Stored:
         return dict(found)
 
     def verify(self) -> None:
-        """Compare the checksum of every array, also of the parts."""
-        for name, about in self._head["arrays"].items():
-            hashed = hashlib.sha256()
+        """Compare the checksum of every array and file, also of the parts."""
+        arrays = {f"{name}.npy": about for name, about in self._head["arrays"].items()}
+        for name, about in {**arrays, **self._head.get("files", {})}.items():
+            hashed, shown = hashlib.sha256(), name.removesuffix(".npy")
             try:
-                with open(self.path / f"{self._prefix}{name}.npy", "rb") as file:
+                with open(self.path / f"{self._prefix}{name}", "rb") as file:
                     while block := file.read(1 << 20):
                         hashed.update(block)
             except OSError as error:
-                raise self._damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
+                raise self._damaged(f"array {shown!r} cannot be read ({error.strerror or error})") from None
             if hashed.hexdigest() != about["sha256"]:
-                raise self._damaged(f"array {name!r} is not what was saved: its checksum differs")
+                raise self._damaged(f"array {shown!r} is not what was saved: its checksum differs")
         for name in self.part_names:
             self.part(name).verify()
 
@@ -441,6 +467,7 @@ class Stored:
         bytes_ = 0
         for about in self._head["arrays"].values():
             bytes_ += int(np.prod(about["shape"], dtype=np.int64)) * np.dtype(about["dtype"]).itemsize
+        bytes_ += sum(about["bytes"] for about in self._head.get("files", {}).values())
         parts = [self.part(name)._size() for name in self.part_names]
         return len(self.names) + sum(p[0] for p in parts), bytes_ + sum(p[1] for p in parts)
 
@@ -519,6 +546,8 @@ def _is_head(head: Mapping[str, Any]) -> bool:
         and isinstance(head["settings"].get("text_types", {}), dict)
         and isinstance(head.get("arrays"), dict)
         and all(_NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
+        and isinstance(head.get("files", {}), dict)
+        and all(_FILE_NAME.fullmatch(k) and type(v.get("bytes")) is int for k, v in head.get("files", {}).items())
         and isinstance(head.get("parts", {}), dict)
         and all(
             _NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)

@@ -8,6 +8,7 @@ except ImportError:
     raise VpunnError("vpunn.torch needs PyTorch; install it with: pip install 'vpunn[torch]'.") from None
 
 from vpunn.torch.embedding import CompressedEmbedding, PadicEmbedding
+from vpunn.torch.estimator import HeadClassifier
 from vpunn.torch.head import HierarchicalHead
 from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
 from vpunn.torch.posterior import HeadPosterior
@@ -16,6 +17,7 @@ from vpunn.torch.valuation import Valuation, ValuationBias
 __all__ = [
     "CompressedEmbedding",
     "ExpectedDepthLoss",
+    "HeadClassifier",
     "HeadPosterior",
     "HierarchicalCrossEntropy",
     "HierarchicalHead",

@@ -36,7 +36,8 @@ def stop_mask(tree: Tree, stops: Any) -> np.ndarray:
     nodes = tree.check_nodes(stops)
     mask = np.zeros(tree.n_nodes, bool)
     mask[nodes] = True
-    return np.asarray(mask & ~tree.is_leaf)
+    mask &= ~tree.is_leaf
+    return mask
 
 
 def choices_of(tree: Tree, stops: np.ndarray) -> Choices:

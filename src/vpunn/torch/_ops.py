@@ -264,8 +264,8 @@ class SparsePathLogProb(torch.autograd.Function):
         )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@torch.compiler.disable
 def sparse_path_log_prob(*inputs: Tensor) -> Tensor:
     """`SparsePathLogProb` outside compiled graphs, which know no sparse gradients."""
-    found: torch.Tensor = SparsePathLogProb.apply(*inputs)  # type: ignore[no-untyped-call]
+    found: Tensor = SparsePathLogProb.apply(*inputs)
     return found

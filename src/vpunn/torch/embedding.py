@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vpunn.errors import CodeChangeWarning, VpunnError, check_choice, examples
-from vpunn.torch._layout import TreeModule, check_range, check_whole
+from vpunn.torch._layout import check_range, check_whole
+from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree, sweep_down
+
+if TYPE_CHECKING:
+    from vpunn.io.store import Draft, Stored
 
 Gauge = Literal["mean", "vdp"]
 
 
-class _Summed(TreeModule):
+class _Summed(StoredModule):
     """What embeddings share: indices to nodes, nodes to sums along their ancestors."""
 
     item_node: Tensor
@@ -43,6 +47,11 @@ class _Summed(TreeModule):
         if self.padding_idx is not None:
             inside = inside & (ids != self.padding_idx).unsqueeze(1)
         return self.ancestors(nodes), inside
+
+    @property
+    def plain(self) -> bool:
+        """Whether indices are node ids."""
+        return torch.equal(self.item_node.cpu(), torch.arange(self.n_nodes))
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings:,} items, {self.n_nodes:,} balls, dim={self.embedding_dim}"
@@ -109,10 +118,11 @@ class PadicEmbedding(_Summed):
         return vectors.view(*shape, self.embedding_dim)
 
     @classmethod
-    def from_pretrained(
-        cls, tree: Tree, vectors: Any, *, items: Any = None, gauge: Gauge = "mean", **options: Any
+    def from_pretrained(  # type: ignore[override]
+        cls, tree: Any, vectors: Any = None, *, items: Any = None, gauge: Gauge = "mean", **options: Any
     ) -> PadicEmbedding:
         """Exact van der Put transform of given vectors: row i belongs to ``items[i]`` (default: the leaves in preorder).
+        With a path instead of a tree: what `save_pretrained` wrote there.
 
         Every leaf must be given; inner nodes follow by the ``gauge``: the ``"mean"`` of their children, or ``"vdp"``, the
         value at their first leaf. E_root = G(root), E_B = G(B) − G(parent), so the vectors come back to rounding.
@@ -120,6 +130,8 @@ class PadicEmbedding(_Summed):
         from vpunn.network import gauges
         from vpunn.network._numbers import Ring
 
+        if not isinstance(tree, Tree):
+            return cls.load(tree)
         check_choice("gauge", gauge, ("mean", "vdp"))
         given = torch.as_tensor(vectors)
         nodes = tree.leaves.astype(np.int64) if items is None else _item_nodes(tree, items)
@@ -142,6 +154,20 @@ class PadicEmbedding(_Summed):
             found.weight.copy_(torch.from_numpy(coefficients))
         return found
 
+    def _options(self) -> dict[str, Any]:
+        return {"dim": self.embedding_dim, "sparse": self.sparse, "padding_idx": self.padding_idx}
+
+    def _to_store(self, draft: Draft) -> None:
+        super()._to_store(draft)
+        if not self.plain:
+            draft.array("items", self.item_node.cpu().numpy())
+
+    @classmethod
+    def _arrays_of(cls, stored: Stored, tree: Tree) -> dict[str, Any]:
+        if "items" not in stored:
+            return {}
+        return {"items": stored.array("items", dtype="iu", shape=(None,), low=0, high=tree.n_nodes)}
+
     def node_vectors(self) -> Tensor:
         """Vectors of all nodes, (nodes, dim), in one sweep; detached."""
         own = self.weight.detach()
@@ -161,9 +187,7 @@ class PadicEmbedding(_Summed):
         place = np.empty(tree.n_nodes, np.int64)
         place[Tree.from_parents(np.concatenate([before.parent, above])).labels] = np.arange(tree.n_nodes)
         moved, fresh = place[: before.n_nodes], place[before.n_nodes :]
-        nodes = self.item_node.cpu().numpy()
-        plain = np.array_equal(nodes, np.arange(before.n_nodes))
-        items = None if plain else np.concatenate([moved[nodes], fresh])
+        items = None if self.plain else np.concatenate([moved[self.item_node.cpu().numpy()], fresh])
         grown = PadicEmbedding(
             tree,
             self.embedding_dim,
@@ -200,9 +224,8 @@ class CompressedEmbedding(_Summed):
     step: Tensor
 
     def __init__(self, source: PadicEmbedding, bits: int | Sequence[int]) -> None:
-        nodes = source.item_node.cpu().numpy()
-        plain = np.array_equal(nodes, np.arange(source.n_nodes))
-        super().__init__(source.tree, source.embedding_dim, None if plain else nodes, source.padding_idx)
+        items = None if source.plain else source.item_node.cpu().numpy()
+        super().__init__(source.tree, source.embedding_dim, items, source.padding_idx)
         depths = np.broadcast_to(np.asarray(bits), (self.max_depth + 1,))
         if not np.isin(depths, (0, 4, 8)).all():
             raise VpunnError(

@@ -10,20 +10,22 @@ from torch import Tensor, nn
 
 from vpunn.errors import VpunnError, check_choice
 from vpunn.torch._choices import answers_below, choices_of, stop_mask
-from vpunn.torch._layout import IGNORE_INDEX, TreeModule, autocasting, check_targets, full_precision, reduced
+from vpunn.torch._layout import IGNORE_INDEX, autocasting, check_targets, full_precision, reduced
 from vpunn.torch._ops import path_log_prob, sparse_path_log_prob
 from vpunn.torch._segments import pieces, segment_log_softmax, sum_down
+from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
     from vpunn.explain import Explanation
+    from vpunn.io.store import Draft, Stored
     from vpunn.torch.posterior import HeadPosterior
 
 Of = Literal["leaves", "balls", "answers"]
 Stop = Literal["threshold", "risk", "depth"]
 
 
-class HierarchicalHead(TreeModule):
+class HierarchicalHead(StoredModule):
     """Child soft-max at every ball: P(node | x) = Π_{B on its path} soft-max over B's children of ⟨w_c, x⟩ + b_c.
 
     Only children that exist compete, and a ball with one child has no parameters. ``w_c`` is a van der Put difference:
@@ -104,7 +106,7 @@ class HierarchicalHead(TreeModule):
         self.project = None if rank is None else nn.Linear(self.in_features, features, bias=False)
         self.weight = nn.Parameter(torch.empty(self.choices.n_slots, features))
         self.bias = nn.Parameter(torch.empty(self.choices.n_slots)) if bias else None
-        self.miss_scores: np.ndarray | None = None
+        self.miss_scores_: np.ndarray | None = None
         self.reset_parameters()
         self.to(device=device, dtype=dtype)
 
@@ -169,7 +171,7 @@ class HierarchicalHead(TreeModule):
         slots = slots.scatter(1, self.node_depth[nodes].unsqueeze(1), self.stop[nodes].unsqueeze(1))
         bias = self.weight.new_empty(0) if self.bias is None else self.bias
         inputs = (features, self.weight, bias, self.start, self.choice, slots)
-        found: torch.Tensor = sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
+        found: Tensor = sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
         return found
 
     def penalty(self, target: Any = None, ridge: Any = 1.0) -> Tensor:
@@ -263,7 +265,7 @@ class HierarchicalHead(TreeModule):
     def top_k(self, x: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, exact, by best-first search."""
         nodes, p = self.posterior(x).top_k(k)
-        return np.asarray(self.tree.labels[nodes]), p
+        return self.tree.labels[nodes], p
 
     def predict(
         self, x: Any, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
@@ -284,16 +286,17 @@ class HierarchicalHead(TreeModule):
         elif stop == "risk":
             from vpunn.hipan import conformal
 
-            if self.miss_scores is None:
+            if self.miss_scores_ is None:
                 raise VpunnError('stop="risk" needs rows the head was not trained on: call calibrate(x, nodes) first.')
-            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores, alpha))
+            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
         elif stop == "depth":
             if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
                 raise VpunnError(f"depth must be whole and between 0 and {self.max_depth}, got {depth!r}.")
             nodes = posterior.at_depth(int(depth))
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
-        return np.asarray(self.tree.labels[nodes])
+        labels: np.ndarray = self.tree.labels[nodes]
+        return labels
 
     def calibrate(self, x: Any, nodes: Any) -> HierarchicalHead:
         """Set the conformal threshold of ``predict(stop="risk")`` on rows with known ``nodes`` that training has not seen."""
@@ -303,7 +306,7 @@ class HierarchicalHead(TreeModule):
         posterior = self.posterior(x)
         if truth.shape != (len(posterior),):
             raise VpunnError(f"there must be one node per row: got shape {truth.shape} for {len(posterior):,} rows.")
-        self.miss_scores = conformal.miss_scores(posterior, truth)
+        self.miss_scores_ = conformal.miss_scores(posterior, truth)
         return self
 
     def explain(self, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
@@ -311,6 +314,47 @@ class HierarchicalHead(TreeModule):
         from vpunn.torch.posterior import explain_head
 
         return explain_head(self, x, node, k, feature_names)
+
+    # ---- as other models are ----------------------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> Tree:
+        """The tree, under the name fitted models have."""
+        return self.tree
+
+    @property
+    def n_features_in_(self) -> int:
+        """`in_features`, under the name fitted models have."""
+        return self.in_features
+
+    def nodes_of(self, y: Any) -> np.ndarray:
+        """Node ids of labels; unknown ones are refused."""
+        return np.atleast_1d(self.tree.index(list(y)))
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "in_features": self.in_features,
+            "rank": self.rank,
+            "bias": self.bias is not None,
+            "sparse": self.sparse,
+        }
+
+    def _to_store(self, draft: Draft) -> None:
+        super()._to_store(draft)
+        draft.array("stops", np.flatnonzero(self.stop_mask))
+        if self.miss_scores_ is not None:
+            draft.array("miss_scores", self.miss_scores_)
+
+    @classmethod
+    def _arrays_of(cls, stored: Stored, tree: Tree) -> dict[str, Any]:
+        return {"stops": stored.array("stops", dtype="iu", shape=(None,), low=0, high=tree.n_nodes)}
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> HierarchicalHead:
+        head = super()._from_store(stored)
+        if "miss_scores" in stored:
+            head.miss_scores_ = stored.array("miss_scores", dtype="f", shape=(None,), low=0.0)
+        return head
 
     # ---- as arrays ---------------------------------------------------------------------------------------------------
 

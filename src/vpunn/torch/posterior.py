@@ -122,9 +122,7 @@ def explain_head(head: HierarchicalHead, x: Any, node: Any, k: int, feature_name
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass x[[i]] to keep it two-dimensional.")
     tree, choices = head.tree, head.choices
-    i = int(posterior.best()[0])
-    if node is not None:
-        i = int(tree.check_nodes(node)) if isinstance(node, int | np.integer) else int(tree.index(node))
+    i = int(posterior.best()[0]) if node is None else int(tree.find(node))
     names = [f"x{f}" for f in range(head.in_features)] if feature_names is None else list(feature_names)
     if len(names) != head.in_features:
         raise VpunnError(f"feature_names needs {head.in_features:,} names, got {len(names):,}: {examples(names[:3])}.")

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from vpunn.errors import VpunnError
-from vpunn.torch._layout import TreeModule
+from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree
 
 
-class Valuation(TreeModule):
+class Valuation(StoredModule):
     """ν(u, v) of node ids that broadcast, as int64: the number of digits their codes share; a node with itself has its depth.
 
     Memory: nodes · log₂(nodes) bytes (two bytes each for trees deeper than 254).
@@ -93,6 +93,9 @@ class ValuationBias(Valuation):
         if ends.ndim != 2 or len(ends) != 2:
             raise VpunnError(f"edge_index must have shape (2, edges), got {tuple(ends.shape)}.")
         return self._of(super().forward(ends[0], ends[1]))
+
+    def _options(self) -> dict[str, Any]:
+        return {"heads": len(self.table)}
 
     def _of(self, valuation: Tensor) -> Tensor:
         return nn.functional.embedding(valuation, self.table.T)
