@@ -547,7 +547,8 @@ def _is_head(head: Mapping[str, Any]) -> bool:
         and isinstance(head.get("arrays"), dict)
         and all(_NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
         and isinstance(head.get("files", {}), dict)
-        and all(_FILE_NAME.fullmatch(k) and type(v.get("bytes")) is int for k, v in head.get("files", {}).items())
+        and all(_FILE_NAME.fullmatch(name) and isinstance(v, dict) for name, v in head.get("files", {}).items())
+        and all(type(about.get("bytes")) is int for about in head.get("files", {}).values())
         and isinstance(head.get("parts", {}), dict)
         and all(
             _NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)
