@@ -73,3 +73,22 @@ def test_cells_of_a_table_are_data_not_markup():
     lines = [line.rstrip() for line in screen.getvalue().splitlines()]
     assert lines[0] == "[t]"
     assert lines[1:] == ["[name]    n", "[bold]x   1", ":dog:    22"]
+
+
+def test_compiling_is_announced_once_and_only_when_it_happens(monkeypatch, capsys):
+    from numba import njit
+
+    monkeypatch.setattr(_progress, "_announced", False)
+
+    @_progress.announced_compiling()
+    def call(kernel, value):
+        return kernel(value)
+
+    doubled, squared = njit(lambda x: 2 * x), njit(lambda x: x * x)
+    doubled(1)
+    assert capsys.readouterr().err == ""  # not our business
+    assert call(doubled, 2) == 4
+    assert capsys.readouterr().err == ""  # compiled already
+    assert call(squared, 3) == 9
+    assert call(squared, 0.5) == 0.25
+    assert capsys.readouterr().err == "compiling (once)…\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -124,3 +125,28 @@ def progress_bar(
         yield Bar(console, display, task)
         size = display.tasks[0].total or 1
         display.update(task, total=size, completed=size)
+
+
+#: Whether this process has said that it compiles.
+_announced = False
+
+
+@contextmanager
+def announced_compiling() -> Iterator[None]:
+    """Says "compiling (once)…" on standard error if loops have to be compiled inside: in a new environment the first call waits.
+
+    Serves as a decorator too. Said once a process; nothing is said where the compiled loops are found in numba's cache.
+    """
+    from numba.core import event
+
+    class Announcer(event.Listener):
+        def on_start(self, event: object) -> None:
+            global _announced
+            if not (_announced or quiet):
+                _announced = True
+                print("compiling (once)…", file=sys.stderr, flush=True)
+
+        def on_end(self, event: object) -> None: ...
+
+    with event.install_listener("numba:compile", Announcer()):
+        yield

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from vpunn._progress import announced_compiling
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
@@ -84,6 +85,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
+    @announced_compiling()
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, X_nodes: Any = None) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels; ``X_nodes`` has one row of features per node of the tree (may be empty rows).
 
@@ -332,6 +334,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
+    @announced_compiling()
     def posterior(self, X: Any, *, evidence: bool = False) -> Posterior:
         """The distribution over nodes of each row: the one object behind `predict`, `top_k`, the stop rules and explanations.
 

@@ -166,7 +166,6 @@ def unfold(start, edges, child, root, total):
     return node, edge, up
 
 
-@njit(cache=True)
 def trie(words, start, n_words):
     """Merge word sequences that begin alike: parent and word of each trie node, and the node where each row ends.
 
@@ -175,17 +174,32 @@ def trie(words, start, n_words):
     a row shares with the row before it is not looked up at all.
     """
     rows = len(start) - 1
-    capacity = 1024
-    table = np.full(capacity, -1, np.int64)  # node ids, placed by (parent, word)
-    up = np.full(capacity, -1, np.int64)
-    word_of = np.full(capacity, -1, np.int64)
     end = np.zeros(rows, np.int64)
-    longest = 0
-    for r in range(rows):
-        longest = max(longest, start[r + 1] - start[r])
-    path = np.zeros(longest + 1, np.int64)  # nodes of the current row, still those of the row before it at first
-    count, previous = 1, 0
-    for r in range(rows):
+    path = np.zeros(int(np.diff(start).max(initial=0)) + 1, np.int64)
+    up, word_of = np.full((2, 1024), -1, np.int64)
+    count, row = 1, 0
+    while True:
+        table = np.full(len(up), -1, np.int64)  # node ids, placed by (parent, word)
+        count, row = _add_rows(words, start, n_words, table, up, word_of, path, end, count, row)
+        if row == rows:
+            return up[:count].copy(), word_of[:count].copy(), end
+        up, word_of = (np.concatenate([array, np.full_like(array, -1)]) for array in (up, word_of))
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(words, start, n_words, table, up, word_of, path, end, count, row):
+    """Enter rows from ``row`` on, until all are in or the table is half full; returns how many nodes and rows there are.
+
+    ``path`` holds the nodes of the current row, still those of the row before it at first.
+    """
+    capacity = len(table)
+    for node in range(1, count):
+        slot = _slot(up[node], word_of[node], n_words, capacity)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (capacity - 1)
+        table[slot] = node
+    previous = 0
+    for r in range(row, len(end)):
         length = start[r + 1] - start[r]
         k = 0
         while k < min(length, previous) and words[start[r] + k] == words[start[r - 1] + k]:
@@ -197,22 +211,14 @@ def trie(words, start, n_words):
                 slot = (slot + 1) & (capacity - 1)
             if table[slot] < 0:
                 if 2 * count >= capacity:
-                    capacity *= 2
-                    up, word_of = _grown(up, capacity), _grown(word_of, capacity)
-                    table = np.full(capacity, -1, np.int64)
-                    for node in range(1, count):
-                        slot = _slot(up[node], word_of[node], n_words, capacity)
-                        while table[slot] >= 0:
-                            slot = (slot + 1) & (capacity - 1)
-                        table[slot] = node
-                    continue  # look the step up again, in the larger table
+                    return count, r
                 table[slot], up[count], word_of[count] = count, here, word
                 count += 1
             path[k + 1] = table[slot]
             k += 1
         end[r] = path[length]
         previous = length
-    return up[:count].copy(), word_of[:count].copy(), end
+    return count, len(end)
 
 
 @njit(inline="always")
@@ -221,10 +227,3 @@ def _slot(node, word, n_words, capacity):
     key = np.uint64(node) * np.uint64(n_words) + np.uint64(word)
     key = (key ^ (key >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((key >> np.uint64(20)) & np.uint64(capacity - 1))
-
-
-@njit(cache=True)
-def _grown(array, size):
-    larger = np.full(size, -1, np.int64)
-    larger[: len(array)] = array
-    return larger

@@ -33,7 +33,6 @@ def _leading_zeros(typingctx, x):
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True)
 def preorder(parent, root):
     """Walk the tree depth first without a stack: down to the first child, else right, else up.
 
@@ -41,18 +40,20 @@ def preorder(parent, root):
     The walk covers fewer nodes than there are exactly when some nodes sit on a cycle; ``order`` is then shorter.
     """
     n = len(parent)
-    first = np.full(n, -1, np.int32)
-    right = np.full(n, -1, np.int32)
+    first, right = np.full((2, n), -1, np.int32)
+    order, up, depth, size, digit = arrays = [np.empty(n, np.int32) for _ in range(5)]
+    count = _preorder(parent, root, first, right, order, up, depth, size, digit)
+    return tuple(array[:count] for array in arrays)
+
+
+@njit(cache=True, nogil=True)
+def _preorder(parent, root, first, right, order, up, depth, size, digit):
+    n = len(parent)
     for i in range(n - 1, -1, -1):  # backwards, so that siblings end up in input order
         a = parent[i]
         if a >= 0:
             right[i] = first[a]
             first[a] = i
-    order = np.empty(n, np.int32)
-    up = np.empty(n, np.int32)
-    depth = np.empty(n, np.int32)
-    size = np.empty(n, np.int32)
-    digit = np.empty(n, np.int32)
     order[0], up[0], depth[0], digit[0] = root, -1, 0, 0
     count, here, node = 1, 0, root  # `here` is the preorder id of input node `node`
     while True:
@@ -74,7 +75,7 @@ def preorder(parent, root):
         order[count], up[count], depth[count], digit[count] = node, up[left], depth[left], digit[left] + 1
         here = count
         count += 1
-    return order[:count], up[:count], depth[:count], size[:count], digit[:count]
+    return count
 
 
 @njit(cache=True)

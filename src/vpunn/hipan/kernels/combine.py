@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vpunn.hipan.kernels import kernel
 
 
-@njit(cache=True)
 def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, output):
     """Scores (rows, slots) of evidence (rows, slots, width) where there is a candidate, and of the last slot; −inf elsewhere."""
+    out = np.full(evidence.shape[:2], -np.inf, np.float32)
+    columns = np.ascontiguousarray(hidden.T)
+    _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, output, np.empty_like(output), out)
+    return out
+
+
+@kernel
+def _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, output, inside, out):
+    """All units advance together, one column at a time: eight sums to an instruction."""
     n, slots, width = evidence.shape
     units = len(output)
-    columns = np.ascontiguousarray(
-        hidden.T
-    )  # all units advance together, one column at a time: eight sums to an instruction
-    inside = np.empty(units, np.float32)
-    out = np.full((n, slots), -np.inf, np.float32)
     for r in range(n):
         for j in range(slots):
             if j < slots - 1 and candidates[r, j] < 0:
                 continue
             score = np.float32(0)
-            inside[:] = hidden_bias
+            for u in range(units):
+                inside[u] = hidden_bias[u]
             for k in range(width):
                 z = (evidence[r, j, k] - centre[k]) / scale[k]
                 score += linear[k] * z
@@ -30,4 +35,3 @@ def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, ou
             for u in range(units):
                 score += output[u] * max(inside[u], np.float32(0))
             out[r, j] = score
-    return out

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.propose import longest_row
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits
 
@@ -16,17 +16,18 @@ PER_KIND = 6
 MARKS = 4096
 
 
-@njit(cache=True)
-def _log_ratio(share, usual, m, values):
-    """Log-likelihood of the row under a ball's shares, against the root's."""
+@helper
+def _log_ratio(share, q, m, data, start):
+    """Log-likelihood of the row under the shares of ball ``q``, against the root's, which stand last."""
     s = np.float32(0)
+    root = len(share) - 1
     for a in range(m):
-        if usual[a] > 0:
-            s += values[a] * np.log(max(share[a], np.float32(1e-30)) / usual[a])
+        if share[root, a] > 0:
+            s += data[start + a] * np.log(max(share[q, a], np.float32(1e-30)) / share[root, a])
     return s
 
 
-@njit(cache=True)
+@helper
 def _products(x, mark, start, stop, indices, data, found):
     """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has.
 
@@ -46,7 +47,6 @@ def _products(x, mark, start, stop, indices, data, found):
     return s, t, known
 
 
-@njit(cache=True)
 def gather_evidence(
     indptr,
     indices,
@@ -85,44 +85,136 @@ def gather_evidence(
 ):
     """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
     scores (rows, branches) of the depth-1 balls."""
-    n_rows = len(indptr) - 1
+    n_rows, width = candidates.shape
     n_nodes = len(parent)
-    n_features = len(feature_start) - 1
-    width = candidates.shape[1]
     out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
-    place = np.full(2 * n_nodes, -1, np.int32)
-    blocks = np.empty(width * (longest_chain + 2), np.int32)
-    stack = np.empty(longest_chain + 2, np.int32)
-    longest = longest_row(indptr)
-    room = longest * len(blocks)
-    hit_entry = np.empty(room, np.int64)
-    hit_block = np.empty(room, np.int32)
-    hit_position = np.empty(room, np.int32)
-    sums = np.zeros((len(blocks), longest), np.float32)
-    share = np.zeros((len(blocks), longest), np.float32)
-    usual = np.empty(longest, np.float32)  # the root's shares of the row's features
-    dot = np.empty(len(blocks), np.float32)
-    cover = np.empty(len(blocks), np.float32)
-    cosine = np.empty(len(blocks), np.float32)
-    head = np.empty(len(blocks), np.float32)
-    prefix = np.empty(len(blocks), np.float32)
-    x = np.zeros((n_features, 2), np.float32)  # the row, and the row read through the dictionary
-    found = np.empty(longest_row(item_indptr) + 1, np.int64)
-    mark = np.zeros(MARKS, np.bool_)  # which features the row may have, by their last bits: stays in the nearest cache
-    above = np.empty(len(blocks), np.int32)
-    classes = np.empty(width, np.int32)
     branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
-    branch = np.empty(len(blocks), np.int32)  # the block of the depth-1 ball a block lies in
-    branch_fit = np.empty(len(blocks), np.float32)
+    n_blocks = width * (longest_chain + 2)
+    longest = longest_row(indptr)
+    room = longest * n_blocks
+    _gather(
+        indptr,
+        indices,
+        data,
+        reading_indptr,
+        reading_indices,
+        reading_data,
+        branch_of,
+        branch_weight,
+        candidates,
+        parent,
+        depth,
+        inner,
+        n_children,
+        feature_start,
+        entry_block,
+        entry_sum,
+        weight,
+        bias,
+        dense_row,
+        dense_entry,
+        norm2,
+        seen_share,
+        news,
+        counts,
+        background,
+        use_likelihood,
+        memory_span,
+        memory_kind,
+        memory_weight,
+        item_indptr,
+        item_indices,
+        item_data,
+        np.full(2 * n_nodes, -1, np.int32),
+        np.empty(n_blocks, np.int32),
+        np.empty(longest_chain + 2, np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.zeros((n_blocks, longest), np.float32),
+        np.zeros((n_blocks + 1, longest), np.float32),
+        np.empty((6, n_blocks), np.float32),
+        np.empty(n_blocks, np.int32),
+        np.empty(n_blocks, np.int32),
+        np.zeros((len(feature_start) - 1, 2), np.float32),
+        np.empty(longest_row(item_indptr) + 1, np.int64),
+        np.zeros(MARKS, np.bool_),
+        np.empty(width, np.int32),
+        out,
+        branch_score,
+    )
+    return out, branch_score
+
+
+@kernel
+def _gather(
+    indptr,
+    indices,
+    data,
+    reading_indptr,
+    reading_indices,
+    reading_data,
+    branch_of,
+    branch_weight,
+    candidates,
+    parent,
+    depth,
+    inner,
+    n_children,
+    feature_start,
+    entry_block,
+    entry_sum,
+    weight,
+    bias,
+    dense_row,
+    dense_entry,
+    norm2,
+    seen_share,
+    news,
+    counts,
+    background,
+    use_likelihood,
+    memory_span,
+    memory_kind,
+    memory_weight,
+    item_indptr,
+    item_indices,
+    item_data,
+    place,
+    blocks,
+    stack,
+    hit_entry,
+    hit_block,
+    hit_position,
+    sums,
+    share,
+    per_block,
+    above,
+    branch,
+    x,
+    found,
+    mark,
+    classes,
+    out,
+    branch_score,
+):
+    """``share`` ends with the root's shares of the row's features; ``x`` is the row, and the row read through the dictionary;
+    ``mark`` says which features the row may have, by their last bits, and stays in the nearest cache; ``branch`` is the block
+    of the depth-1 ball a block lies in."""
+    n_rows, width = candidates.shape
+    n_nodes = len(parent)
+    root = len(share) - 1
+    dot, cover, cosine = per_block[0], per_block[1], per_block[2]
+    head, prefix, branch_fit = per_block[3], per_block[4], per_block[5]
     for r in range(n_rows):
         start = indptr[r]
         m = indptr[r + 1] - start
-        count, n_classes = 0, 0
+        count, n_classes = np.int64(0), 0
         while n_classes < width and candidates[r, n_classes] >= 0:
             count = add_chain(candidates[r, n_classes], parent, inner, place, blocks, count, stack)
             n_classes += 1
         for a in range(m):
-            usual[a] = background[indices[start + a]]
+            share[root, a] = background[indices[start + a]]
             x[indices[start + a], 0] = data[start + a]
             mark[indices[start + a] & (MARKS - 1)] = True
         for a in range(reading_indptr[r], reading_indptr[r + 1]):
@@ -135,8 +227,8 @@ def gather_evidence(
             for a in range(m):
                 sums[q, a] = 0
         hits = find_hits(
-            start,
-            start + m,
+            indptr,
+            r,
             indices,
             feature_start,
             entry_block,
@@ -168,12 +260,12 @@ def gather_evidence(
             cosine[q] = dot[q] / np.sqrt(norm2[b]) if norm2[b] > 1e-6 else np.float32(0)
             prefix[q] = head[q] + (prefix[above[q]] if above[q] >= 0 else np.float32(0))
             if use_likelihood:
-                wider = share[above[q]] if above[q] >= 0 else usual
+                wider = above[q] if above[q] >= 0 else root
                 for a in range(m):
-                    share[q, a] = seen_share[b] * sums[q, a] + news[b] * wider[a]
+                    share[q, a] = seen_share[b] * sums[q, a] + news[b] * share[wider, a]
             branch[q] = branch[above[q]] if above[q] >= 0 else q
             if use_likelihood and branch[q] == q:
-                branch_fit[q] = _log_ratio(share[q], usual, m, data[start : start + m])
+                branch_fit[q] = _log_ratio(share, q, m, data, start)
         for j in range(n_classes):
             c = candidates[r, j]
             q = place[c]
@@ -204,7 +296,7 @@ def gather_evidence(
             if norm2[c] > 1e-6:
                 z[27] = total / np.sqrt(norm2[c])
             if use_likelihood:
-                z[9] = _log_ratio(share[q], usual, m, data[start : start + m])
+                z[9] = _log_ratio(share, q, m, data, start)
                 z[30] = branch_fit[branch[q]]
             z[10], z[11] = prefix[q], head[q]
             z[12] = prefix[up] if up >= 0 else np.float32(0)
@@ -217,23 +309,25 @@ def gather_evidence(
             classes[j] = branch[q]
         _compare_candidates(out[r], candidates[r], n_classes, parent, classes)
         if branch_score.shape[1]:
-            branch_scores(start, start + m, indices, data, branch_weight, branch_score[r])
-            top = branch_score[r].max()
+            branch_scores(indptr, r, indices, data, branch_weight, branch_score[r])
+            top = branch_score[r, 0]
+            for b in range(1, branch_score.shape[1]):
+                top = max(top, branch_score[r, b])
             for j in range(n_classes):
                 b = branch_of[candidates[r, j]]
                 if b > 0:
                     out[r, j, 32] = branch_score[r, b - 1] - top
         for a in range(m):
             x[indices[start + a], 0] = 0
+            mark[indices[start + a] & (MARKS - 1)] = False
         for a in range(reading_indptr[r], reading_indptr[r + 1]):
             x[reading_indices[a], 1] = 0
-        mark[:] = False
+            mark[reading_indices[a] & (MARKS - 1)] = False
         for q in range(count):
             place[blocks[q]] = -1
-    return out, branch_score
 
 
-@njit(cache=True)
+@helper
 def _compare_candidates(z, classes, n_classes, parent, branch):
     """Evidence relative to the row's best candidate, agreement with siblings, and the slot for "none of these"."""
     none = z[len(z) - 1]
@@ -277,15 +371,15 @@ def _compare_candidates(z, classes, n_classes, parent, branch):
     none[0], none[4], none[6], none[17] = cosine, similar, cover, product
     none[20] = -np.log(total)
     none[24] = z[0, 24]
-    _below_best(z, n_classes, 30, 30)
-    for first in (26, 27):
+    _below_best(z, n_classes, np.int64(30), np.int64(30))
+    for first in range(26, 28):
         none[first] = _below_best(z, n_classes, first, first + 2)
     for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
         for first in range(kind, kind + 3):
             none[first] = _below_best(z, n_classes, first, first + 3)
 
 
-@njit(cache=True)
+@helper
 def _below_best(z, n_classes, column, into):
     """Write how far each candidate is below the best one in a column; returns the best."""
     top = z[0, column]

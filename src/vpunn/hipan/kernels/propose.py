@@ -7,16 +7,18 @@ stored by feature: entry ``e`` of feature ``f`` (``feature_start[f] ≤ e < feat
 ``entry_block[e]``, sorted within the feature. Features that occur in many blocks also have a row in ``dense_entry``
 (block → entry, −1 if absent) so that a lookup is one read.
 
-Everything is computed row by row with fixed loops, so a row gives the same bits alone and in a batch.
+Everything is computed row by row with fixed loops, so a row gives the same bits alone and in a batch. Arrays are made
+outside of the compiled loops: every way to make one costs numba as much to compile as a loop of its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vpunn.hipan.kernels import helper, kernel
 
 
-@njit(cache=True)
+@helper
 def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best: np.ndarray) -> int:
     """The ``limit`` ids of largest value in descending order, smaller ids first among equals; returns how many."""
     filled = 0
@@ -40,16 +42,12 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
     return filled
 
 
-@njit(cache=True)
 def longest_row(indptr):
     """Most entries of a row, at least one."""
-    longest = 1
-    for r in range(len(indptr) - 1):
-        longest = max(longest, indptr[r + 1] - indptr[r])
-    return longest
+    return max(int(np.diff(indptr).max(initial=1)), 1)
 
 
-@njit(cache=True)
+@helper
 def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest):
     """Positions of the row's features from the rarest to the commonest, and how many may open classes and add scores.
 
@@ -82,7 +80,6 @@ def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest)
     return openers, max(openers, scorers)
 
 
-@njit(cache=True)
 def propose_by_centroid(
     indptr,
     indices,
@@ -104,16 +101,55 @@ def propose_by_centroid(
     training rows are judged as if they had been left out. The row's rarest features
     propose (`_rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
     """
-    n_rows = len(indptr) - 1
-    out = np.full((n_rows, limit), -1, np.int32)
-    dot = np.zeros(n_nodes, np.float32)
-    covered = np.zeros(n_nodes, np.float32)
-    opened = np.zeros(n_nodes, np.bool_)
-    classes = np.empty(n_nodes, np.int32)
-    best = np.empty(limit, np.int32)
-    rarest = np.empty(longest_row(indptr), np.int64)
+    out = np.full((len(indptr) - 1, limit), -1, np.int32)
+    _by_centroid(
+        indptr,
+        indices,
+        data,
+        own,
+        row_weight,
+        feature_start,
+        entry_block,
+        entry_sum,
+        norm2,
+        opening,
+        scoring,
+        np.zeros(n_nodes, np.float32),
+        np.zeros(n_nodes, np.float32),
+        np.zeros(n_nodes, np.bool_),
+        np.empty(n_nodes, np.int32),
+        np.empty(limit, np.int32),
+        np.empty(longest_row(indptr), np.int64),
+        out,
+    )
+    return out
+
+
+@kernel
+def _by_centroid(
+    indptr,
+    indices,
+    data,
+    own,
+    row_weight,
+    feature_start,
+    entry_block,
+    entry_sum,
+    norm2,
+    opening,
+    scoring,
+    dot,
+    covered,
+    opened,
+    classes,
+    best,
+    rarest,
+    out,
+):
+    n_rows, limit = out.shape
+    n_nodes = len(dot)
     for r in range(n_rows):
-        count = 0
+        count = np.int64(0)
         square = np.float32(0)
         openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
         for k in range(scorers):
@@ -153,10 +189,8 @@ def propose_by_centroid(
                     break
                 dot[c] = 0
                 covered[c] = 0
-    return out
 
 
-@njit(cache=True)
 def propose_by_heads(
     indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, limit, opening, scoring, first
 ):
@@ -165,21 +199,65 @@ def propose_by_heads(
     Scores one scatter over the row's features; only nodes that share a feature with the row are ranked, and the sum along
     the ancestors is kept for the ones that follow.
     """
-    n_rows = len(indptr) - 1
     n_nodes = len(parent)
-    out = np.full((n_rows, first.shape[1] + limit), -1, np.int32)
-    local = np.zeros(2 * n_nodes, np.float32)
-    opened = np.zeros(n_nodes, np.bool_)
-    classes = np.empty(n_nodes, np.int32)
-    chain = np.zeros(n_nodes, np.float32)
-    known = np.full(n_nodes, -1, np.int32)
-    total = np.empty(n_nodes, np.float32)
-    best = np.empty(max(limit, 1), np.int32)
-    seen = np.zeros(n_nodes, np.bool_)
-    stack = np.empty(n_nodes, np.int32)
-    rarest = np.empty(longest_row(indptr), np.int64)
-    for r in range(n_rows):
-        n_classes = 0
+    out = np.full((len(indptr) - 1, first.shape[1] + limit), -1, np.int32)
+    _by_heads(
+        indptr,
+        indices,
+        data,
+        parent,
+        inner,
+        feature_start,
+        entry_block,
+        weight,
+        bias,
+        opening,
+        scoring,
+        first,
+        np.zeros(2 * n_nodes, np.float32),
+        np.zeros(n_nodes, np.bool_),
+        np.empty(n_nodes, np.int32),
+        np.zeros(n_nodes, np.float32),
+        np.full(n_nodes, -1, np.int32),
+        np.empty(n_nodes, np.float32),
+        np.empty(limit, np.int32),
+        np.zeros(n_nodes, np.bool_),
+        np.empty(n_nodes, np.int32),
+        np.empty(longest_row(indptr), np.int64),
+        out,
+    )
+    return out
+
+
+@kernel
+def _by_heads(
+    indptr,
+    indices,
+    data,
+    parent,
+    inner,
+    feature_start,
+    entry_block,
+    weight,
+    bias,
+    opening,
+    scoring,
+    first,
+    local,
+    opened,
+    classes,
+    chain,
+    known,
+    total,
+    best,
+    seen,
+    stack,
+    rarest,
+    out,
+):
+    n_nodes, limit = len(parent), len(best)
+    for r in range(len(out)):
+        n_classes = np.int64(0)
         openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
@@ -234,4 +312,3 @@ def propose_by_heads(
             f = indices[rarest[k]]
             for e in range(feature_start[f], feature_start[f + 1]):
                 local[entry_block[e]] = 0
-    return out

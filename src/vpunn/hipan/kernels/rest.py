@@ -7,23 +7,62 @@ Every ball is one slice of the nodes in preorder, so a ring is two slices and a 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vpunn.hipan.kernels import helper, kernel
 
 #: Share of the candidates' probability that is added on both sides of a step inwards.
 DOUBT = 0.02
 
 
-@njit(cache=True)
 def measure_rings(candidates, probability, tilt, prior, below, branch, share, parent, depth, size, max_depth):
     """Chain of balls, free prior of rings and of the next balls, and votes; see `rest.Rings`."""
-    n_rows, width = candidates.shape
+    n_rows = len(candidates)
     chain = np.full((n_rows, max_depth + 1), -1, np.int32)
-    ring = np.zeros((n_rows, max_depth + 1))
-    core = np.zeros((n_rows, max_depth + 1))
-    vote = np.zeros((n_rows, max_depth + 1))
-    free = np.empty(max_depth + 1)
-    votes = np.empty(max_depth + 1)
-    branch_free = np.empty(len(share))
+    ring, core, vote = np.zeros((3, n_rows, max_depth + 1))
+    free, votes = np.empty((2, max_depth + 1))
+    _measure_rings(
+        candidates,
+        probability,
+        tilt,
+        prior,
+        below,
+        branch,
+        share,
+        parent,
+        depth,
+        size,
+        free,
+        votes,
+        np.empty(len(share)),
+        chain,
+        ring,
+        core,
+        vote,
+    )
+    return chain, ring, core, vote
+
+
+@kernel
+def _measure_rings(
+    candidates,
+    probability,
+    tilt,
+    prior,
+    below,
+    branch,
+    share,
+    parent,
+    depth,
+    size,
+    free,
+    votes,
+    branch_free,
+    chain,
+    ring,
+    core,
+    vote,
+):
+    n_rows, width = candidates.shape
     for r in range(n_rows):
         best = 0
         for j in range(1, width):
@@ -38,7 +77,8 @@ def measure_rings(candidates, probability, tilt, prior, below, branch, share, pa
             free[k] = below[node + size[node]] - below[node]
             votes[k] = 0.0
             node = parent[node]
-        branch_free[:] = share
+        for b in range(len(share)):
+            branch_free[b] = share[b]
         for j in range(width):
             c = candidates[r, j]
             if c < 0:
@@ -63,10 +103,9 @@ def measure_rings(candidates, probability, tilt, prior, below, branch, share, pa
         ring[r, 0] = 0.0  # branches differ
         for b in range(len(share)):
             ring[r, 0] += tilt[r, b] * branch_free[b]
-    return chain, ring, core, vote
 
 
-@njit(cache=True)
+@kernel
 def fill_masses(candidates, probability, prior, branch, size, chain, factor, outer, dense):
     """Write the probability of every node: ring by ring from the outside, then the candidates."""
     for r in range(len(dense)):
@@ -84,7 +123,6 @@ def fill_masses(candidates, probability, prior, branch, size, chain, factor, out
             dense[r, candidates[r, j]] = probability[r, j]
 
 
-@njit(cache=True)
 def choose(
     candidates,
     probability,
@@ -106,11 +144,55 @@ def choose(
 
     Asked are the candidates, the ``likeliest`` node of the row and one ``typical`` node per branch (−1: none).
     """
+    answer = np.empty(len(candidates), np.int64)
+    _choose(
+        candidates,
+        probability,
+        prior,
+        prior_ball,
+        parent,
+        depth,
+        branch,
+        chain,
+        inside,
+        factor,
+        outer,
+        typical_depth,
+        typical,
+        likeliest,
+        agreement,
+        np.zeros((len(parent), 2)),
+        np.zeros(len(parent), np.bool_),
+        np.zeros(len(parent), np.int32),
+        answer,
+    )
+    return answer
+
+
+@kernel
+def _choose(
+    candidates,
+    probability,
+    prior,
+    prior_ball,
+    parent,
+    depth,
+    branch,
+    chain,
+    inside,
+    factor,
+    outer,
+    typical_depth,
+    typical,
+    likeliest,
+    agreement,
+    held,
+    listed,
+    level,
+    answer,
+):
+    """``held``: probability and prior of the candidates in a ball; ``level``: k for the k-th ball of the chain below the root."""
     n_rows, width = candidates.shape
-    held = np.zeros((len(parent), 2))  # probability and prior of the candidates in a ball
-    listed = np.zeros(len(parent), np.bool_)
-    level = np.zeros(len(parent), np.int32)  # k for the k-th ball of the chain below the root
-    answer = np.empty(n_rows, np.int64)
     for r in range(n_rows):
         count = 0
         while count < width and candidates[r, count] >= 0:
@@ -150,15 +232,14 @@ def choose(
             u = candidates[r, j]
             listed[u] = False
             while u > 0:
-                held[u] = 0.0
+                held[u, 0] = 0.0
+                held[u, 1] = 0.0
                 u = parent[u]
         for k in range(1, last + 1):
             level[chain[r, k]] = 0
         answer[r] = found
-    return answer
 
 
-@njit(cache=True)
 def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, k):
     """The k most probable nodes of every row and their probabilities, smaller nodes first among equals; −1 and 0 if fewer.
 
@@ -166,46 +247,54 @@ def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer
     at its likeliest node (``peaks``: a tree of maxima) only while that node is among the best k.
     """
     n_rows, width = candidates.shape
-    n_nodes = edges[-1]
     node = np.full((n_rows, k), -1, np.int64)
     value = np.zeros((n_rows, k), np.float64)
-    listed = np.zeros(n_nodes, np.bool_)
+    listed = np.zeros(edges[-1], np.bool_)
     stack = np.empty((4 * (k + width) + 64, 2), np.int64)
+    _merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, listed, stack, node, value)
+    return node, value
+
+
+@kernel
+def _merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, listed, stack, node, value):
+    n_rows, width = candidates.shape
+    n_nodes = len(listed)
     for r in range(n_rows):
-        filled = 0
+        filled = np.int64(0)
         for j in range(width):
             c = candidates[r, j]
             if c < 0:
                 break
             listed[c] = True
-            filled, _ = _enter(node[r], value[r], filled, c, probability[r, j])
-        first = chain[r, 1] if chain.shape[1] > 1 else -1
-        low, high = (first, first + size[first]) if first >= 0 else (n_nodes, n_nodes)
+            filled, _ = _enter(node, value, r, filled, np.int64(c), probability[r, j])
+        first = np.int64(chain[r, 1] if chain.shape[1] > 1 else -1)
+        low, high = n_nodes, n_nodes
+        if first >= 0:
+            low, high = first, first + size[first]
         for b in range(len(edges) - 1):
-            start, stop = edges[b], edges[b + 1]
-            filled = _take(node[r], value[r], filled, peaks, start, min(stop, low), outer[r, b], listed, stack)
-            filled = _take(node[r], value[r], filled, peaks, max(start, high), stop, outer[r, b], listed, stack)
+            start, stop, share = edges[b], edges[b + 1], outer[r, b]
+            filled = _take(node, value, r, filled, peaks, start, min(stop, low), share, listed, stack)
+            filled = _take(node, value, r, filled, peaks, max(start, high), stop, share, listed, stack)
         for level in range(1, chain.shape[1]):
-            u = chain[r, level]
+            u = np.int64(chain[r, level])
             if u < 0:
                 break
-            start, stop = u, u + size[u]
+            stop, share = u + size[u], factor[r, level]
             low, high = stop, stop
             if level + 1 < chain.shape[1] and chain[r, level + 1] >= 0:
-                low = chain[r, level + 1]
+                low = np.int64(chain[r, level + 1])
                 high = low + size[low]
-            filled = _take(node[r], value[r], filled, peaks, start, low, factor[r, level], listed, stack)
-            filled = _take(node[r], value[r], filled, peaks, high, stop, factor[r, level], listed, stack)
+            filled = _take(node, value, r, filled, peaks, u, low, share, listed, stack)
+            filled = _take(node, value, r, filled, peaks, high, stop, share, listed, stack)
         for j in range(width):
             c = candidates[r, j]
             if c < 0:
                 break
             listed[c] = False
-    return node, value
 
 
-@njit(cache=True)
-def _take(node, value, filled, peaks, start, stop, factor, listed, stack):
+@helper
+def _take(node, value, r, filled, peaks, start, stop, factor, listed, stack):
     """Enter the nodes of one slice that belong to the best; returns how many are listed."""
     if start >= stop:
         return filled
@@ -219,7 +308,7 @@ def _take(node, value, filled, peaks, start, stop, factor, listed, stack):
         if peaks[half + c] == 0:
             continue
         if not listed[c]:
-            filled, entered = _enter(node, value, filled, c, factor * peaks[half + c])
+            filled, entered = _enter(node, value, r, filled, c, factor * peaks[half + c])
             if not entered:
                 continue
         if c + 1 < high:
@@ -231,7 +320,7 @@ def _take(node, value, filled, peaks, start, stop, factor, listed, stack):
     return filled
 
 
-@njit(cache=True)
+@helper
 def _likeliest(peaks, low, high):
     """First position of the largest value in [low, high): ``peaks[i]`` is the larger of ``peaks[2i]`` and ``peaks[2i + 1]``."""
     half = len(peaks) // 2
@@ -256,18 +345,18 @@ def _likeliest(peaks, low, high):
     return best - half
 
 
-@njit(cache=True)
-def _enter(node, value, filled, c, p):
-    """Put node ``c`` into the sorted list if it belongs there; returns how many are listed and whether it does."""
+@helper
+def _enter(node, value, r, filled, c, p):
+    """Put node ``c`` into the sorted list of row ``r`` if it belongs there; returns how many are listed and whether it does."""
     place = filled
-    if filled == len(node):
+    if filled == node.shape[1]:
         place = filled - 1
-        if p < value[place] or (p == value[place] and c > node[place]):
+        if p < value[r, place] or (p == value[r, place] and c > node[r, place]):
             return filled, False
     else:
         filled += 1
-    while place > 0 and (value[place - 1] < p or (value[place - 1] == p and node[place - 1] > c)):
-        value[place], node[place] = value[place - 1], node[place - 1]
+    while place > 0 and (value[r, place - 1] < p or (value[r, place - 1] == p and node[r, place - 1] > c)):
+        value[r, place], node[r, place] = value[r, place - 1], node[r, place - 1]
         place -= 1
-    value[place], node[place] = p, c
+    value[r, place], node[r, place] = p, c
     return filled, True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.propose import longest_row
 
 
-@njit(cache=True)
+@helper
 def add_chain(c, parent, inner, place, blocks, count, stack):
     """Append the blocks of class ``c``'s chain that are not listed yet, ancestors before descendants."""
     n_nodes = len(parent)
@@ -31,10 +31,10 @@ def add_chain(c, parent, inner, place, blocks, count, stack):
     return count
 
 
-@njit(cache=True)
+@helper
 def find_hits(
-    start_row,
-    stop_row,
+    indptr,
+    row,
     indices,
     feature_start,
     entry_block,
@@ -49,7 +49,8 @@ def find_hits(
 ):
     """All stored entries at (listed block, feature of the row); returns how many."""
     hits = 0
-    for a in range(start_row, stop_row):
+    start_row = indptr[row]
+    for a in range(start_row, indptr[row + 1]):
         f = indices[a]
         start, stop = feature_start[f], feature_start[f + 1]
         if stop - start <= (4 if dense_row[f] >= 0 else 16) * count:
@@ -61,9 +62,9 @@ def find_hits(
                     hit_position[hits] = a - start_row
                     hits += 1
         elif dense_row[f] >= 0:
-            row = dense_row[f]
+            direct = dense_row[f]
             for q in range(count):
-                e = dense_entry[row, blocks[q]]
+                e = dense_entry[direct, blocks[q]]
                 if e >= 0:
                     hit_entry[hits] = e
                     hit_block[hits] = q
@@ -86,7 +87,6 @@ def find_hits(
     return hits
 
 
-@njit(cache=True)
 def train_heads(
     indptr,
     indices,
@@ -118,20 +118,79 @@ def train_heads(
     """
     n_nodes = len(parent)
     width = candidates.shape[1] + 1
-    place = np.full(2 * n_nodes, -1, np.int32)
-    blocks = np.empty(width * (longest_chain + 2), np.int32)
-    score = np.empty(len(blocks), np.float32)
-    gradient = np.empty(len(blocks), np.float32)
-    stack = np.empty(longest_chain + 2, np.int32)
-    room = longest_row(indptr) * len(blocks)
-    hit_entry = np.empty(room, np.int64)
-    hit_block = np.empty(room, np.int32)
-    hit_position = np.empty(room, np.int32)
-    classes = np.empty(width, np.int32)
-    p = np.empty(width, np.float32)
+    n_blocks = width * (longest_chain + 2)
+    room = longest_row(indptr) * n_blocks
+    _train_heads(
+        indptr,
+        indices,
+        data,
+        own,
+        row_weight,
+        candidates,
+        parent,
+        inner,
+        feature_start,
+        entry_block,
+        dense_row,
+        dense_entry,
+        weight_energy,
+        bias,
+        bias_energy,
+        order,
+        own_rate,
+        ball_rate,
+        bias_rate,
+        losses,
+        np.full(2 * n_nodes, -1, np.int32),
+        np.empty(n_blocks, np.int32),
+        np.empty(n_blocks, np.float32),
+        np.empty(n_blocks, np.float32),
+        np.empty(longest_chain + 2, np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.float32),
+    )
+
+
+@kernel
+def _train_heads(
+    indptr,
+    indices,
+    data,
+    own,
+    row_weight,
+    candidates,
+    parent,
+    inner,
+    feature_start,
+    entry_block,
+    dense_row,
+    dense_entry,
+    weight_energy,
+    bias,
+    bias_energy,
+    order,
+    own_rate,
+    ball_rate,
+    bias_rate,
+    losses,
+    place,
+    blocks,
+    score,
+    gradient,
+    stack,
+    hit_entry,
+    hit_block,
+    hit_position,
+    classes,
+    p,
+):
+    n_nodes, width = len(parent), len(classes)
     for t in range(len(order)):
         r = order[t]
-        n_classes, truth, count = 0, -1, 0
+        n_classes, truth, count = 0, -1, np.int64(0)
         for j in range(width - 1):
             c = candidates[r, j]
             if c < 0:
@@ -153,8 +212,8 @@ def train_heads(
             gradient[q] = 0
         start = indptr[r]
         hits = find_hits(
-            start,
-            indptr[r + 1],
+            indptr,
+            r,
             indices,
             feature_start,
             entry_block,
@@ -210,27 +269,31 @@ def train_heads(
             bias[b] -= bias_rate * g / np.sqrt(bias_energy[b])
 
 
-@njit(cache=True)
-def branch_scores(start, stop, indices, data, weight, score):
+@helper
+def branch_scores(indptr, r, indices, data, weight, score):
     """Write the scores of the depth-1 balls for one row; the last row of ``weight`` is the bias."""
     for b in range(len(score)):
         score[b] = weight[len(weight) - 1, b]
-    for a in range(start, stop):
+    for a in range(indptr[r], indptr[r + 1]):
         f, v = indices[a], data[a]
         for b in range(len(score)):
             score[b] += v * weight[f, b]
 
 
-@njit(cache=True)
 def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy):
     """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over."""
     score = np.empty(weight.shape[1], np.float32)
+    _train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, score)
+
+
+@kernel
+def _train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, score):
     last = len(weight) - 1
     for t in range(len(order)):
         r = order[t]
         if branch[r] == 0:
             continue
-        branch_scores(indptr[r], indptr[r + 1], indices, data, weight, score)
+        branch_scores(indptr, r, indices, data, weight, score)
         for b in range(len(score)):
             sign = np.float32(1 if b + 1 == branch[r] else -1)
             g = -sign * max(np.float32(0), 1 - sign * score[b]) * row_weight[r]
