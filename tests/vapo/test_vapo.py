@@ -598,3 +598,14 @@ def test_gist_on_real_heads_and_leaky_networks_stops_at_an_optimum_of_its_neighb
             other = np.array(result.parameters, float)
             other[i] = value
             assert problem.loss(other) >= result.loss - 1e-6
+
+
+@given(trees(), st.floats(0.0, 0.9), st.integers(0, 10**6))
+def test_the_leak_has_an_exact_solution_that_predicts_something_else(tree: Tree, alpha: float, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=tree.n_leaves)
+    problem = LeakyRegression(tree, values, alpha=alpha)
+    exact = problem.closed_form()
+    assert problem.loss(exact) == pytest.approx(0, abs=1e-18 / (1 - alpha) ** 2)
+    interpolated = VPuNN(tree).interpolate(values).coefficients_
+    shift = (values - alpha * interpolated.sum()) / (1 - alpha) - values
+    assert problem.honest_loss(exact) == pytest.approx((shift**2).mean(), abs=1e-12, rel=1e-9)

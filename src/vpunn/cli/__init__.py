@@ -18,8 +18,10 @@ from vpunn.cli import data, demo, explore, hipaq, info, predict, reproduce, stru
 from vpunn.cli.common import state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
-#: What typer raises for wrong words; its own module is private, so it is reached through a public subclass.
-UsageError: Any = typer.BadParameter.__mro__[1]
+try:  # what is raised for wrong words: newer versions of typer carry click inside, older ones depend on it
+    from typer import TyperException as UsageError
+except ImportError:
+    from click import UsageError  # type: ignore[assignment]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,11 +67,11 @@ def main() -> None:
     except typer.Abort:
         _say_and_exit("stopped.", 130)
     except UsageError as error:
-        said = error.format_message()
+        said, context = error.format_message(), getattr(error, "ctx", None)
         if "\n" in said:  # no command at all: the message is the help itself
             sys.stderr.write(said + "\n")
             sys.exit(2)
-        place = error.ctx.command_path if error.ctx else "vpunn"
+        place = context.command_path if context else "vpunn"
         _say_and_exit(f"{said} ({place} --help tells more)", 2)
 
 

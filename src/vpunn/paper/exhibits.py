@@ -152,6 +152,9 @@ def _chain_paths(tree: Tree) -> int:
 def leaky_paper_rule(tree: Tree, *, start: str = "answer", tau: float = 0.5, seed: int = 0) -> dict[str, Any]:
     """The paper's two-logit rule with *untrained* parameters: an exhibit of label leakage, not a prediction.
 
+    Untrained is enough from a start near the answers (``answer``, ``noise``); from ``zero`` the rule is wrong everywhere until
+    training has moved its parameters, which this does not do.
+
     The rule reads v_good[parent, t] at the **true** digit t, compares −τ(v_good − t)² with −τ(v_other − t)², and answers
     t if the first is larger, else round(v_other) mod p (AUDIT E-43). ``start`` sets v_good: ``answer`` (v[parent, c] = c),
     ``noise`` (c plus a standard normal) or ``zero``; v_other is 0. ``honest`` queries the same numbers without knowing t:

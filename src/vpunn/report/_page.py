@@ -11,7 +11,6 @@ import html
 import io
 import json
 import platform
-import resource
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,7 +79,7 @@ class Report:
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.machine()}",
             "seconds": round(time.perf_counter() - self.started, 1),
-            "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+            "peak_rss_mb": _peak_rss_mb(),
         }
 
     def to_json(self) -> str:
@@ -153,3 +152,13 @@ def _html_block(block: Mapping[str, Any]) -> str:
 
 def _html_cell(value: Any) -> str:
     return f"<td{' class=number' if is_number(value) else ''}>{html.escape(show(value))}"
+
+
+def _peak_rss_mb() -> int | None:
+    """Most memory this process has held, in MB; None where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    per_mb = 1024**2 if platform.system() == "Darwin" else 1024  # bytes there, kilobytes elsewhere
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb)

@@ -64,23 +64,33 @@ class FisherSolver:
 
 
 def information_blocks(heads: SoftmaxHeads, theta: np.ndarray) -> np.ndarray:
-    """Trace of the Fisher block of every context, π·(1 − Σ q²), with π the probability of reaching it. O(n)."""
+    """Trace of the Fisher block of every context, Σ_B π_B·(1 − Σ_c q_c²) over the balls B that share the context. O(n).
+
+    The law is that of `SoftmaxHeads.node_probabilities`: q is the soft-max over the children that B really has and π_B the
+    probability of reaching B by the same laws. Soft-max over all digits of the context would be another law for ``markov``
+    and ``depth``: it spends probability on children that do not exist.
+    """
     layout, tree = heads.layout, heads.tree
-    reach = np.zeros(layout.n_contexts)
-    balls = np.flatnonzero(~tree.is_leaf)
-    first_child = layout.slot[balls + 1]
-    np.add.at(reach, layout.context[first_child], heads.node_probabilities(theta)[balls])
-    q = np.exp(heads.log_probabilities(theta))
-    return np.asarray(reach * (1 - layout.per_context(q**2)))
+    reached = heads.node_probabilities(theta)
+    above = reached[tree.parent[1:]]
+    share = np.divide(reached[1:], above, out=np.zeros(len(above)), where=above > 0)
+    # Σ_B π_B (1 − Σ q²) = Σ_c π_c (1 − q_c), because the children's π sum to π_B.
+    return np.bincount(layout.context[layout.slot[1:]], reached[1:] * (1 - share), minlength=layout.n_contexts)
 
 
 def information(heads: SoftmaxHeads, theta: np.ndarray, depth: int | None = None) -> np.ndarray | float:
-    """Fisher information (trace) of the heads at each digit position, or at one of them.
+    """Fisher information (trace) of the law on the leaves about the heads at each digit position, or at one of them.
 
     >>> from vpunn.tree import Tree
     >>> heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1]))
     >>> information(heads, heads.initial()), information(heads, heads.initial(), depth=1)
     (array([0.5 , 0.25]), 0.25)
+
+    A ball with one child tells nothing about the law it shares with others:
+
+    >>> tied = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 2]), "depth")
+    >>> information(tied, tied.initial())
+    array([0.5 , 0.25])
     """
     per_depth = np.bincount(heads.layout.position, information_blocks(heads, theta), minlength=heads.tree.max_depth)
     if depth is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.network import LEAK
+from vpunn.network import LEAK, VPuNN
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
 
@@ -15,8 +15,8 @@ from vpunn.tree.sweeps import sweep_down, sweep_up
 class LeakyRegression:
     """Least squares on leaf values with χ̃_B = χ_B + α(1 − χ_B): the surrogate is (1−α)F(x) + αΣ_B c_B.
 
-    `loss` is what training sees, `honest_loss` the error of the network itself (α = 0). Zero is reachable for every α < 1,
-    and `VPuNN.interpolate` reaches it without training; this exists to measure what the leak does to training.
+    `loss` is what training sees, `honest_loss` the error of the network itself (α = 0). Zero is reachable for every α < 1
+    (`closed_form`); this exists to measure what the leak does to training.
 
     >>> from vpunn.vapo import minimize
     >>> problem = LeakyRegression(Tree.from_parents([-1, 0, 0, 1, 1]), [1.0, 2.0, 4.0], alpha=0.02)
@@ -54,6 +54,24 @@ class LeakyRegression:
     def errors(self, coefficients: np.ndarray) -> np.ndarray:
         """Surrogate minus target on every leaf."""
         return self._errors(coefficients, self.alpha)
+
+    def closed_form(self) -> np.ndarray:
+        """Coefficients of zero loss: those of `VPuNN.interpolate` divided by 1 − α, and the root's lowered by α·S/(1 − α),
+        where S is the sum of the former.
+
+        The new ones sum to S again, so the surrogate is (1−α)·(y − αS)/(1−α) + αS = y at every leaf. The network itself
+        then predicts (y − αS)/(1 − α): it is right only where y = S.
+
+        >>> problem = LeakyRegression(Tree.from_parents([-1, 0, 0, 1, 1]), [1.0, 2.0, 4.0], alpha=0.5)
+        >>> exact = problem.closed_form()
+        >>> problem.loss(exact), problem.honest_loss(exact) > 1
+        (0.0, True)
+        """
+        exact = np.array(VPuNN(self.tree).interpolate(self.target).coefficients_, float)
+        total = exact.sum()
+        exact /= 1 - self.alpha
+        exact[0] -= self.alpha * total / (1 - self.alpha)
+        return exact
 
     def _errors(self, coefficients: np.ndarray, alpha: float) -> np.ndarray:
         own = sweep_down(self.tree, coefficients)[self.tree.leaves]

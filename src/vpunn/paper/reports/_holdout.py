@@ -9,6 +9,7 @@ import numpy as np
 from vpunn.vapo.heads import Layout, SoftmaxHeads
 from vpunn.metrics import Reliability, calibration_error, reliability
 from vpunn.tree import Tree
+from vpunn.tree.sweeps import sweep_down
 
 #: Shrinkage strengths tried: pseudo-items spread evenly over the children of each ball.
 STRENGTHS = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
@@ -23,6 +24,10 @@ class HeldOut:
     ece_raw: np.ndarray
     brier: np.ndarray
     accuracy: np.ndarray
+    #: The same of whole labels: the likeliest leaf as the one answer.
+    label_ece: np.ndarray
+    label_brier: np.ndarray
+    label_accuracy: np.ndarray
     curve: Reliability
 
 
@@ -50,12 +55,29 @@ def held_out_calibration(tree: Tree, seeds: int, hidden: float = 0.2) -> HeldOut
                 raw,
                 ((c - r) ** 2).mean(),
                 r.mean(),
+                *label_calibration(tree, train, test, strength),
             )
         )
         curve = curve or reliability(c, r)
     assert curve is not None
-    ece, mass, raw_ece, brier, accuracy = np.array(rows).T
-    return HeldOut(ece, mass, raw_ece, brier, accuracy, curve)
+    ece, mass, raw_ece, brier, accuracy, *label = np.array(rows).T
+    return HeldOut(ece, mass, raw_ece, brier, accuracy, label[0], label[1], label[2], curve)
+
+
+def label_calibration(
+    tree: Tree, train: np.ndarray, test: np.ndarray, strength: float
+) -> tuple[float, float, float]:
+    """ECE, multi-class Brier score and accuracy of whole labels: the law on the leaves is the product of the digit laws.
+
+    Without input every leaf gets the same answer, the likeliest leaf, with the same small confidence.
+    """
+    law, _, _ = _laws(tree, train, test, strength)
+    with np.errstate(divide="ignore"):
+        p = np.exp(sweep_down(tree, np.append(0.0, np.log(law[Layout(tree).slot[1:]]))))
+    answer = tree.leaves[np.argmax(p[tree.leaves])]
+    right = (test == answer).astype(float)
+    brier = 1 + float((p[tree.leaves] ** 2).sum()) - 2 * float(p[test].mean())
+    return calibration_error(np.full(len(test), p[answer]), right), brier, float(right.mean())
 
 
 def digit_predictions(

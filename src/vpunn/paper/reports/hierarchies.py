@@ -22,6 +22,7 @@ from vpunn.codes.isometry import check_losslessness
 from vpunn.network import VPuNN, parameter_counts
 from vpunn.report import Report
 from vpunn.paper.reports import _figures as figures
+from vpunn.paper.captions import captions
 from vpunn.paper.reports import _numbers as paper
 from vpunn.paper.reports._holdout import held_out_calibration
 from vpunn.tree import Tree
@@ -102,7 +103,7 @@ def _dataset(report: Report, name: str, tree: Tree) -> None:
     counts = parameter_counts(tree)
     _compare(
         report,
-        "T9, T19: the hierarchy",
+        f"{captions('T9', 'T19')}: the hierarchy",
         "counted on the whole tree named above; nothing is sampled.",
         [
             ("leaves", said["leaves"], tree.n_leaves, "the paper's count fits no release tested (E-14)"),
@@ -149,7 +150,7 @@ def _losslessness(report: Report, name: str, tree: Tree) -> None:
     rho = " / ".join(paper.RESULTS[name][method]["rho"] for method in ("gist", "adam"))
     _compare(
         report,
-        "T10–T12 (ρ): the code itself",
+        f"{captions('T10', 'T11', 'T12')} (ρ): the code itself",
         "round trips and collisions on all nodes, isometry and ρ on a million random node pairs by digit comparison.",
         [
             (
@@ -199,7 +200,7 @@ def _interpolation(report: Report, tree: Tree) -> None:
                 "wrong leaves, van der Put gauge",
                 "0, with Σ_{j<K} p^j balls",
                 f"{wrong} with {net.n_nonzero:,} coefficients",
-                "the paper's count is too small and its averaged construction fails (E-30, E-31)",
+                "the paper's balls stop one level above the leaves, however many there are, and its averaged construction fails (E-30, E-31)",
             ),
             (
                 "largest error, mean gauge, floats",
@@ -252,7 +253,8 @@ class Run:
 def optimise(tree: Tree, seeds: int) -> list[Run]:
     """GIST, Adam and Fisher on input-free heads, each from a random start per seed, with the closed-form optimum."""
     logits = SoftmaxHeads(tree)
-    digits = DigitHeads(tree)
+    digits = DigitHeads(tree)  # zero-one loss: a plateau between digits, on which ±1 stays where it starts
+    slopes = {"squared": DigitHeads(tree, loss="squared"), "cross-entropy": DigitHeads(tree, loss="ordinal")}
     plans: list[tuple[str, Any, str, dict[str, Any], int]] = [
         ("Fisher", logits, "fisher", {}, seeds),
         ("Adam, auto schedule", logits, "adam", {"schedule": "auto"}, seeds),
@@ -260,6 +262,11 @@ def optimise(tree: Tree, seeds: int) -> list[Run]:
         ("Adam, paper-appendix (20/20/20)", logits, "adam", {"schedule": "paper-appendix"}, seeds),
         ("GIST, all digits", digits, "gist", {"neighbourhood": "full"}, seeds),
         ("GIST, ±1 (paper)", digits, "gist", {"neighbourhood": "pm1"}, seeds),
+        *(
+            (f"GIST, {tried}, {loss} loss", heads, "gist", {"neighbourhood": neighbourhood}, seeds)
+            for loss, heads in slopes.items()
+            for tried, neighbourhood in (("all digits", "full"), ("±1", "pm1"))
+        ),
     ]
     tiny = Tree.from_parents([-1, 0, 0])
     for _, problem, method, options, _ in plans:  # compile first, so that the seconds are those of training
@@ -270,14 +277,14 @@ def optimise(tree: Tree, seeds: int) -> list[Run]:
         for (label, problem, method, options, _), seed in jobs:
             rng = np.random.default_rng(seed)
             size = problem.n_parameters
-            start = rng.integers(0, problem.p, size) if problem is digits else rng.normal(size=size)
+            start = rng.integers(0, problem.p, size) if isinstance(problem, DigitHeads) else rng.normal(size=size)
             results[label].append(vapo.minimize(problem, method, seed=seed, start=start, **options))
             advance()
     return [_summary(label, problem, results[label]) for label, problem, *_ in plans]
 
 
 def _summary(label: str, problem: Any, results: list[vapo.VapoResult]) -> Run:
-    best = problem.loss(commonest_digits(problem)) if isinstance(problem, DigitHeads) else problem.optimum()
+    best = problem.loss(best_digits(problem)) if isinstance(problem, DigitHeads) else problem.optimum()
     loss = np.array([r.loss for r in results])
     named = [problem.accuracies(r.parameters) for r in results]
     return Run(
@@ -292,6 +299,13 @@ def _summary(label: str, problem: Any, results: list[vapo.VapoResult]) -> Run:
         history=np.asarray(results[0].history, float),
         optimum=best,
     )
+
+
+def best_digits(problem: DigitHeads) -> np.ndarray:
+    """The optimum: the commonest digit for the zero-one loss, else found by trying all digits once, contexts being independent."""
+    if problem.loss_name == "zero-one":
+        return commonest_digits(problem)
+    return vapo.minimize(problem, "gist", neighbourhood="full").parameters
 
 
 def commonest_digits(problem: DigitHeads) -> np.ndarray:
@@ -337,7 +351,7 @@ def _optimisers(report: Report, name: str, runs: list[Run]) -> None:
                 "paper's time": "" if run.label.startswith("Fisher") else said["time"],
             }
         )
-    report.table("T8, T10–T13: training input-free heads (random starts)", rows)
+    report.table(f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: training input-free heads (random starts)", rows)
     rows = []
     for method, label in (("gist", "GIST, all digits"), ("adam", "Adam, auto schedule")):
         run, said = next(run for run in runs if run.label == label), paper.RESULTS[name][method]
@@ -355,7 +369,7 @@ def _optimisers(report: Report, name: str, runs: list[Run]) -> None:
                     "note": _NOTES[key],
                 }
             )
-    report.table("T8, T10–T13: what those heads can name", rows)
+    report.table(f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: what those heads can name", rows)
     odd = (
         "The paper's GIST row has more leaves right (100.0) than first digits (37.4), which no prediction of a node can do: "
         if name == "wordnet"
@@ -386,7 +400,8 @@ def _leak(report: Report, name: str, tree: Tree) -> None:
         f"Exhibit, not a prediction: how ≈ 100 % appears (paper: {paper.RESULTS[name]['adam']['leaf']} %)", rows
     )
     report.text(
-        "The paper's deep head reads its parameters at the true digit and answers with it; training is not involved."
+        "The paper's deep head reads its parameters at the true digit and answers with it. Started near the answer it needs no "
+        "training; started at zero it is wrong everywhere until training has moved the parameters, and is still told the answer."
     )
 
 
@@ -449,7 +464,7 @@ def _digits(report: Report, name: str, tree: Tree) -> None:
         }
         for k in range(tree.max_depth)
     ]
-    report.table("T21: accuracy digit by digit, best possible without features", rows)
+    report.table(f"{captions('T21')}: accuracy digit by digit, best possible without features", rows)
     report.figure(
         "Digit accuracy by depth: the ceilings" + (", and the paper's values." if said else "; the paper prints WordNet's only."),
         figures.digit_accuracy(by_head, said)
@@ -462,29 +477,42 @@ def _calibration(report: Report, name: str, tree: Tree, seeds: int) -> None:
     wrong = paper.least_error(name)
     _compare(
         report,
-        "T15: calibration of digit predictions on held-out leaves (20 % hidden, 15 bins)",
+        f"{captions('T15')}: calibration on held-out leaves (20 % hidden, 15 bins)",
         "laws fitted on 80 % of the leaves, every digit of the others predicted from its true prefix; mean ± s.d. over seeds.",
         [
             (
-                "ECE, equal-width bins",
+                "whole label: ECE",
                 ece,
+                f"{_spread(100 * found.label_ece)} %",
+                "without input one leaf is named for all, with a confidence that is as small as its chance: calibrated, useless",
+            ),
+            (
+                "whole label: Brier score, multi-class",
+                brier,
+                _spread(found.label_brier),
+                f"at least {wrong / 200:.4f} with the paper's own errors ({wrong:.2f} %, E-68)",
+            ),
+            ("whole label: accuracy", "", f"{_spread(100 * found.label_accuracy)} %", "nothing given"),
+            (
+                "digit: ECE, equal-width bins",
+                "",
                 f"{_spread(100 * found.ece)} %",
                 "frequencies shrunk towards uniform, strength chosen on training leaves",
             ),
-            ("ECE, equal-mass bins", "", f"{_spread(100 * found.ece_mass)} %", ""),
+            ("digit: ECE, equal-mass bins", "", f"{_spread(100 * found.ece_mass)} %", ""),
             (
-                "ECE without shrinkage",
+                "digit: ECE without shrinkage",
                 "",
                 f"{_spread(100 * found.ece_raw)} %",
                 "raw frequencies are over-confident in small balls",
             ),
             (
-                "Brier score (top digit)",
-                brier,
+                "digit: Brier score (top digit)",
+                "",
                 _spread(found.brier),
-                f"binary form; the multi-class form is ≥ {wrong / 200:.4f} with the paper's own errors ({wrong:.2f} %, E-68)",
+                "binary form",
             ),
-            ("digit accuracy", "", f"{_spread(100 * found.accuracy)} %", "held-out leaves, true prefix given"),
+            ("digit: accuracy", "", f"{_spread(100 * found.accuracy)} %", "held-out leaves, true prefix given"),
         ],
     )
     report.figure(
@@ -499,7 +527,8 @@ def _ablations(report: Report, tree: Tree, runs: list[Run]) -> None:
         [_leak_ablation(tree, a) for a in (0.0, 0.005, 0.01, 0.02, 0.05)],
     )
     report.text(
-        "Every α < 1 has an exact solution, which `VPuNN.interpolate` writes down without training. The leak couples all balls "
+        "Every α < 1 has an exact solution without training (`LeakyRegression.closed_form`: the interpolating coefficients rescaled, "
+        "the root's shifted). The leak couples all balls "
         "with all leaves, so the Adam that reaches it at α = 0 stops far from it; and what it fits is not what is predicted."
     )
     rows = []

@@ -24,6 +24,7 @@ from vpunn.hipaq import (
     tree_catalogue,
 )
 from vpunn.hipaq.group_invariants import MEANING
+from vpunn.paper.captions import captions
 from vpunn.hipaq.hydrogen import purity_against_noise
 from vpunn.hipaq.invariants import TIE
 from vpunn.report import Report
@@ -49,7 +50,7 @@ def run(seeds: int = 10) -> Report:
     groups, decays, states = group_catalogue(), read_decays(), hydrogen_tree(8)
     check = check_groups(groups, relabellings=max(200, 20 * seeds))
     recovery = purity_against_noise(NOISES, seeds=seeds)
-    report.table("T16 beside ours", _comparison(groups, decays, states, recovery, check))
+    report.table(f"{captions('T16')} beside ours", _comparison(groups, decays, states, recovery, check))
     report.table("What was wrong", WRONG)
     _report_groups(report, groups, check)
     _report_hydrogen(report, recovery, seeds)

@@ -9,6 +9,7 @@ import numpy as np
 
 from vpunn.report import Report
 from vpunn._progress import progress_bar
+from vpunn.paper.captions import captions
 
 #: What the paper prints (T17, T18), for the side-by-side tables.
 PAPER = {"rmse": "0.645 ± 0.004", "rmse code": "0.611 ± 0.006", "mmd": "0.054 ± 0.003", "mmd code": "0.031 ± 0.002"}
@@ -103,7 +104,7 @@ def _predictions(report: Report, wine: Any, quality: np.ndarray, seeds: int, rou
         _line("change, random balls", None, paired["+ random balls"], PAIRED, "negative control: a meaningless code"),
         _line("change, leaked balls", None, paired["+ leaked balls"], PAIRED, "LEAK on purpose: the tree saw the target"),
     ]
-    report.table("T17, prediction: wine quality", rows)
+    report.table(f"{captions('T17')}, prediction: wine quality", rows)
     detail = []
     for name, found in losses.items():
         for variant, what in VARIANTS.items():
@@ -234,7 +235,7 @@ def _generator_comparison(report: Report, budgets: Any) -> None:
             for what, label in (("mmd", "MMD × 1000"), ("auc", "AUC × 100")):
                 change = paired(coded, other, what, found)
                 lines.append(_line(f"{label}, with the code − {other}, {budget} epochs", None, change, PAIRED, _verdict(change)))
-    report.table("T17, generation", lines)
+    report.table(f"{captions('T17')}, generation", lines)
     report.text("Novelty: median distance to the nearest training row over that of held-out rows; well below 1 is copying.")
     if not peers:
         report.text("The peer generator was not run: ctgan is not installed (pip install 'vpunn[bench]').")
@@ -281,7 +282,7 @@ def _twins(report: Report, table: Any, epochs: int, edits: int) -> None:
         _line("twin encodes into the new ball", None, landed, "chosen twin", f"{found.hit_rate.mean():.0%} of candidates"),
         _line("AUC, twins against real rows of the new balls", None, f"{found.auc:.3f}", "0.5 is indistinguishable"),
     ]
-    report.table(f"T18: digit 3 of {len(found.distance)} held-out wines edited", rows)
+    report.table(f"{captions('T18')}: digit 3 of {len(found.distance)} held-out wines edited", rows)
     figure, axis = _axes()
     axis.hist(found.distance, bins=30, color="#4477aa")
     axis.axvline(0.9, color="#cc3311", label="paper's claim: below 0.9")
@@ -327,13 +328,14 @@ def _picture(report: Report, table: Any, quality: np.ndarray) -> None:
     room = 0.08 * (high - low)
     for axis in (left, right):
         axis.set(xticks=[], yticks=[], xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
-    report.heading("F17")
+    report.heading(captions("F17"))
     report.figure(f"{how} of the wines, coloured by root digit and by quality (outermost 0.4 % not shown).", figure)
     sample = np.random.default_rng(0).permutation(len(scaled))[:2000]
     width = silhouette_score(scaled[sample], root[sample])
     report.text(
         "Colour and layout come from the same eleven columns, so separation here does not validate the tree (E-81); "
-        f"the silhouette of the root digit in the columns themselves is {width:.2f} (1 is separated, 0 is touching)."
+        f"the silhouette of this picture's root digit (four balls, p = 5; the other tables use p = 3) in the columns themselves "
+        f"is {width:.2f} (1 is separated, 0 is touching)."
     )
 
 
