@@ -166,7 +166,7 @@ def unfold(start, edges, child, root, total):
     return node, edge, up
 
 
-def trie(words, start, n_words):
+def trie(words, start, n_words) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Merge word sequences that begin alike: parent and word of each trie node, and the node where each row ends.
 
     Row ``r`` is ``words[start[r]:start[r + 1]]``; node 0 is the empty prefix, others are numbered as they appear. The

@@ -33,7 +33,7 @@ def _leading_zeros(typingctx, x):
     return types.uint64(types.uint64), codegen
 
 
-def preorder(parent, root):
+def preorder(parent, root) -> tuple[np.ndarray, ...]:
     """Walk the tree depth first without a stack: down to the first child, else right, else up.
 
     Returns ``order`` (input position of each preorder node) and the preorder arrays ``parent, depth, size, digit``.

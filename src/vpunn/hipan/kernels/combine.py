@@ -7,7 +7,7 @@ import numpy as np
 from vpunn.hipan.kernels import kernel
 
 
-def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, output):
+def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, output) -> np.ndarray:
     """Scores (rows, slots) of evidence (rows, slots, width) where there is a candidate, and of the last slot; −inf elsewhere."""
     out = np.full(evidence.shape[:2], -np.inf, np.float32)
     columns = np.ascontiguousarray(hidden.T)

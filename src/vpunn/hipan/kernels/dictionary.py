@@ -8,7 +8,9 @@ from vpunn.hipan.kernels import kernel
 from vpunn.hipan.kernels.propose import keep_best
 
 
-def profiles(indptr, indices, data, node, weight, sum_indptr, sum_indices, sum_data, limit):
+def profiles(
+    indptr, indices, data, node, weight, sum_indptr, sum_indices, sum_data, limit
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every row the ``limit`` strongest features of the other rows of its class, scaled to unit length."""
     start, feature, value = _room(len(indptr) - 1, limit)
     width = 1 + int(max(indices.max(initial=0), sum_indices.max(initial=0)))
@@ -81,7 +83,9 @@ def _profiles(
     return filled
 
 
-def meanings(feature_start, row, value, weight, profile_start, profile_feature, profile_value, usual, limit, doubt):
+def meanings(
+    feature_start, row, value, weight, profile_start, profile_feature, profile_value, usual, limit, doubt
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every feature the ``limit`` features most in excess in the profiles of its rows."""
     n_features = len(feature_start) - 1
     start = np.zeros(n_features + 1, np.int64)
@@ -168,7 +172,9 @@ def _meanings(
     return filled
 
 
-def translate(indptr, indices, data, meaning_start, meaning, strength, limit):
+def translate(
+    indptr, indices, data, meaning_start, meaning, strength, limit
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows read through the dictionary: the ``limit`` strongest meanings, of unit length, sorted by feature."""
     n_features = len(meaning_start) - 1
     start, feature, value = _room(len(indptr) - 1, limit)

@@ -82,7 +82,7 @@ def gather_evidence(
     item_indptr,
     item_indices,
     item_data,
-):
+) -> tuple[np.ndarray, np.ndarray]:
     """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
     scores (rows, branches) of the depth-1 balls."""
     n_rows, width = candidates.shape

@@ -94,7 +94,7 @@ def propose_by_centroid(
     limit,
     opening,
     scoring,
-):
+) -> np.ndarray:
     """Classes by coverage · cosine: how much of the row the class has seen, times the cosine with its centroid.
 
     ``own[r]`` is the class the row itself was counted in (−1: none); that row's share is taken out again exactly, so
@@ -193,7 +193,7 @@ def _by_centroid(
 
 def propose_by_heads(
     indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, limit, opening, scoring, first
-):
+) -> np.ndarray:
     """Append to ``first`` (−1 padded candidates) the ``limit`` best classes by head score that are not in it yet.
 
     Scores one scatter over the row's features; only nodes that share a feature with the row are ranked, and the sum along

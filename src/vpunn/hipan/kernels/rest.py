@@ -14,7 +14,9 @@ from vpunn.hipan.kernels import helper, kernel
 DOUBT = 0.02
 
 
-def measure_rings(candidates, probability, tilt, prior, below, branch, share, parent, depth, size, max_depth):
+def measure_rings(
+    candidates, probability, tilt, prior, below, branch, share, parent, depth, size, max_depth
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Chain of balls, free prior of rings and of the next balls, and votes; see `rest.Rings`."""
     n_rows = len(candidates)
     chain = np.full((n_rows, max_depth + 1), -1, np.int32)
@@ -139,7 +141,7 @@ def choose(
     typical,
     likeliest,
     agreement,
-):
+) -> np.ndarray:
     """For every row the node c of largest p(c) + agreement · (Σ_{B∋c} P(B)) · 2 / (depth(c) + typical depth + 2).
 
     Asked are the candidates, the ``likeliest`` node of the row and one ``typical`` node per branch (−1: none).
@@ -240,7 +242,7 @@ def _choose(
         answer[r] = found
 
 
-def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, k):
+def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, k) -> tuple[np.ndarray, np.ndarray]:
     """The k most probable nodes of every row and their probabilities, smaller nodes first among equals; −1 and 0 if fewer.
 
     Best first: nodes that are no candidates keep the order of the prior within a slice of one ring, so a slice is split

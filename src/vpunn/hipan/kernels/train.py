@@ -109,7 +109,7 @@ def train_heads(
     ball_rate,
     bias_rate,
     losses,
-):
+) -> None:
     """One AdaGrad pass over the rows in ``order``; ``losses`` receives the loss of each before its update.
 
     Loss of a row: softmax cross-entropy of its class among its candidates, with the score Σ_{B∋c} (⟨w_B, x⟩ + b_B).
@@ -280,7 +280,7 @@ def branch_scores(indptr, r, indices, data, weight, score):
             score[b] += v * weight[f, b]
 
 
-def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy):
+def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy) -> None:
     """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over."""
     score = np.empty(weight.shape[1], np.float32)
     _train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, score)
