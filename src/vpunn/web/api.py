@@ -179,7 +179,7 @@ class Api:
             "skipped": len(chain) - len(shown),
             "siblings": siblings,
             "codes": self._codes(i),
-            "radius": f"{subject.code.p}^-{tree.depth[i]}",
+            "radius": f"{subject.code.p}^-{tree.depth[i]}" if i else "1",
             "columns": {str(name): _cell(values[i]) for name, values in tree.columns.items()},
             "layer": None if layer is None else self.layers.layer(layer, query.get("stat", "mean")).value(i),
         }

@@ -1,1 +1,283 @@
+// The explorer's page: one state (the URL), one view (the canvas), panels that show and change the state.
+import { openApi } from "./api.js";
+import { Beliefs } from "./beliefs.js";
+import { Palette, toCss } from "./colors.js";
+import { $, count, download, fill, later, make, percent, short } from "./dom.js";
+import { Labels } from "./labels.js";
+import { Panel } from "./panel.js";
+import { asSvg } from "./save.js";
+import { SearchBox } from "./search.js";
+import { Shape, unpackDepths } from "./shape.js";
+import { State } from "./state.js";
+import { View } from "./view.js";
 
+class Explorer {
+  constructor() {
+    this.ready = false;
+    this.other = -1;
+    this.ids = new Map();
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+  }
+
+  async start() {
+    this.api = await openApi();
+    this.summary = await this.api.json("tree");
+    const { summary } = this;
+    document.title = `${summary.title} · vpunn`;
+    $("title").textContent = summary.title;
+    $("counts").textContent = `${count(summary.nodes, "node")}, ${count(summary.leaves, "leaf")}, depth ${summary.depth}`;
+    if (summary.note) { $("note").textContent = summary.note; $("note").hidden = false; }
+    this.shape = new Shape(unpackDepths(await this.api.bytes("shape", { hash: summary.hash }), summary.bytes_per_depth));
+    this.palette = new Palette(this.dark());
+    this.labels = new Labels(this.api, summary.hash, () => this.view.draw());
+    this.state = new State((before, now) => this.follow(before, now));
+    this.view = new View($("view"), $("map"), this.shape, this.labels, this.palette, this.told());
+    this.panel = new Panel(this);
+    this.search = new SearchBox(this);
+    this.beliefs = new Beliefs(this);
+    this.controls();
+    await this.follow(null, this.state.now);
+    this.ready = true;
+    document.body.dataset.ready = "yes";
+  }
+
+  dark() { const theme = this.state?.now.theme; return theme ? theme === "dark" : this.scheme.matches; }
+
+  say(error) {
+    if (error.name === "AbortError") return;
+    $("said").textContent = error.message;
+    $("said").hidden = false;
+    clearTimeout(this.hush);
+    this.hush = setTimeout(() => { $("said").hidden = true; }, 8000);
+  }
+
+  async resolve(ref) {
+    const id = /^@(\d+)$/.exec(ref);
+    if (id && Number(id[1]) < this.shape.n) return Number(id[1]);
+    if (!this.ids.has(ref)) this.ids.set(ref, (await this.api.json("node", { id: ref })).id);
+    return this.ids.get(ref);
+  }
+
+  // ---- the URL leads -------------------------------------------------------------------------------------------------
+
+  async follow(before, now) {
+    const turn = (this.turns = (this.turns || 0) + 1), differs = (name) => !before || before[name] !== now[name];
+    try {
+      if (differs("theme")) this.paintPage();
+      if (differs("layout")) { this.view.layout = now.layout in { radial: 1, disk: 1 } ? now.layout : "icicle"; $("layout").value = this.view.layout; this.view.changed(); }
+      if (differs("size")) await this.resize(now.size);
+      if (differs("color") || differs("stat")) await this.recolour(now.color, now.stat);
+      if (differs("tab")) this.showTab(now.tab);
+      if (differs("with")) { this.other = now.with ? await this.resolve(now.with) : -1; this.view.other = this.other; if (!differs("focus")) this.panel.compare(); this.view.draw(); }
+      const root = await this.resolve(now.root);
+      if (turn !== this.turns) return;
+      this.root = root;
+      if (now.zoom && differs("zoom")) this.restore(now.zoom);
+      else if (differs("root") || differs("layout") || (before?.zoom && !now.zoom && !differs("focus"))) this.view.goTo(this.view.fit(root), { animate: !!before });
+      if (differs("focus")) await this.refocus(now.focus, !now.zoom);
+      if (differs("text") || differs("stop") || (differs("risk") && now.text)) await this.beliefs.apply(now);
+      if (!before && now.q) $("query").value = now.q;
+    } catch (error) { this.say(error); }
+  }
+
+  async refocus(ref, mayMove) {
+    const i = ref ? await this.resolve(ref) : this.root;
+    this.view.focus = ref ? i : -1;
+    if (ref && mayMove) this.reveal(i);
+    this.view.draw();
+    const node = await this.panel.show(i);
+    if (node && ref && node.ref !== ref && this.state.now.focus === ref) { this.ids.set(node.ref, i); this.state.set({ focus: node.ref }, { replace: true, silent: true }); }
+  }
+
+  // Bring a node into view: its own subtree, or its parent's if it is a leaf.
+  reveal(i) {
+    const { view, shape } = this;
+    const window = view.move ? view.move.to : view.window, before = view.window;
+    view.window = window;
+    const seen = view.shows(i);
+    view.window = before;
+    if (view.layout === "disk" || !seen) view.goTo(view.fit(shape.size[i] > 1 ? i : Math.max(shape.parent[i], 0)), { animate: this.ready });
+  }
+
+  restore(zoom) {
+    const given = zoom.split(",").map(Number), keys = this.view.layout === "disk" ? ["fx", "fy"] : ["a", "b", "top", "cols"];
+    if (given.length !== keys.length || !given.every(Number.isFinite)) return;
+    const to = Object.fromEntries(keys.map((key, k) => [key, given[k]]));
+    if (to.b !== undefined && !(to.b > to.a && to.a >= 0 && to.b <= this.shape.total * 1.0001 && to.cols >= 1 && to.cols < 500 && to.top >= 0)) return;
+    if (to.fx !== undefined && Math.hypot(to.fx, to.fy) >= 1) return;
+    this.view.goTo(to, { animate: this.ready });
+  }
+
+  // ---- the view tells ------------------------------------------------------------------------------------------------
+
+  told() {
+    const remember = later(250, () => {
+      const w = this.view.window;
+      if (this.view.move) return;
+      const fitted = this.view.fit(this.root), at = this.view.layout === "disk" ? ["fx", "fy"] : ["a", "b", "top", "cols"];
+      const same = at.every((key) => Math.abs(w[key] - fitted[key]) < 1e-6 * (1 + Math.abs(fitted[key])));
+      this.state.set({ zoom: same ? undefined : at.map((key) => +w[key].toPrecision(12)).join(",") }, { replace: true, silent: true });
+    });
+    return {
+      moved: () => { if (!this.view.move) this.byHand = true; if (this.byHand) remember(); },
+      picked: (i) => { this.byHand = false; this.select(i); },
+      opened: (i) => this.state.set({ root: `@${i}`, focus: `@${i}`, zoom: undefined }),
+      branched: (i) => window.open(this.state.link({ focus: `@${i}` }), "_blank", "noopener"),
+      hovered: (i, at) => this.tip(i, at),
+    };
+  }
+
+  select(i) { this.state.set({ focus: `@${i}` }); }
+
+  tip(i, at) {
+    const tip = $("tip");
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    const name = this.labels.get(i) ?? "…", p = this.view.beliefs?.map.get(i);
+    tip.textContent = `${name} · ${count(this.shape.size[i], "node")}${p === undefined ? "" : ` · ${percent(p)}`}`;
+    tip.style.left = `${Math.min(at[0] + 14, this.view.width - 180)}px`;
+    tip.style.top = `${Math.min(at[1] + 14, this.view.height - 30)}px`;
+  }
+
+  // ---- colours and sizes ---------------------------------------------------------------------------------------------
+
+  paintPage() {
+    document.documentElement.dataset.theme = this.dark() ? "dark" : "light";
+    if (!this.view) return;
+    this.palette = this.view.palette = new Palette(this.dark());
+    this.recolour(this.state.now.color, this.state.now.stat);
+    if (this.view.beliefs && this.beliefs.last) this.beliefs.show(this.beliefs.last, false);
+  }
+
+  async recolour(name, stat) {
+    $("color").value = name || "";
+    $("stat").value = stat;
+    this.layerName = name || null;
+    this.view.byBranch = !name;
+    if (!name) { this.legend = null; this.view.colour = this.palette.ofBranch(this.shape); } else {
+      const legend = await this.api.json("layer", { name, stat });
+      const bytes = new Uint8Array(await this.api.bytes("layer.bin", { name, stat }));
+      this.legend = legend;
+      this.view.colour = this.palette.ofLayer(bytes, legend.kind);
+    }
+    $("stat").hidden = !this.legend || this.legend.kind !== "number";
+    this.showLegend();
+    this.view.changed();
+  }
+
+  async resize(name) {
+    $("size").value = name || "";
+    const weights = name ? new Float32Array(await this.api.bytes("layer.bin", { name, as: "weight" })) : null;
+    if (!this.shape.setWeights(weights)) { this.say(new Error("this column has no positive values, so it gives no sizes.")); this.shape.setWeights(null); }
+    if (!this.legend) this.view.colour = this.palette.ofBranch(this.shape);
+    this.view.mapKey = null;
+    if (this.ready) this.view.goTo(this.view.fit(this.root), { animate: false });
+    else Object.assign(this.view.window, { a: 0, b: this.shape.total });
+  }
+
+  showLegend() {
+    const { legend, palette } = this, place = $("legend");
+    const swatch = (colour) => { const box = make("i"); box.style.background = colour; return box; };
+    const scale = (colours) => { const box = make("i", { class: "scale" }); box.style.background = `linear-gradient(to right, ${colours.join(",")})`; return box; };
+    const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
+    place.hidden = !legend && !this.view.beliefs;
+    if (this.view.beliefs) fill(place, make("b", {}, "probability"), "0.1 %", scale(some(palette.warm, 9)), "100 %");
+    else if (legend && legend.kind === "number") fill(place, make("b", {}, `${legend.title}, ${legend.stat}`), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
+    else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
+  }
+
+  listLayers() {
+    const { layers } = this.summary, option = (layer) => make("option", { value: layer.name }, layer.title);
+    fill($("color"), make("option", { value: "" }, "branch"), layers.map(option));
+    fill($("size"), make("option", { value: "" }, "number of leaves"), layers.filter((layer) => layer.kind === "number").map(option));
+  }
+
+  async upload(file) {
+    if (!file) return;
+    try {
+      const kind = file.name.endsWith(".tsv") ? "text/tab-separated-values" : "text/csv";
+      const found = await this.api.post("table", await file.text(), kind, { name: file.name });
+      this.summary.layers.push(...found.layers);
+      this.listLayers();
+      const lost = found.rows - found.matched;
+      $("uploaded").textContent = `${found.matched.toLocaleString("en")} of ${found.rows.toLocaleString("en")} rows matched by ${found.label}${lost ? `; not found: ${found.unmatched.join(", ")}` : ""}`;
+      this.state.set({ color: (found.layers[1] ?? found.layers[0]).name });
+    } catch (error) { $("uploaded").textContent = error.message; }
+  }
+
+  // ---- controls ------------------------------------------------------------------------------------------------------
+
+  controls() {
+    this.listLayers();
+    const { state } = this, choose = (id, name) => $(id).addEventListener("change", () => state.set({ [name]: $(id).value || undefined, ...(name === "layout" || name === "size" ? { zoom: undefined } : {}) }));
+    choose("layout", "layout");
+    choose("color", "color");
+    choose("stat", "stat");
+    choose("size", "size");
+    $("table").addEventListener("change", () => this.upload($("table").files[0]));
+    for (const tab of document.querySelectorAll("[data-tab]")) tab.addEventListener("click", () => state.set({ tab: tab.dataset.tab }, { replace: true }));
+    $("tab-ask").hidden = !this.summary.model;
+    $("triage-part").hidden = !this.summary.model;
+    $("upload-part").hidden = this.api.kind === "file";
+    $("theme").addEventListener("click", () => state.set({ theme: this.dark() ? "light" : "dark" }, { replace: true }));
+    this.scheme.addEventListener("change", () => this.paintPage());
+    $("help-button").addEventListener("click", () => $("help").showModal());
+    $("home").addEventListener("click", () => state.set({ root: "@0", zoom: undefined }));
+    $("up").addEventListener("click", () => this.up());
+    $("save").addEventListener("change", () => { this.save($("save").value); $("save").value = ""; });
+    if (this.api.kind === "file") for (const option of [...$("save").options]) if (!["", "svg", "png"].includes(option.value)) option.remove();
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  showTab(name) {
+    const tab = name === "ask" && !this.summary.model ? "node" : ["node", "ask", "color"].includes(name) ? name : "node";
+    for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === tab));
+    for (const part of ["node", "ask", "color"]) $(`panel-${part}`).hidden = part !== tab;
+  }
+
+  up() {
+    const parentNode = this.shape.parent[this.root];
+    if (parentNode >= 0) this.state.set({ root: `@${parentNode}`, zoom: undefined });
+    else this.state.set({ zoom: undefined });
+  }
+
+  key(event) {
+    const typing = event.target.closest("input, textarea, select");
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/" && !typing) { event.preventDefault(); $("query").focus(); $("query").select(); return; }
+    if (event.key === "?" && !typing) { $("help").showModal(); return; }
+    if (typing || event.target.closest("dialog, a, button, summary")) return;
+    const { shape, view } = this, i = view.focus >= 0 ? view.focus : this.root;
+    const step = { ArrowRight: shape.size[i] > 1 ? i + 1 : -1, ArrowLeft: shape.parent[i], ArrowDown: i ? shape.sibling(i, 1) : -1, ArrowUp: i ? shape.sibling(i, -1) : -1, Home: 0 }[event.key];
+    if (step !== undefined) {
+      event.preventDefault();
+      this.byHand = false;
+      if (view.focus < 0 && event.key !== "ArrowRight") this.select(i);
+      else if (step >= 0) this.walk(step);
+    }
+    if (event.key === "Enter") { event.preventDefault(); this.state.set({ root: `@${i}`, focus: `@${i}`, zoom: undefined }); }
+    if (event.key === "Backspace" || event.key === "Escape") { event.preventDefault(); this.up(); }
+    if (event.key === "+" || event.key === "=") view.zoom(0.7, view.width / 2, view.height / 2);
+    if (event.key === "-") view.zoom(1 / 0.7, view.width / 2, view.height / 2);
+    if (event.key === "c") this.state.set({ with: this.other === i ? undefined : this.panel.node?.id === i ? this.panel.node.ref : `@${i}` });
+  }
+
+  // Steps of a walk replace each other in the history: one press of Back leaves the walk.
+  walk(i) {
+    const now = Date.now(), going = now - (this.walked || 0) < 1500;
+    this.walked = now;
+    this.state.set({ focus: `@${i}`, zoom: undefined }, { replace: going });
+  }
+
+  async save(form) {
+    const name = (this.panel.node?.name ?? "tree").replace(/[^\w-]+/g, "_").slice(0, 40);
+    try {
+      if (form === "png") this.view.canvas.toBlob((blob) => download(blob, `${name}.png`));
+      else if (form === "svg") download(new Blob([asSvg(this.view)], { type: "image/svg+xml" }), `${name}.svg`);
+      else if (form) download(await this.api.blob("export", { id: `@${this.root}`, format: form }), `${name}.${{ newick: "nwk" }[form] ?? form}`);
+    } catch (error) { this.say(error); }
+  }
+}
+
+window.explorer = new Explorer();
+window.explorer.start().catch((error) => { window.explorer.say(error); });

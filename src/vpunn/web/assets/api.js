@@ -1,0 +1,184 @@
+// Where answers come from: the server, the notebook around this frame, or the file itself.
+import { Shape, unpackDepths } from "./shape.js";
+
+export class Problem extends Error {}
+
+async function checked(response) {
+  if (response.ok) return response;
+  let said = `the server answered ${response.status}`;
+  try { said = (await response.json()).error || said; } catch { /* not JSON: the status has to do */ }
+  throw new Problem(said);
+}
+
+function address(path, params) {
+  const query = new URLSearchParams(Object.entries(params || {}).filter(([, v]) => v !== undefined && v !== null));
+  return `api/${path}${query.size ? "?" + query : ""}`;
+}
+
+export class ServerApi {
+  constructor() { this.kind = "server"; }
+  async send(path, params, options) {
+    let response;
+    try { response = await fetch(address(path, params), options); } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Problem("the server does not answer; is it still running?");
+    }
+    return checked(response);
+  }
+  async json(path, params, signal) { return (await this.send(path, params, { signal })).json(); }
+  async bytes(path, params) { return (await this.send(path, params)).arrayBuffer(); }
+  async post(path, body, kind, params, signal) {
+    return (await this.send(path, params, { method: "POST", body, headers: { "Content-Type": kind }, signal })).json();
+  }
+  async blob(path, params) { return (await this.send(path, params)).blob(); }
+}
+
+// The same questions through a notebook's channel: the frame's parent passes them on.
+export class FrameApi {
+  constructor() {
+    this.kind = "frame";
+    this.waiting = new Map();
+    this.last = 0;
+    addEventListener("message", (event) => {
+      const wait = event.source === parent && event.data && this.waiting.get(event.data.vpunn);
+      if (!wait) return;
+      this.waiting.delete(event.data.vpunn);
+      wait(event.data);
+    });
+  }
+  async send(path, params, body, kind) {
+    const id = ++this.last;
+    const answer = new Promise((resolve) => this.waiting.set(id, resolve));
+    const query = Object.fromEntries(Object.entries(params || {}).filter(([, v]) => v !== undefined && v !== null).map(([k, v]) => [k, String(v)]));
+    parent.postMessage({ vpunn: id, path: `/api/${path}`, query, body: body || null, kind: kind || "" }, "*");
+    const { status, data } = await answer;
+    if (status < 400) return data;
+    let said = `the notebook answered ${status}`;
+    try { said = JSON.parse(new TextDecoder().decode(data)).error; } catch { /* as above */ }
+    throw new Problem(said);
+  }
+  async json(path, params) { return JSON.parse(new TextDecoder().decode(await this.send(path, params))); }
+  async bytes(path, params) { const data = await this.send(path, params); return data.slice().buffer; }
+  async post(path, body, kind, params) { return JSON.parse(new TextDecoder().decode(await this.send(path, params, body, kind))); }
+  async blob(path, params) { return new Blob([await this.send(path, params)]); }
+}
+
+const fold = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{Mn}/gu, "").split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+
+// A saved page answers from what it holds; it needs the shape only for what the server would compute.
+export class FileApi {
+  constructor(summary, data) {
+    this.kind = "file";
+    this.summary = summary;
+    this.data = data;
+    this.labels = data.labels || data.names;
+    const raw = Uint8Array.from(atob(data.shape), (c) => c.charCodeAt(0));
+    this.shape = new Shape(unpackDepths(raw.buffer, summary.bytes_per_depth));
+    this.leaves = new Int32Array(this.shape.n + 1);
+    for (let i = 0; i < this.shape.n; i++) this.leaves[i + 1] = this.leaves[i] + (this.shape.size[i] === 1 ? 1 : 0);
+  }
+
+  async bytes(path, params) {
+    if (path === "shape") return this.shape.depth.slice().buffer;
+    const layer = this.layer(params.name);
+    if (path === "layer.bin" && (params.as || "color") === "color") return Uint8Array.from(atob(layer.bytes), (c) => c.charCodeAt(0)).buffer;
+    return Float32Array.from(this.data.columns[params.name] || [], (v) => (v > 0 ? v : 0)).buffer;
+  }
+
+  layer(name) {
+    const found = this.data.layers[name];
+    if (!found) throw new Problem(`this file has no layer ${name}.`);
+    return found;
+  }
+
+  async json(path, params) {
+    switch (path) {
+      case "tree": return this.summary;
+      case "labels": return params.ids.split(",").flatMap((part) => {
+        const [a, b] = part.split("-").map(Number);
+        return this.data.names.slice(a, (b ?? a) + 1);
+      });
+      case "node": return this.node(this.resolve(params.id));
+      case "children": return this.page(this.resolve(params.id), params);
+      case "search": return this.search(params.q || "");
+      case "lca": return this.lca(this.resolve(params.a), this.resolve(params.b));
+      case "layer": return this.layer(params.name).legend;
+      default: throw new Problem("a saved page cannot answer this; start `vpunn explore`.");
+    }
+  }
+  async post() { throw new Problem("a saved page has no model; start `vpunn explore`."); }
+
+  resolve(text) {
+    const id = /^@(\d+)$/.exec(text);
+    const i = id ? Number(id[1]) : this.labels.indexOf(text);
+    if (i < 0 || i >= this.shape.n) throw new Problem(`no node of this page is labelled ${text}.`);
+    return i;
+  }
+
+  brief(i) {
+    const s = this.shape, label = this.labels[i];
+    const alone = !label.startsWith("@") && this.labels.indexOf(label) === i && this.labels.lastIndexOf(label) === i;
+    return { id: i, ref: alone ? label : `@${i}`, label, name: this.data.names[i], depth: s.depth[i], size: s.size[i], leaves: this.leaves[i + s.size[i]] - this.leaves[i] };
+  }
+
+  digits(i) { return this.shape.path(i).slice(1).map((j) => this.shape.digit(j)); }
+
+  node(i) {
+    const s = this.shape, p = BigInt(this.summary.p), digits = this.digits(i), chain = s.path(i);
+    const code = digits.reduceRight((x, a) => x * p + BigInt(a), 0n);
+    const power = (k) => (k === 0 ? "" : k === 1 ? `*${p}` : `*${p}^${k}`);
+    const parentNode = s.parent[i], before = i ? s.sibling(i, -1) : -1, after = i ? s.sibling(i, 1) : -1;
+    const columns = {};
+    for (const [name, values] of Object.entries(this.data.columns)) columns[name] = values[i];
+    return {
+      ...this.brief(i), digit: s.digit(i), children: s.children(i).length, skipped: 0, path: chain.map((j) => this.brief(j)),
+      siblings: { count: parentNode < 0 ? 0 : s.children(parentNode).length, previous: before < 0 ? null : this.brief(before), next: after < 0 ? null : this.brief(after) },
+      codes: {
+        int: String(code), digits: `[${digits.join(", ")}]`, bars: "…" + (digits.slice().reverse().join("|") || "0"),
+        series: digits.map((a, k) => a + power(k)).join(" + ") || "0", path: chain.map((j) => this.labels[j]).join("/"),
+      },
+      radius: i ? `${p}^-${s.depth[i]}` : "1", columns, layer: null,
+    };
+  }
+
+  page(i, params) {
+    let ids = this.shape.children(i);
+    if (params.sort === "size") ids.sort((a, b) => this.shape.size[b] - this.shape.size[a]);
+    if (params.sort === "name") ids = ids.sort((a, b) => (this.data.names[a].toLowerCase() < this.data.names[b].toLowerCase() ? -1 : 1));
+    const start = Number(params.start || 0);
+    return { total: ids.length, start, children: ids.slice(start, start + Number(params.count || 50)).map((j) => this.brief(j)) };
+  }
+
+  search(text) {
+    const asked = fold(text);
+    if (!asked.length) return { query: text, results: [], did_you_mean: [] };
+    this.folded ||= this.data.names.map((name, i) => fold(this.labels[i] === name ? name : `${name} ${this.labels[i]} ${this.data.columns.lemmas?.[i] ?? ""}`));
+    const found = [];
+    this.folded.forEach((words, i) => {
+      if (!asked.every((a) => words.some((w) => w.startsWith(a)))) return;
+      const whole = asked.every((a) => words.includes(a)), exact = text.toLowerCase() === this.data.names[i].toLowerCase();
+      found.push([exact ? 0 : whole ? 1 : 2, this.shape.depth[i], -this.shape.size[i], i]);
+    });
+    found.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2] || a[3] - b[3]);
+    const results = found.slice(0, 30).map(([, , , i]) => ({ ...this.brief(i), by: "name", above: this.shape.path(i).slice(-4, -1).map((j) => this.data.names[j]) }));
+    return { query: text, results, did_you_mean: [] };
+  }
+
+  lca(a, b) {
+    const common = this.shape.lca(a, b), shared = this.shape.depth[common], p = this.summary.p;
+    return {
+      a: this.brief(a), b: this.brief(b), lca: this.brief(common), valuation: shared, digits: [this.digits(a), this.digits(b)],
+      distance: a === b ? "0" : `${p}^-${shared}`, exact: a === b ? "0" : shared ? `1/${BigInt(p) ** BigInt(shared)}` : "1",
+    };
+  }
+}
+
+export async function openApi() {
+  const setup = document.getElementById("setup");
+  if (!setup) return new ServerApi();
+  const { mode, summary } = JSON.parse(setup.textContent);
+  if (mode === "frame") return new FrameApi();
+  const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new FileApi(summary, JSON.parse(await new Response(stream).text()));
+}

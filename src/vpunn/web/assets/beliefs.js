@@ -1,0 +1,151 @@
+// Asking the model: its probabilities on the tree, the answer's path, where it stops, and what spoke for each turn.
+import { $, fill, later, make, percent, short } from "./dom.js";
+
+const RISKS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5];
+
+export class Beliefs {
+  constructor(app) {
+    this.app = app;
+    this.model = app.summary.model;
+    this.turn = 0;
+    this.again = later(80, () => this.ask());
+    if (this.model) this.build();
+  }
+
+  build() {
+    const { model } = this, form = $("ask");
+    if (model.input === "columns") {
+      fill($("inputs"), model.columns.slice(0, 60).map((name) => make("label", {}, name, make("input", { name, type: "text", inputmode: "decimal" }))));
+    } else {
+      const hint = model.input === "text" ? "Describe something; the model says where it belongs." : `${model.features} numbers, separated by commas`;
+      fill($("inputs"), make("textarea", { id: "text", rows: "3", placeholder: hint, "aria-label": hint }));
+      $("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); form.requestSubmit(); } });
+    }
+    form.addEventListener("submit", (event) => { event.preventDefault(); this.app.state.set({ text: this.read() || undefined, tab: "ask" }); });
+    $("risk").addEventListener("input", () => { this.app.state.set({ risk: String(this.level()) }, { replace: true, silent: true }); this.tell(); this.again(); });
+    $("rule").addEventListener("change", () => this.app.state.set({ stop: $("rule").value }, { replace: true }));
+    $("forget").addEventListener("click", () => this.app.state.set({ text: undefined }));
+    $("testfile").addEventListener("change", () => this.triage($("testfile").files[0]));
+  }
+
+  // The question as text: what is typed, or the cells as JSON.
+  read() {
+    if (this.model.input !== "columns") return $("text").value.trim();
+    const cells = Object.fromEntries([...$("inputs").querySelectorAll("input")].map((box) => [box.name, box.value.trim()]));
+    return Object.values(cells).some(Boolean) ? JSON.stringify(cells) : "";
+  }
+
+  write(text) {
+    if (this.model.input !== "columns") { $("text").value = text; return; }
+    let cells = {};
+    try { cells = JSON.parse(text || "{}"); } catch { /* a URL edited by hand */ }
+    for (const box of $("inputs").querySelectorAll("input")) box.value = cells[box.name] ?? "";
+  }
+
+  body(text) {
+    if (this.model.input === "text") return { texts: [text] };
+    if (this.model.input === "numbers") return { X: [text.split(/[\s,;]+/).filter(Boolean).map(Number)] };
+    const cells = JSON.parse(text);
+    return { rows: [Object.fromEntries(Object.entries(cells).map(([name, v]) => [name, Number(v)]))] };
+  }
+
+  level() { return $("rule").value === "threshold" ? Number($("risk").value) / 10 + 0.05 : RISKS[Number($("risk").value)]; }
+
+  tell() {
+    const at = this.level();
+    $("level").textContent = $("rule").value === "threshold" ? `the deepest ball with at least ${percent(at)}` : `wrong at most ${percent(at)} of the time`;
+  }
+
+  // Set form and tree to a state.
+  async apply(now) {
+    if (!this.model) return;
+    this.write(now.text || "");
+    $("rule").value = now.stop === "threshold" ? "threshold" : "risk";
+    const risk = Number(now.risk);
+    if (now.risk !== undefined && risk > 0) {
+      const near = (list) => list.reduce((best, r, k) => (Math.abs(r - risk) < Math.abs(list[best] - risk) ? k : best), 0);
+      $("risk").value = String(now.stop === "threshold" ? Math.round((risk - 0.05) * 10) : near(RISKS));
+    }
+    this.tell();
+    await this.ask(true);
+  }
+
+  async ask(moveThere = false) {
+    const { app } = this, text = app.state.now.text, turn = ++this.turn;
+    if (!text) { this.clear(); return; }
+    const rule = $("rule").value === "threshold" ? { threshold: this.level() } : { risk: this.level() };
+    let found;
+    try { found = await app.api.post("predict", JSON.stringify({ ...this.body(text), ...rule, top: 5, explain: true, beliefs: true }), "application/json"); } catch (error) {
+      if (turn === this.turn) { this.clear(); fill($("answer"), make("p", { class: "wrong", role: "alert" }, error.message)); }
+      return;
+    }
+    if (turn === this.turn) this.show(found.answers[0], moveThere);
+  }
+
+  clear() {
+    const { view } = this.app;
+    view.beliefs = null;
+    view.stop = -1;
+    view.changed();
+    fill($("answer"));
+    this.app.showLegend();
+  }
+
+  show(answer, moveThere) {
+    const { app } = this, { view, palette } = app, { nodes, probabilities } = answer.beliefs;
+    const map = new Map(nodes.map((i, k) => [i, probabilities[k]]));
+    const order = nodes.map((i, k) => [probabilities[k], i]).sort((p, q) => p[0] - q[0]);
+    view.beliefs = { map, list: order.map(([p, i]) => [i, palette.ofProbability(p)]) };
+    view.stop = answer.stop ? answer.stop.node : -1;
+    this.last = answer;
+    if (moveThere) {
+      const sure = answer.path.filter((ball) => ball.probability >= 0.9).at(-1) ?? answer.path[0];
+      view.goTo(view.fit(app.shape.size[sure.node] > 1 ? sure.node : Math.max(app.shape.parent[sure.node], 0)));
+    }
+    view.changed();
+    app.showLegend();
+    const turns = new Map(answer.turns.map((turn) => [turn.node, turn]));
+    const step = (ball) => {
+      const turn = turns.get(ball.node), stops = answer.stop && answer.stop.node === ball.node;
+      const words = (turn?.spoke ?? []).slice(0, 6).map(([word, value]) => make("span", { class: value < 0 ? "chip against" : "chip", title: short(value) }, word));
+      const bar = make("meter", { min: "0", max: "1", value: String(ball.probability), "aria-hidden": "true" });
+      return make("li", { class: stops ? "stop" : "" }, make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label),
+        make("span", { class: "p" }, percent(ball.probability)), bar, stops ? make("em", {}, "stops here") : null, words.length ? make("div", { class: "chips" }, words) : null);
+    };
+    const lead = answer.stop ? make("p", {}, "Answer under this rule: ", make("b", { id: "stopped" }, answer.stop.label)) : null;
+    fill($("answer"), lead, make("h3", {}, "The path, and what spoke for each turn"), make("ol", { class: "path" }, answer.path.map(step)),
+      make("h3", {}, "Most probable nodes"), make("ol", { class: "top" }, answer.top.map((t) => make("li", {}, make("a", { href: app.state.link({ focus: `@${t.node}` }) }, t.label), make("span", { class: "p" }, percent(t.probability))))));
+  }
+
+  // ---- a test table --------------------------------------------------------------------------------------------------
+
+  async triage(file) {
+    if (!file) return;
+    const place = $("triage");
+    fill(place, make("p", {}, "asking…"));
+    try {
+      const kind = file.name.endsWith(".tsv") ? "text/tab-separated-values" : "text/csv";
+      this.showTriage(await this.app.api.post("triage", await file.text(), kind));
+    } catch (error) { fill(place, make("p", { class: "wrong", role: "alert" }, error.message)); }
+  }
+
+  showTriage(found) {
+    const { app } = this;
+    const table = (part) => make("details", { open: true }, make("summary", {}, part.title),
+      make("table", {}, make("thead", {}, make("tr", {}, part.columns.map((name) => make("th", {}, name)))),
+        make("tbody", {}, part.rows.map((row) => make("tr", {}, row.cells.map((cell, k) => make("td", {}, k === 0 && row.node !== null
+          ? make("a", { href: app.state.link({ focus: `@${row.node}` }), onclick: () => this.rows(row.node) }, short(cell)) : short(cell))))))));
+    fill($("triage"), make("p", { id: "verdict" }, found.verdict), found.parts.map(table), make("div", { id: "rows" }));
+  }
+
+  async rows(node) {
+    const { app } = this;
+    try {
+      const found = await app.api.json("rows", { id: `@${node}` });
+      const line = (row) => make("li", { class: row.right ? "" : "miss" }, make("a", { href: app.state.link({ text: row.text, tab: "ask" }) }, row.shown),
+        make("small", {}, ` ${row.truth} → ${row.answer} ${percent(row.probability)}`));
+      fill($("rows"), make("h3", {}, `${found.total.toLocaleString("en")} rows behind ${found.name}`), make("ul", {}, found.rows.map(line)));
+      $("rows").scrollIntoView({ block: "nearest" });
+    } catch (error) { app.say(error); }
+  }
+}

@@ -1,0 +1,126 @@
+// The node panel: path, code, columns, children, and the comparison with a second node.
+import { $, count, fill, later, make, short } from "./dom.js";
+
+const PAGE = 40;
+const MODES = { int: "integer", digits: "digits, root first", bars: "digits, as numbers are written", series: "p-adic series", path: "path" };
+
+export class Panel {
+  constructor(app) {
+    this.app = app;
+    this.turn = 0;
+    this.describeLater = later(120, (i, turn) => this.describe(i, turn));
+  }
+
+  // A link that works with every button of the mouse: it is the URL of the view it leads to.
+  link(node, patch, text) {
+    return make("a", { href: this.app.state.link({ focus: node.ref, ...patch }) }, text ?? node.name);
+  }
+
+  async show(i) {
+    const turn = ++this.turn, { app } = this;
+    let node;
+    try { node = await app.api.json("node", { id: `@${i}`, layer: app.layerName || undefined, stat: app.state.now.stat }); } catch (error) { app.say(error); return null; }
+    if (turn !== this.turn) return null;
+    this.node = node;
+    for (const step of node.path) app.labels.learn(step.id, step.name);
+    this.crumbs(node);
+    fill($("node"), this.head(node), this.compared(), this.facts(node), this.codes(node), make("section", { id: "about" }), this.children(node));
+    this.page(i, 0, "order", turn);
+    if (app.api.kind !== "file") this.describeLater(i, turn);
+    this.speak(node);
+    this.compare();
+    return node;
+  }
+
+  speak(node) {
+    const above = node.path.at(-2), where = above ? `, child ${node.digit} of ${node.siblings.count} of ${above.name}` : "";
+    $("spoken").textContent = `${node.name}, depth ${node.depth}${where}, ${count(node.children, "child")}, ${count(node.leaves, "leaf")}`;
+  }
+
+  crumbs(node) {
+    const steps = node.path.map((step) => this.link(step, { root: step.ref }));
+    if (node.skipped) steps.splice(10, 0, make("span", {}, `… ${node.skipped} more …`));
+    fill($("crumbs"), steps.flatMap((step, k) => (k ? [make("span", { "aria-hidden": "true" }, "›"), step] : [step])));
+    $("crumbs").scrollLeft = $("crumbs").scrollWidth;
+  }
+
+  head(node) {
+    const { state } = this.app, { siblings } = node;
+    const label = node.label === node.name ? null : make("div", { class: "label" }, node.label);
+    const step = (to, sign, word) => (to ? make("a", { href: state.link({ focus: to.ref }), title: `${word}: ${to.name}`, "aria-label": `${word}: ${to.name}` }, sign) : make("span", { class: "off" }, sign));
+    return make("header", {}, make("h2", {}, node.name), label,
+      make("nav", { class: "acts", "aria-label": "Node" },
+        make("a", { href: state.link({ focus: node.ref, root: node.ref }), class: "act" }, "Open"),
+        make("a", { href: state.link({ with: node.ref }), class: "act", id: "mark" }, "Compare with…"),
+        step(siblings.previous, "↑", "previous sibling"), step(siblings.next, "↓", "next sibling")));
+  }
+
+  facts(node) {
+    const rows = [["depth", node.depth], ["ball", `${count(node.size, "node")}, ${count(node.leaves, "leaf")}, radius ${node.radius}`], ["children", node.children]];
+    if (node.siblings.count) rows.push(["place", `child ${node.digit} of ${node.siblings.count.toLocaleString("en")}`]);
+    if (node.layer !== null && node.layer !== undefined) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
+    for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "") rows.push([name, value]);
+    return make("dl", {}, rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, short(value))]));
+  }
+
+  codes(node) {
+    const list = Object.entries(node.codes).flatMap(([mode, text]) => [make("dt", {}, MODES[mode]), make("dd", { class: "code" }, text)]);
+    return make("details", { open: innerWidth > 700 }, make("summary", {}, `Code (p = ${this.app.summary.p})`), make("dl", {}, list));
+  }
+
+  async describe(i, turn) {
+    let said;
+    try { said = await this.app.api.json("describe", { id: `@${i}` }); } catch { return; }
+    const place = $("about");
+    if (turn !== this.turn || !place) return;
+    const words = said.speaks_for.slice(0, 10).map(([word]) => make("span", { class: "chip" }, word));
+    const rows = said.rows === null ? "" : `${short(said.rows)} training rows, `;
+    fill(place, make("h3", {}, "About this ball"), make("p", {}, `${rows}entropy over its children ${said.entropy.toFixed(2)} bits`),
+      words.length ? make("p", { class: "chips" }, "speaks for it: ", words) : null);
+  }
+
+  children(node) {
+    if (!node.children) return make("section", {});
+    const sort = make("select", { id: "sort", "aria-label": "Order of the children", onchange: () => this.page(node.id, 0, sort.value, this.turn) },
+      ...["order", "name", "size"].map((how) => make("option", { value: how }, how === "order" ? "in tree order" : `by ${how}`)));
+    return make("section", {}, make("h3", {}, count(node.children, "child"), " ", sort), make("ul", { id: "children" }), make("div", { id: "pages" }));
+  }
+
+  async page(i, start, sort, turn) {
+    const list = $("children");
+    if (!list) return;
+    let found;
+    try { found = await this.app.api.json("children", { id: `@${i}`, start, count: PAGE, sort }); } catch (error) { this.app.say(error); return; }
+    if (turn !== this.turn) return;
+    fill(list, found.children.map((child) => make("li", {}, this.link(child, {}), make("small", {}, child.size > 1 ? ` ${count(child.leaves, "leaf")}` : ""))));
+    for (const child of found.children) this.app.labels.learn(child.id, child.name);
+    const button = (text, to, on) => make("button", { type: "button", disabled: !on, onclick: () => this.page(i, to, sort, turn) }, text);
+    const last = Math.min(start + PAGE, found.total);
+    fill($("pages"), found.total > PAGE ? [button("‹", Math.max(start - PAGE, 0), start > 0), ` ${(start + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${found.total.toLocaleString("en")} `, button("›", start + PAGE, last < found.total)] : []);
+  }
+
+  // ---- two nodes -----------------------------------------------------------------------------------------------------
+
+  compared() { return make("section", { id: "compared", hidden: true }); }
+
+  async compare() {
+    const { app } = this, place = $("compared"), other = app.other, node = this.node;
+    if (!place || !node) return;
+    $("mark")?.toggleAttribute("hidden", other === node.id);
+    place.hidden = other < 0;
+    if (other < 0) return;
+    if (other === node.id) { fill(place, make("p", {}, "Marked. Choose a second node to compare it with. "), this.unmark()); return; }
+    const turn = this.turn;
+    let found;
+    try { found = await app.api.json("lca", { a: `@${other}`, b: `@${node.id}` }); } catch (error) { app.say(error); return; }
+    if (turn !== this.turn) return;
+    const row = (who, digits) => [make("dt", {}, this.link(who, {})), make("dd", { class: "digits" }, digits.map((a, k) => make("span", { class: k < found.valuation ? "same" : "own" }, String(a))))];
+    fill(place, make("h3", {}, "Compared"),
+      make("p", {}, "common ancestor ", this.link(found.lca, {}), `, depth ${found.valuation}`),
+      make("p", { id: "distance" }, `distance ${found.distance}`, found.exact && found.exact.length < 60 ? ` = ${found.exact}` : ""),
+      make("dl", {}, row(found.a, found.digits[0]), row(found.b, found.digits[1])),
+      make("p", {}, `${found.valuation} shared digits, root digit first `, this.unmark()));
+  }
+
+  unmark() { return make("a", { href: this.app.state.link({ with: undefined }), class: "act" }, "stop comparing"); }
+}
