@@ -41,6 +41,8 @@ PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 #: Imports inside a function that reach to the right, each with its reason.
 LATER = {
     ("tree", "io"): "Tree.to_* writes through the writers, Tree.save through the store",
+    ("tree", "web"): "Tree.explore opens the explorer",
+    ("hipan", "web"): "HiPaNClassifier.explore opens the explorer",
     ("codes", "io"): "PadicCode.save writes through the store",
     ("io", "__init__"): "a saved model says which version wrote it",
     ("structure", "plot"): "findings draw themselves",

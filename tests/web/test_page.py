@@ -7,6 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
+from vpunn.report import triage
+
 QUESTION = "a small wild cat with a spotted coat that hunts at night"
 
 
@@ -154,6 +156,27 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
     page.locator("#forget").click()
     page.locator("#answer:empty").wait_for(state="attached")
     assert page.evaluate("explorer.view.beliefs") is None
+
+
+def test_a_test_table_shows_where_the_model_fails(visit, url, believer):
+    texts, labels = believer.sample
+    quoted = [text.replace('"', "'") for text in texts[:300]]
+    # every tenth row is given a wrong truth, so that there is something to find
+    truth = [labels[0] if k % 10 == 0 else labels[k] for k in range(300)]
+    table = "text,label\n" + "\n".join(f'"{t}",{y}' for t, y in zip(quoted, truth, strict=True))
+    page = visit().open(url + "/#tab=ask")
+    page.locator("#testfile").set_input_files({"name": "test.csv", "mimeType": "text/csv", "buffer": table.encode()})
+    look(page, "#verdict", "of 300 rows are right")
+    found = triage(believer.model, believer.features.transform(quoted), truth)
+    assert page.locator("#verdict").text_content() == found.verdict
+    hardest = found.hardest(1)[0]
+    page.locator("#triage table a").first.click()
+    look(page, "#rows h3", "rows behind")
+    wrong = found.rows_at(hardest["ball"], below=True)
+    assert page.locator("#rows li.miss").count() == min(len(wrong), 100)
+    page.locator("#rows li a").first.click()
+    look(page, "#answer", "what spoke for each turn")
+    assert page.locator("#text").input_value() == quoted[wrong[0]].strip()
 
 
 def test_hostile_text_stays_text(visit, url, subject):

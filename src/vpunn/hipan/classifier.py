@@ -427,6 +427,15 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
         return np.asarray(self.tree_.labels[nodes])
 
+    def explore(self, features: Any = None, **options: Any) -> Any:
+        """Walk the tree with the model's beliefs on it, in a browser or a notebook; ``features`` turns texts into rows.
+
+        See `vpunn.web.explore` for the options.
+        """
+        from vpunn.web import explore
+
+        return explore(self, features=features, **options)
+
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """Labels from the root down to the answer of `predict`."""
         return [self.tree_.path(int(node)) for node in self.locate(X)]

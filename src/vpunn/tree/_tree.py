@@ -461,6 +461,12 @@ class Tree(TreeOut):
 
     # ---- looks ----------------------------------------------------------------------------------------------------
 
+    def explore(self, **options: Any) -> Any:
+        """Walk the tree in a browser or, in a notebook, in a widget; see `vpunn.web.explore` for the options."""
+        from vpunn.web import explore
+
+        return explore(self, **options)
+
     def show(self, node: int = 0, max_nodes: int = 40) -> str:
         """The subtree as text with box-drawing lines, cut off after ``max_nodes`` lines."""
         part = self.slice(node)

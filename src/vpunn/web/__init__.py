@@ -4,7 +4,36 @@
 and notebooks; the page is plain ES modules in ``assets``, drawn on a canvas from the preorder arrays.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from vpunn.web.opening import as_subject
 from vpunn.web.subject import Subject
 
-__all__ = ["Subject", "as_subject"]
+__all__ = ["Subject", "as_subject", "explore"]
+
+
+def explore(
+    source: Any, *, features: Any = None, columns: dict[str, Any] | None = None, height: int = 640, port: int = 0
+) -> Any:
+    """Explore a `Tree`, a fitted classifier (``features`` turns typed texts into its rows) or a model folder.
+
+    In a notebook it returns a widget, ``height`` pixels tall, that needs no port. Elsewhere it serves the page on this machine,
+    opens a browser, and returns when interrupted. ``columns`` are further per-node columns to show and colour by.
+    """
+    from vpunn.web.notebook import in_notebook, make_widget
+
+    subject = as_subject(source, features=features, columns=columns)
+    if in_notebook():
+        return make_widget(subject, height)
+    from vpunn.web.server import listen, serve
+
+    def ready(url: str) -> None:
+        import webbrowser
+
+        print(f"open {url}  (Ctrl-C stops)")
+        webbrowser.open(url)
+
+    serve(subject, listen("127.0.0.1", port), ready=ready)
+    return None

@@ -18,6 +18,7 @@ from vpunn._show import plain
 from vpunn.codes._text import MODES
 from vpunn.errors import VpunnError
 from vpunn.padic import show_integer
+from vpunn.web.batch import TestTable
 from vpunn.web.export import EXPORTS, export
 from vpunn.web.layers import Layers
 from vpunn.web.openapi import openapi
@@ -51,6 +52,7 @@ class Api:
         self.subject = subject
         self.limits = limits or Limits()
         self.layers = Layers(subject)
+        self._tested: TestTable | None = None
         self._sorted_children = lru_cache(maxsize=16)(self._sort_children)
         self._describe = lru_cache(maxsize=256)(self._description)
         get: dict[str, Callable[[Query], Reply]] = {
@@ -67,10 +69,12 @@ class Api:
             "/api/layer": self.layer,
             "/api/layer.bin": self.layer_bytes,
             "/api/export": self.export,
+            "/api/rows": self.rows,
         }
         post: dict[str, Callable[[Query, bytes], Reply]] = {
             "/api/predict": self.predict,
             "/api/table": self.table,
+            "/api/triage": self.triage,
         }
         self._get, self._post = get, post
 
@@ -329,6 +333,18 @@ class Api:
     def read_ask(self, body: bytes) -> Any:
         """A checked question to the model."""
         return self._believer().read_ask(read_json(body), self.limits.rows)
+
+    def triage(self, query: Query, body: bytes) -> Reply:
+        """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
+        self._tested = TestTable(self._believer(), body, query.get("target"), self.limits.rows)
+        return json_reply(self._tested.summary())
+
+    def rows(self, query: Query) -> Reply:
+        """Rows of the table last sent to `triage` behind a ball."""
+        node = self._node(query, "id")
+        if self._tested is None:
+            raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
+        return json_reply(self._tested.rows(node))
 
     def _believer(self) -> Any:
         if self.subject.believer is None:

@@ -71,6 +71,9 @@ def export(api: Api, node: int, form: str, depth: int | None, query: Mapping[str
         return Reply(page(api, node, tree, note, query).encode("utf-8", "replace"), kind)
     if form == "csv":
         return Reply(tree.to_frame().to_csv(index=False).encode("utf-8", "replace"), kind)
+    if form == "json":  # its keys name and children are the label and the subtrees
+        columns = {f"{key}_column" if key in ("name", "children") else key: v for key, v in tree.columns.items()}
+        tree = Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, columns)
     return Reply((tree.to_newick() if form == "newick" else tree.to_json()).encode("utf-8", "replace"), kind)
 
 

@@ -61,6 +61,10 @@ _GET: dict[str, tuple[str, list[tuple[str, bool, str]]]] = {
     ),
 }
 
+_MODEL_GET = {
+    "/api/rows": ("rows of the table last sent to /api/triage", [("id", True, "the ball: a label, or @id")]),
+}
+
 _ASK = {
     "type": "object",
     "properties": {
@@ -86,7 +90,7 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
 
     problem = {"$ref": "#/components/responses/Problem"}
     paths: dict[str, Any] = {}
-    for path, (what, parameters) in _GET.items():
+    for path, (what, parameters) in (_GET | (_MODEL_GET if has_model else {})).items():
         listed = [
             {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": "string"}}
             for name, required, meaning in parameters
@@ -103,6 +107,8 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
     }
     if has_model:
         bodies["/api/predict"] = ("answers of the model", "application/json", _ASK)
+        what = "where the model fails on a table with the right answers"
+        bodies["/api/triage"] = (what, "text/csv", {"type": "string"})
     for path, (what, kind, schema) in bodies.items():
         body = {"required": True, "content": {kind: {"schema": schema}}}
         paths[path] = {

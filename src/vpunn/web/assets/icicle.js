@@ -60,8 +60,8 @@ export class Columns {
       if (c < 0 || c >= count) continue;
       const y0 = (shape.from(i) - a) * scale, y1 = (shape.to(i) - a) * scale;
       if (y1 <= 0 || y0 >= height) continue;
-      const top = Math.max(Math.floor(y0), 0), bottom = Math.min(Math.max(Math.round(y1), top + 1), height);
-      const edge = y1 - y0 >= 3 && y0 > 0 ? 1 : 0;
+      const tall = y1 - y0 >= 3, top = Math.min(Math.max(tall ? Math.round(y0) : Math.floor(y0), 0), height - 1);
+      const bottom = Math.min(Math.max(Math.round(y1), top + 1), height), edge = tall && y0 > 0 ? 1 : 0;
       for (let row = top + edge; row < bottom; row++) this.pixels[row * count + c] = colour;
       lit.set(i, colour);
     }

@@ -226,6 +226,10 @@ class Explorer {
     $("up").addEventListener("click", () => this.up());
     $("save").addEventListener("change", () => { this.save($("save").value); $("save").value = ""; });
     if (this.api.kind === "file") for (const option of [...$("save").options]) if (!["", "svg", "png"].includes(option.value)) option.remove();
+    if (this.api.kind === "frame") document.addEventListener("click", (event) => {
+      const link = event.target.closest('a[href^="#"]');
+      if (link) { event.preventDefault(); state.jump(link.getAttribute("href")); }
+    });
     document.addEventListener("keydown", (event) => this.key(event));
   }
 

@@ -47,5 +47,12 @@ export class State {
     if (!silent) this.changed(before, next);
   }
 
+  // Follow a link where the page has no URL of its own.
+  jump(hash) {
+    const before = this.now;
+    this.now = readHash(hash);
+    this.changed(before, this.now);
+  }
+
   link(patch) { return writeHash({ ...this.now, zoom: undefined, ...patch }); }
 }

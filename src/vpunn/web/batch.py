@@ -1,0 +1,114 @@
+"""A test table: the model's answers for all its rows, where it fails (`vpunn.report.triage`), and the rows behind a ball."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError, examples
+from vpunn.web.layers import read_csv
+from vpunn.web.replies import ApiError
+from vpunn.web.subject import clean, clip
+
+if TYPE_CHECKING:
+    from vpunn.web.beliefs import Believer
+
+#: Balls, confusions and rows listed.
+LISTED = 12
+SHOWN_ROWS = 100
+
+
+class TestTable:
+    """A table with the right answers, asked once."""
+
+    __test__ = False  # pytest collects classes by this name
+
+    def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
+        from vpunn.report import triage
+
+        frame = read_csv(data)
+        if len(frame) > max_rows:
+            raise ApiError(413, f"{len(frame):,} rows are more than the {max_rows:,} a request may hold.", "body")
+        names = [name.strip() for name in (target or believer.target or "label").split(",")]
+        for name in (*believer.columns, *names):
+            if name not in frame:
+                where = "target" if name in names else "body"
+                raise ApiError(422, f"the table has no column {clip(name)!r}; it has {examples(list(frame))}.", where)
+        if not believer.columns:
+            raise ApiError(
+                422, "this model does not say which columns it reads; `vpunn fit` writes one that does.", "body"
+            )
+        labels = [frame[name].to_numpy() for name in names]
+        self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
+        self.cells = frame[believer.columns]
+        if believer.features is not None:
+            filled = self.cells.astype(object).where(self.cells.notna(), "")
+            self.texts = [" ".join(map(str, row)) for row in filled.to_numpy().tolist()]
+            X: Any = believer.features.transform(self.texts)
+        else:
+            wrong = [name for name in believer.columns if self.cells[name].dtype.kind not in "biuf"]
+            if wrong:
+                raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")
+            X = self.cells.to_numpy(float)
+            self.texts = [json.dumps(dict(zip(believer.columns, row, strict=True))) for row in X.tolist()]
+        try:
+            self.found = triage(believer.model, X, self.truth)
+        except VpunnError as error:
+            raise ApiError(422, str(error), "target") from None
+
+    def summary(self) -> dict[str, Any]:
+        """The triage as numbers, and as tables for the page: title, column names, rows with the node to go to."""
+        data = self.found.to_dict(LISTED)
+        rate = "{:.0%}".format
+        parts = [
+            {
+                "title": "Where paths go wrong",
+                "columns": ["ball", "mistakes", "of rows", "rate"],
+                "rows": [
+                    _line(b["ball"], b["name"], b["mistakes"], b["reached"], rate(b["rate"])) for b in data["hardest"]
+                ],
+            },
+            {
+                "title": "What is taken for what",
+                "columns": ["at", "truth", "answer", "rows"],
+                "rows": [
+                    _line(c["fork"], c["fork_name"], c["true_name"], c["predicted_name"], c["rows"])
+                    for c in data["confusions"]
+                ],
+            },
+            {
+                "title": "Over-confident subtrees",
+                "columns": ["ball", "rows", "says", "is"],
+                "rows": [
+                    _line(b["ball"], b["name"], b["rows"], rate(b["confidence"]), rate(b["accuracy"]))
+                    for b in data["overconfident"]
+                ],
+            },
+        ]
+        return {**data, "parts": [part for part in parts if part["rows"]]}
+
+    def rows(self, node: int) -> dict[str, Any]:
+        """The rows behind a ball: those that go wrong in it, the surest first, then the other rows whose truth lies in it."""
+        found = self.found
+        wrong = found.rows_at(node, below=True)
+        rest = np.setdiff1d(np.flatnonzero(found.tree.is_ancestor(node, found.true)), wrong)
+        rows = np.concatenate([wrong, rest]).astype(np.int64)
+        listed = [
+            {
+                "row": i,
+                "text": self.texts[i],
+                "shown": clip(clean(self.texts[i]), 160),
+                "truth": clean(str(found.names[found.true[i]])),
+                "answer": clean(str(found.names[found.predicted[i]])),
+                "probability": float(found.confidence[i]),
+                "right": not bool(found.wrong[i]),
+            }
+            for i in rows[:SHOWN_ROWS].tolist()
+        ]
+        return {"id": node, "name": clean(str(found.names[node])), "total": len(rows), "rows": listed}
+
+
+def _line(node: int, *cells: Any) -> dict[str, Any]:
+    return {"node": node, "cells": [clean(cell) if isinstance(cell, str) else cell for cell in cells]}
