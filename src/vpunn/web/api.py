@@ -92,6 +92,10 @@ class Api:
             return error_reply(error)
         except VpunnError as error:
             return error_reply(ApiError(422, str(error), path))
+        except UnicodeError:  # labels that are no text, such as file names of another encoding
+            return error_reply(
+                ApiError(422, "a label of this tree is no valid Unicode, so it cannot be looked up.", path)
+            )
 
     def check_route(self, method: str, path: str) -> None:
         """Whether there is such a route, and whether it takes this method."""
