@@ -35,14 +35,7 @@ def test_finds_exactly_the_names_that_hold_all_words(names, query, cut):
     expected = {i for i, name in enumerate(everything) if asked and holds(name, asked, exact=False)}
     assert set(found) == expected
     assert fold(query) == asked
-    tiers = [
-        0
-        if holds(everything[i], asked, True) and len(words_of(everything[i])) == len(asked)
-        else 1
-        if holds(everything[i], asked, True)
-        else 2
-        for i in found
-    ]
+    tiers = [(not holds(everything[i], asked, True)) + 2 * (len(words_of(everything[i])) != len(asked)) for i in found]
     assert tiers == sorted(tiers)
 
 

@@ -70,8 +70,8 @@ class SearchIndex:
     def find(self, query: str, limit: int = 50) -> np.ndarray:
         """Nodes one of whose names holds every word of the query, the last ones perhaps unfinished; best first.
 
-        Names that consist of just these words come first, then names that hold them whole, then names that hold words
-        beginning so; within each the shallower node, and of those the larger subtree. Empty if there is none.
+        Names that consist of just these words come first, then names of as many words beginning so, then longer names that
+        hold the words whole, then the others; within each the shallower node, and of those the larger subtree.
         """
         asked = fold(query)[:MAX_WORDS]
         if not asked or not len(self.row_node):
@@ -80,7 +80,7 @@ class SearchIndex:
         rows = np.flatnonzero(begun)
         if len(rows) > MANY and np.count_nonzero(whole) >= limit:  # one letter: half the tree begins with it
             rows = np.flatnonzero(whole)
-        tier = np.where(whole[rows], np.where(self.row_words[rows] == len(asked), 0, 1), 2)
+        tier = np.where(whole[rows], 0, 1) + np.where(self.row_words[rows] == len(asked), 0, 2)
         node = self.row_node[rows]
         key = (tier * (self.tree.max_depth + 1) + self.tree.depth[node]) * (self.tree.n_nodes + 1.0)
         key -= self.tree.size[node]

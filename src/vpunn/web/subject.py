@@ -14,7 +14,7 @@ from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
 from vpunn.web.replies import ApiError
-from vpunn.web.search import SearchIndex
+from vpunn.web.search import SearchIndex, as_text
 
 #: A node id, told from a label by its sign: ``@17``.
 NODE_ID = re.compile(r"@(\d{1,10})")
@@ -60,16 +60,14 @@ class Subject:
     @cached_property
     def hash(self) -> str:
         """A name for shape, labels and columns: what is stored under it never goes stale."""
-        import pandas as pd
-
         state = hashlib.sha256(self.shape)
         for name, values in (("", self.tree.labels), *self.tree.columns.items()):
-            state.update(name.encode("utf-8", "replace"))
-            plain = values.astype(object) if values.dtype.kind == "O" else values
-            try:
-                state.update(pd.util.hash_array(plain).tobytes())
-            except (TypeError, ValueError):
-                state.update("\0".join(map(str, plain.tolist())).encode("utf-8", "replace"))
+            state.update(name.encode("utf-8", "replace") + b"\0")
+            if values.dtype.kind in "biuf":
+                state.update(np.ascontiguousarray(values))
+            else:
+                for buffer in as_text(values.ravel()).buffers():
+                    state.update(b"" if buffer is None else buffer)
         return state.hexdigest()[:16]
 
     def name(self, node: int) -> str:
