@@ -64,7 +64,7 @@ class Subject:
         for name, values in (("", self.tree.labels), *self.tree.columns.items()):
             state.update(name.encode("utf-8", "replace") + b"\0")
             if values.dtype.kind in "biuf":
-                state.update(np.ascontiguousarray(values))
+                state.update(values.tobytes())
             else:
                 for buffer in as_text(values.ravel()).buffers():
                     state.update(b"" if buffer is None else buffer)
