@@ -1,53 +1,174 @@
-"""The hierarchy reports, on the real mammals."""
+"""The hierarchy reports: every section on the primates of the NCBI taxonomy, single tables on all mammals, and without training."""
 
+from __future__ import annotations
+
+import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import vpunn
+from commands import run
 from strategies import random_tree
-from vpunn.errors import VpunnError
-from vpunn.paper.reports import hierarchies
+from vpunn import HiPaN
+from vpunn.cli import app
+from vpunn.datasets import load_ncbi
+from vpunn.errors import DataError, VpunnError
+from vpunn.paper.reports import _bench, claims, composed, hierarchies, input_free
 from vpunn.paper.reports._holdout import digit_predictions
 from vpunn.report import Report
+from vpunn.tree import Tree
 
 
 @pytest.fixture(scope="module")
-def mammals(tmp_path_factory):
-    report = hierarchies.reproduce("ncbi", seeds=2)
-    folder = report.write(tmp_path_factory.mktemp("ncbi"))
+def primates(tmp_path_factory):
+    """The whole report on 1,000 real species, with its folder."""
+    folder = tmp_path_factory.mktemp("reports") / "ncbi"
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, "Primates")
+        report = hierarchies.reproduce("ncbi", seeds=2, out=folder)
+    report.write(folder)
     return folder, json.loads((folder / "report.json").read_text())
 
 
-def table(document, start):
-    return next(
-        block["rows"] for block in document["blocks"] if block["kind"] == "table" and block["title"].startswith(start)
+def use(patch, clade: str) -> None:
+    """Let the report on mammals be one on a smaller clade."""
+    patch.setattr(_bench, "load_hierarchy", lambda *_: load_ncbi(clade))
+
+
+def table(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return next(b["rows"] for b in document["blocks"] if b["kind"] == "table" and b["name"] == name)
+
+
+def test_the_papers_layout_with_its_protocols_and_controls(primates):
+    _, document = primates
+    rows = table(document, "T12")
+    assert [row["model"] for row in rows[::6][:2]] == ["HiPaN-DS", "HiPaN"]
+    assert rows[0]["LeafAcc %"] == "91.5 ± 0.4"
+    assert {row["protocol"] for row in rows if row["model"] == "HiPaN"} == {
+        "as printed in the paper",
+        *(text for text, *_ in composed.PROTOCOLS.values()),
+    }
+    by = {(row["model"], row["protocol"]): row for row in rows}
+    tree = load_ncbi("Primates").tree
+    last = [tree.children(int(tree.parent[leaf])).tolist().index(leaf) for leaf in tree.leaves.tolist()]
+    zero = np.mean(
+        [
+            tree.depth[leaf] < tree.max_depth or index == 0
+            for leaf, index in zip(tree.leaves.tolist(), last, strict=True)
+        ]
     )
+    assert by["control", "always the digit 0"]["LeafAcc %"] == f"{100 * zero:.2f}"
+    assert by["HiPaN", "shown the true digit (the paper's rule)"]["LeafAcc %"] == "100.00 ± 0.00"
+    assert by["HiPaN", "honest: nothing shown"]["ρ of the codes"] == "undefined"
+    assert by["control", "HiPaN after 0 epochs, shown"]["LeafAcc %"] == f"{100 * zero:.2f}"
+    assert len(table(document, "T8")) == len(table(document, "T13")) == 8
 
 
-def test_the_code_is_exact(mammals):
-    _, document = mammals
-    ours = {row["quantity"]: row["ours"] for row in table(document, "T10–T12")}
-    assert ours["isometry defects"] == "0 of 1,000,000 pairs"
-    assert ours["failed round trips"].startswith("0 of")
-    assert ours["collisions"] == "0"
-    assert ours["Spearman ρ(distance, LCA depth)"] == -1
-    assert {row["quantity"]: row["ours"] for row in table(document, "Approximation")}[
-        "wrong leaves, van der Put gauge"
-    ].startswith("0 with")
+def test_digit_accuracy_has_every_position_and_a_file_of_its_own(primates):
+    folder, document = primates
+    rows = table(document, "T21")
+    tree = load_ncbi("Primates").tree
+    assert [row["k"] for row in rows] == list(range(tree.max_depth))
+    depth = tree.depth[tree.leaves]
+    assert [row["padding"] for row in rows] == [100 * float((depth <= k).mean()) for k in range(tree.max_depth)]
+    for k, row in enumerate(rows):  # the ceiling, by hand: the commonest next digit of each parent digit
+        laws: dict[int, list[int]] = {}
+        for leaf in tree.leaves.tolist():
+            z = [max(int(d) - 1, 0) for d in tree.digit[tree.ancestors(leaf)[1:]]] + [0] * tree.max_depth
+            laws.setdefault(z[k - 1] if k else 0, []).append(z[k])
+        best = sum(max(map(seen.count, set(seen))) for seen in laws.values())
+        assert np.isclose(row["ceiling"], 100 * best / tree.n_leaves)
+    with (folder / "results" / "ncbi_digit_accuracy.csv").open() as file:
+        assert [list(row.values()) for row in csv.DictReader(file)] == [
+            ["" if v is None else str(v) for v in row.values()] for row in rows
+        ]
 
 
-def test_the_ceilings_are_the_audits(mammals):
-    _, document = mammals
-    shares = [round(row["ceiling %, padding counted"], 1) for row in table(document, "E-47")]
-    assert shares[1] == 71.3  # AUDIT E-47: NCBI, true parent digit
-    leak = table(document, "Exhibit")
-    assert leak[0]["whole path %"] == 100
-    assert leak[1]["whole path %"] < 1
+def test_every_table_is_a_csv_and_every_code_is_explained(primates):
+    folder, document = primates
+    tables = [block for block in document["blocks"] if block["kind"] == "table"]
+    for block in tables:
+        with (folder / "tables" / f"{block['name']}.csv").open() as file:
+            assert next(csv.reader(file)) == block["columns"]
+    assert {"T7", "T8", "T12", "T13", "T21", "leak", "pruning", "epochs", "algorithms"} <= {
+        block["name"] for block in tables
+    }
+    said = {row["code"] for row in table(document, "codes")}
+    assert {"E-43", "E-47", "T21", "T12"} <= said
+    assert {"machine", "libraries", "cpu_seconds", "command"} <= set(document)
 
 
-def test_files_are_whole_and_the_page_needs_no_network(mammals):
-    folder, document = mammals
+def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch):
+    folder, document = primates
+    use(monkeypatch, "Primates")
+
+    def never(*args, **kwargs):
+        raise AssertionError("an optimiser was called")
+
+    for where, name in ((vpunn.vapo, "minimize"), (vpunn.vapo, "drive"), (claims, "_epoch_seconds"), (HiPaN, "fit")):
+        monkeypatch.setattr(where, name, never)
+    report = hierarchies.reproduce("ncbi", source=folder, out=tmp_path / "again")
+    report.write(tmp_path / "again")
+    again = json.loads((tmp_path / "again" / "report.json").read_text())
+    for one, two in zip(document["blocks"], again["blocks"], strict=True):
+        if one.get("name") == "resources" or one.get("name", "").startswith("Approximation"):  # times of this run
+            continue
+        assert one == two
+    for figure in folder.glob("figure-*.png"):
+        assert figure.read_bytes() == (tmp_path / "again" / figure.name).read_bytes()
+
+
+def test_the_kept_models_open_as_models(primates):
+    folder, _ = primates
+    model = vpunn.load(folder / "checkpoints" / "hipan")
+    assert isinstance(model, HiPaN)
+    assert model.score(rule="paper").leaf == 1
+    assert vpunn.load(folder / "checkpoints" / "hipan.seed1").method == "adam"
+    assert model.tree.fingerprint == load_ncbi("Primates").tree.fingerprint
+
+
+def test_models_of_another_tree_or_report_are_refused(primates, monkeypatch, tmp_path):
+    folder, _ = primates
+    with pytest.raises(DataError, match="holds the models of 'ncbi', not of 'go'"):
+        hierarchies.reproduce("go", source=folder)
+    with pytest.raises(DataError, match=r"plan\.json.*without --from"):
+        hierarchies.reproduce("ncbi", source=tmp_path)
+    use(monkeypatch, "Rodentia")
+    with pytest.raises(DataError, match="trained on another tree"):
+        hierarchies.reproduce("ncbi", source=folder)
+
+
+def test_the_heads_without_input(primates):
+    _, document = primates
+    assert {row["paper"] for row in table(document, "heads-accuracy")} == {
+        "91.5 ± 0.4 %",
+        "95.8 ± 0.2 %",
+        "99.3 ± 0.1 %",
+        "",
+    }
+    assert [row["seeds"] for row in table(document, "heads-training")] == [2] * 10
+    rows = {row["α"]: row for row in table(document, "Ablation")}
+    assert rows[0.0]["RMSE of prediction, without it"] < 1e-3
+    best = rows[0.0]["RMSE of prediction, without it"]
+    assert all(row["RMSE of prediction, without it"] > 10 * best for alpha, row in rows.items() if alpha)
+
+
+def test_the_leak_has_a_verdict(primates):
+    _, document = primates
+    rows = table(document, "leak")
+    assert [(row["optimiser"], row["α"]) for row in rows] == [(o, a) for o in ("gist", "adam") for a in claims.LEAKS]
+    assert rows[0]["until nothing moved"] in ("yes", f"no, stopped at {claims.MAX_SWEEPS}")
+    verdict = claims.leak_verdict(rows)
+    assert verdict in json.dumps(document, ensure_ascii=False)
+    assert verdict.startswith("Verdict: GIST does not stall below")
+
+
+def test_files_are_whole_and_the_page_needs_no_network(primates):
+    folder, document = primates
     page = (folder / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 3
     assert "http" not in page.replace("http-equiv", "")
@@ -55,8 +176,66 @@ def test_files_are_whole_and_the_page_needs_no_network(mammals):
     assert {block["kind"] for block in document["blocks"]} == {"text", "table", "figure"}
 
 
-def test_optimisers_reach_the_closed_form_from_random_starts():
-    runs = {run.label: run for run in hierarchies.optimise(random_tree(3000, reach=300), seeds=2)}
+# ---- single tables on the command line ---------------------------------------------------------------------------------
+
+
+def test_single_tables_of_all_mammals(tmp_path):
+    run(
+        app,
+        "reproduce",
+        "ncbi",
+        "--seeds",
+        1,
+        "--only",
+        "isometry",
+        "--only",
+        "E-47",
+        "--only",
+        "algorithms",
+        "--out",
+        tmp_path,
+    )
+    document = json.loads((tmp_path / "ncbi" / "report.json").read_text())
+    ours = {row["quantity"]: row["ours"] for row in table(document, "isometry")}
+    assert ours["isometry defects"] == "0 of 1,000,000 pairs"
+    assert ours["collisions"] == "0"
+    assert ours["Spearman ρ(distance, LCA depth)"] == -1
+    shares = [round(row["ceiling %, padding counted"], 1) for row in table(document, "E-47")]
+    assert shares[1] == 71.3  # AUDIT E-47: NCBI, true parent digit
+    facts = [row["ours"] for row in table(document, "algorithms")]
+    assert facts[:2] == ["+0.022", "-1.000"]  # the paper: −0.94 … −0.96
+    assert not (tmp_path / "ncbi" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ncbi", "--only", "T10"], "the report on ncbi has no 'T10'; it has T9, T19, T12"),
+        (["ncbi-2020"], "no release '2020' of 'ncbi'"),
+        (["ncbi", "--policy", "deepest"], "a tree already"),
+        (["hipaq", "--only", "T16"], "'--only' is for wordnet, go, ncbi"),
+        (["wordnet-9"], "no WordNet version '9'"),
+        (["fungi"], "unknown target 'fungi'"),
+    ],
+)
+def test_wrong_words_get_one_sentence(words, message, tmp_path):
+    with pytest.raises(VpunnError, match=message):
+        run(app, "reproduce", *words, "--out", tmp_path)
+
+
+def test_the_folder_is_checked_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("taken")
+    with pytest.raises(VpunnError, match="nothing can be written"):
+        run(app, "reproduce", "ncbi", "--out", tmp_path / "file")
+
+
+# ---- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def test_optimisers_reach_the_closed_form_from_random_starts(monkeypatch):
+    bench = _bench.Bench("ncbi", seeds=2)
+    monkeypatch.setattr(_bench.Bench, "tree", random_tree(3000, reach=300))
+    runs = {found.label: found for found in input_free.optimise(bench)}
     assert (runs["Fisher"].gap < 1e-6).all()
     assert (runs["Fisher"].epochs <= 30).all()
     assert (runs["Adam, auto schedule"].gap < 1e-6).all()
@@ -65,21 +244,20 @@ def test_optimisers_reach_the_closed_form_from_random_starts():
     assert (runs["Adam, paper-appendix (20/20/20)"].gap > 1e-3).all()
 
 
-def test_every_accuracy_of_the_paper_stands_beside_ours_with_its_protocol(mammals):
-    _, document = mammals
-    rows = {row["quantity"]: row for row in table(document, "T8, T10–T13: what")}
-    assert {row["paper"] for row in rows.values()} == {"91.5 ± 0.4 %", "95.8 ± 0.2 %", "99.3 ± 0.1 %", ""}
-    assert rows["GIST, all digits: whole path right"]["paper"] == "91.5 ± 0.4 %"
-    assert rows["Adam, auto schedule: first digit right"]["ours"] == "99.87 ± 0 %"
-    assert all(row["protocol"] and row["note"] for row in rows.values())
-    assert [row["seeds"] for row in table(document, "T8, T10–T13: training")] == [2] * 6
+def test_pruning_drops_every_depth_of_a_complete_tree_and_none_where_a_digit_is_new():
+    ternary = Tree.from_paths(
+        [f"{a}/{a}{b}/{a}{b}{c}" for a in "abc" for b in "abc" for c in "abc"], sep="/", root="all"
+    )
+    assert np.allclose(claims.divergences(ternary), 0)
+    assert claims.divergences(Tree.from_parents([-1, 0, 0, 0, 1, 1]))[0] == np.inf
 
 
-def test_the_leak_is_ablated_by_training(mammals):
-    _, document = mammals
-    rows = {row["α"]: row for row in table(document, "Ablation: leak")}
-    assert rows[0.0]["RMSE of prediction, without it"] < 1e-3
-    assert all(row["RMSE of prediction, without it"] > 0.1 for alpha, row in rows.items() if alpha)
+def test_memory_is_that_of_the_block():
+    with _bench.measured() as spent:
+        block = np.ones(40_000_000)
+    assert block.all()
+    assert spent["peak_mb"] is None or 250 < spent["peak_mb"] < 400
+    assert spent["seconds"] > 0
 
 
 def test_a_report_that_cannot_be_written_says_so(tmp_path):
@@ -90,6 +268,17 @@ def test_a_report_that_cannot_be_written_says_so(tmp_path):
     with pytest.raises(VpunnError, match="cannot be written"):
         Report("Title", "vpunn").write(tmp_path)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_tables_of_one_title_get_names_of_their_own(tmp_path):
+    report = Report("Title", "vpunn")
+    for value in (1, 2):
+        report.table("Sizes: all", [{"a": value, "b": None}])
+    report.write(tmp_path)
+    assert [Path(tmp_path / "tables" / name).read_text() for name in ("Sizes.csv", "Sizes-2.csv")] == [
+        "a,b\n1,\n",
+        "a,b\n2,\n",
+    ]
 
 
 def test_held_out_digits_are_counted_one_by_one():

@@ -330,7 +330,7 @@ class HiPaN(Storable):
 
     # ---- saving ----------------------------------------------------------------------------------------------------
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         draft.settings |= {
             "optimizer": self.optimizer,
             "schedule": self.schedule.settings(),
@@ -345,7 +345,7 @@ class HiPaN(Storable):
             draft.part("result", self.result_.draft())
 
     @classmethod
-    def _read(cls, stored: Stored) -> HiPaN:
+    def _from_store(cls, stored: Stored) -> HiPaN:
         tree = stored.tree()
         options = stored.setting("options", dict)
         try:

@@ -7,6 +7,7 @@ of p contexts at every depth; the ones no item ever reaches stay where they star
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -133,6 +134,12 @@ class HybridLoss:
     def n_printed(self) -> int:
         """The paper's count p + p² + (K − 1)(p² + p), of which all but `n_parameters` are never touched."""
         return n_markov_heads(self.p, self.K)
+
+    def without_leak(self) -> HybridLoss:
+        """The same problem with α = 0: what a prediction sees."""
+        twin = copy(self)
+        twin.leak = 0.0
+        return twin
 
     def initial(self) -> np.ndarray:
         """All values zero."""

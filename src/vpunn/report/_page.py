@@ -9,13 +9,18 @@ from __future__ import annotations
 import base64
 import html
 import io
+import itertools
 import json
 import platform
+import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from vpunn._show import is_number, plain, rich_table, show
 from vpunn.errors import DataError, VpunnError
@@ -48,6 +53,8 @@ class Report:
     command: str
     blocks: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    cpu_started: float = field(default_factory=time.process_time)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     def text(self, paragraph: str) -> None:
         """Add a paragraph."""
@@ -57,11 +64,22 @@ class Report:
         """Add a section heading."""
         self.blocks.append({"kind": "heading", "text": text})
 
-    def table(self, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add a table; columns are the keys of the rows in order of first appearance."""
+    def table(self, title: str, rows: Sequence[Mapping[str, Any]], *, name: str | None = None) -> None:
+        """Add a table; columns are the keys of the rows in order of first appearance.
+
+        It is also written as ``tables/<name>.csv``; by default the name is that of the title up to its colon.
+        """
         columns = list(dict.fromkeys(key for row in rows for key in row))
         filled = [{key: row.get(key) for key in columns} for row in rows]
-        self.blocks.append({"kind": "table", "title": title, "columns": columns, "rows": filled})
+        taken = {block.get("name") for block in self.blocks}
+        stem = name or re.sub(r"[^\w-]+", "-", title.split(":")[0].strip()).strip("-")[:60] or "table"
+        numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
+        unique = next(candidate for candidate in numbered if candidate not in taken)
+        self.blocks.append({"kind": "table", "title": title, "name": unique, "columns": columns, "rows": filled})
+
+    def csv(self, path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Also write rows as a file of their own below the report's folder."""
+        self.files[path] = _csv(list(dict.fromkeys(key for row in rows for key in row)), rows)
 
     def figure(self, caption: str, figure: Figure) -> None:
         """Add a matplotlib figure, rendered now."""
@@ -77,8 +95,10 @@ class Report:
             "command": self.command,
             "vpunn": __version__,
             "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.machine()}",
+            "machine": f"{platform.system()} {platform.machine()}, {_cpu_model()}",
+            "libraries": ", ".join(f"{name} {version}" for name, version in _versions().items()),
             "seconds": round(time.perf_counter() - self.started, 1),
+            "cpu_seconds": round(time.process_time() - self.cpu_started, 1),
             "peak_rss_mb": _peak_rss_mb(),
         }
 
@@ -100,18 +120,40 @@ class Report:
         )
 
     def write(self, folder: str | Path) -> Path:
-        """Write ``report.html``, ``report.json`` and ``figure-N.png`` into a folder; each file appears whole or not at all."""
+        """Write ``report.html``, ``report.json``, ``figure-N.png``, ``tables/*.csv`` and further files into a folder.
+
+        Each file appears whole or not at all.
+        """
         folder = Path(folder)
         files: dict[str, bytes] = {"report.json": self.to_json().encode(), "report.html": self.to_html().encode()}
         pictures = [block["png"] for block in self.blocks if block["kind"] == "figure"]
         files |= {f"figure-{i}.png": png for i, png in enumerate(pictures, 1)}
+        for block in self.blocks:
+            if block["kind"] == "table":
+                files[f"tables/{block['name']}.csv"] = _csv(block["columns"], block["rows"])
+        files |= self.files
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             for name, content in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 save(folder / name, content)
         except (OSError, DataError) as error:
             raise VpunnError(f"the report cannot be written to {folder} ({error}); choose another folder.") from error
         return folder
+
+    @staticmethod
+    def check(folder: str | Path) -> Path:
+        """Make the folder and try to write in it, before any work is done for it."""
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            trial = place / ".trial.part"
+            trial.write_bytes(b"")
+            trial.unlink()
+        except OSError as error:
+            raise VpunnError(
+                f"nothing can be written to {folder} ({error.strerror}); choose another folder."
+            ) from error
+        return place
 
     def print(self, console: Console | None = None) -> None:
         """Print text and tables; figures are named by their captions."""
@@ -134,6 +176,38 @@ class Report:
             else:
                 console.print(block["text"], markup=False)
             console.print()
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Numbers in full, text as it is, nothing for None."""
+    import csv
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    cells = ([row.get(column) for column in columns] for row in rows)
+    writer.writerows(
+        [["" if v is None else v.item() if isinstance(v, np.generic) else v for v in row] for row in cells]
+    )
+    return text.getvalue().encode()
+
+
+def _cpu_model() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("numpy", "scipy", "numba"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _html_block(block: Mapping[str, Any]) -> str:

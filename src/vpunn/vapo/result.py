@@ -33,14 +33,14 @@ class VapoResult(Storable):
     certificate: dict[str, Any] | None = None
     at: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def _write(self, draft: Draft) -> None:
+    def _to_store(self, draft: Draft) -> None:
         names = ("loss", "evaluations", "seconds", "converged", "seed", "method", "epochs", "certificate")
         draft.settings |= {name: getattr(self, name) for name in names}
         for name in ("parameters", "history", "at"):
             draft.array(name, getattr(self, name))
 
     @classmethod
-    def _read(cls, stored: Stored) -> VapoResult:
+    def _from_store(cls, stored: Stored) -> VapoResult:
         kinds: dict[str, Any] = {"loss": float, "seconds": float, "evaluations": int, "seed": int, "epochs": int}
         settings = {name: stored.setting(name, kind) for name, kind in kinds.items()}
         settings |= {"converged": bool(stored.setting("converged", bool)), "method": stored.setting("method", str)}

@@ -48,6 +48,19 @@ def digit_accuracy(by_head: Mapping[str, np.ndarray], said: Sequence[float]) -> 
     return figure
 
 
+def digit_protocols(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """T21 as curves: accuracy by position under each protocol, with the share of padding as a shade."""
+    figure, axes = _axes(7, 4)
+    k = [row["k"] for row in rows]
+    axes.fill_between(k, [row["padding"] for row in rows], color="0.9", label="share of padding", linewidth=0)
+    for name, style in (("shown", "C3o-"), ("honest", "C0o-"), ("ceiling", "k--")):
+        values = [float(str(row[name]).split(" ")[0]) for row in rows]
+        axes.plot(k, values, style, markersize=3, linewidth=1.4, label=name)
+    axes.set(xlabel="digit k (0 = root's choice)", ylabel="right, %", ylim=(0, 104))
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
 def reliability(curve: Reliability) -> Figure:
     """Accuracy against confidence per bin."""
     figure, axes = _axes(4.6, 4.4)

@@ -1,9 +1,11 @@
 """``vpunn reproduce go``."""
 
-from vpunn.report import Report
+from typing import Any
+
 from vpunn.paper.reports.hierarchies import reproduce
+from vpunn.report import Report
 
 
-def run(seeds: int = 10) -> Report:
+def run(seeds: int = 10, *, target: str = "go", **options: Any) -> Report:
     """The paper's tables on this hierarchy; see `hierarchies`."""
-    return reproduce("go", seeds)
+    return reproduce(target, seeds, **options)
