@@ -47,6 +47,22 @@ def distribute(parent, ratio, precision, information):
 
 
 @njit(cache=True)
+def sample(parent, ratio, precision, information, normal):
+    """Down: one joint draw of all nodes' values from the posterior, in units of the noise; ``normal`` has a draw per node.
+
+    The root's value is free; given its parent's value u, a node's is normal around (r·h + u)/(1 + rJ) with variance
+    r/(1 + rJ): the same sweep as `distribute`, with draws in place of means.
+    """
+    value = np.empty_like(precision)
+    value[0] = information[0, 0] / precision[0] + normal[0] / np.sqrt(precision[0])
+    for node in range(1, len(parent)):
+        share = 1.0 / (1.0 + ratio[node] * precision[node])
+        centre = share * (ratio[node] * information[node, 0] + value[parent[node]])
+        value[node] = centre + normal[node] * np.sqrt(share * ratio[node])
+    return value
+
+
+@njit(cache=True)
 def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_slope, variance_slope):
     """Derivative, by each node's ratio, of a loss whose slopes in the results of `distribute` are given (and overwritten).
 

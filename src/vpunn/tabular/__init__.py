@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from vpunn.tabular.linkage import ward_cost, ward_linkage
     from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
     from vpunn.tabular.tabhipan import TabHiPaN, Twins
+    from vpunn.tabular.trie import PrefixTrie
 
 _WHERE = {
     "LatentTreeEncoder": "encoder",
     "Mahalanobis": "evaluate",
+    "PrefixTrie": "trie",
     "Refinement": "refine",
     "SemanticIds": "ids",
     "TabHiPaN": "tabhipan",
@@ -37,6 +39,7 @@ _WHERE = {
 __all__ = [
     "LatentTreeEncoder",
     "Mahalanobis",
+    "PrefixTrie",
     "Refinement",
     "SemanticIds",
     "TabHiPaN",

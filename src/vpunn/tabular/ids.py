@@ -7,7 +7,7 @@ is a ball, and |x − y|_p is small for near vectors. With p = 256 a digit is on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ METRICS = ("euclidean", "cosine")
 class SemanticIds(Storable):
     """Ids of a set of vectors.
 
-    ``digits[i]`` is the id of vector ``i``: digits from 1 to p − 1, padded with 0; ``tree`` has one leaf per vector,
-    ``node[i]``; ``n_collisions`` vectors needed a collision digit.
+    ``digits[i]`` is the id of vector ``i``: digits from 1 to p − 1, padded with 0; ``tree`` has one node per vector,
+    ``node[i]``, a leaf unless vectors added later stand below it; ``n_collisions`` vectors needed a collision digit.
     """
 
     p: int
@@ -49,6 +49,47 @@ class SemanticIds(Storable):
         """Leading digits (n × K) of vectors, seen or not: the ball they fall into, without a collision digit."""
         leaf = self.balls.router.route(_as_rows(vectors, self.metric))
         return _path_digits(self.balls.tree, leaf, self.K)
+
+    def index(self, digits: Any) -> np.ndarray:
+        """The vector of each id: the inverse of ``digits``, −1 where no vector has it. Zeros on the right do not count."""
+        rows = np.atleast_2d(np.asarray(digits, np.int64))
+        start, child = self.tree.child_index
+        node = np.zeros(len(rows), np.int64)
+        ended, good = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+        for digit in rows.T:
+            good &= (digit >= 0) & (digit <= np.where(ended, 0, self.tree.n_children[node]))
+            ended |= digit == 0
+            step = good & ~ended
+            node[step] = child[start[node[step]] + digit[step] - 1]
+        item = np.full(self.tree.n_nodes, -1, np.int64)
+        item[self.node] = np.arange(len(self.node))
+        return np.where(good, item[node], -1)
+
+    def add(self, vectors: Any) -> SemanticIds:
+        """Ids with more vectors: the old ids stay as they are, each new vector goes into the ball it falls into.
+
+        It takes the next free digit below that ball, or below one of its children where all p − 1 are taken. Old ids may
+        thereby become prefixes of new ones, which `PrefixTrie` knows.
+        """
+        rows = _as_rows(vectors, self.metric)
+        width = self.balls.router.prototypes.shape[1]
+        if rows.shape[1] != width:
+            raise VpunnError(f"new vectors need {width} numbers each, as the old ones; got {rows.shape[1]}.")
+        leaf = self.balls.router.route(rows)
+        start, child = self.tree.child_index
+        at = np.zeros(len(rows), np.int64)  # the same ball in the tree of ids, found by its digits
+        for digit in _path_digits(self.balls.tree, leaf, self.K).T:
+            step = digit > 0
+            at[step] = child[start[at[step]] + digit[step] - 1]
+        parent, fresh = _hang(self.tree.parent.astype(np.int64), at, self.p - 1)
+        tree = Tree.from_parents(parent)
+        position = np.empty(tree.n_nodes, np.int64)
+        position[tree.labels] = np.arange(tree.n_nodes)
+        node = np.concatenate([position[self.node], position[fresh]])
+        balls = replace(self.balls, leaf=np.concatenate([self.balls.leaf, leaf.astype(self.balls.leaf.dtype)]))
+        digits = _path_digits(tree, node, max(self.K, int(tree.max_depth)))
+        shared = self.n_collisions + len(rows)
+        return SemanticIds(self.p, self.K, digits, tree, node, shared, self.metric, balls)
 
     def _to_store(self, draft: Draft) -> None:
         draft.settings |= {
@@ -151,6 +192,25 @@ def _tell_apart(balls: BallTree, children: int) -> tuple[Tree, np.ndarray, int]:
     position = np.empty(len(parent), np.int64)
     position[tree.labels] = np.arange(len(parent))
     return tree, position[at], shared
+
+
+def _hang(parent: np.ndarray, at: np.ndarray, children: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parent pointers with one new leaf per entry of ``at``, and the leaves: below ``at`` while that node has fewer than
+    ``children``, else below its children in turn, and so on down."""
+    place, waiting = at.copy(), np.arange(len(at))
+    leaf = np.empty(len(at), np.int64)
+    while len(waiting):
+        taken = np.bincount(parent[1:], minlength=len(parent))
+        order = waiting[np.argsort(place[waiting], kind="stable")]
+        nodes, first, size = np.unique(place[order], return_index=True, return_counts=True)
+        rank, room = np.arange(len(order)) - np.repeat(first, size), np.repeat(children - taken[nodes], size)
+        fits = rank < room
+        leaf[order[fits]] = len(parent) + np.arange(int(fits.sum()))
+        parent = np.concatenate([parent, place[order[fits]]])
+        waiting, over = order[~fits], (rank - room)[~fits]
+        kids = np.argsort(parent, kind="stable")  # the root's pointer, −1, comes first
+        place[waiting] = kids[np.searchsorted(parent[kids], place[waiting]) + over % children]
+    return parent, leaf
 
 
 def prefix_recall(

@@ -1,0 +1,158 @@
+"""One training step on large trees: `HierarchicalHead` beside a flat soft-max and hierarchicalsoftmax 1.4.4, one thread.
+
+    VPUNN_PEERS="hierarchicalsoftmax=/path/to/python" python -m benchmarks.torch.speed [wordnet] [ncbi]
+
+Forward, backward and the same optimiser on both sides (batch 256, 384 features); median CPU seconds of 20 warm steps, all
+in one run. The peer needs an environment with hierarchicalsoftmax==1.4.4; without it its row is left out and said to be.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks.common import peak_rss_mb, write_results
+
+from vpunn.datasets import load_ncbi, load_wordnet
+from vpunn.torch import HierarchicalHead
+
+BATCH, FEATURES, STEPS, WARM = 256, 384, 20, 3
+
+
+def median_step(step: Callable[[int], Any], steps: int = STEPS) -> float:
+    """Median CPU seconds of warm steps."""
+    seconds = []
+    for i in range(WARM + steps):
+        start = time.process_time()
+        step(i)
+        seconds.append(time.process_time() - start)
+    return float(np.median(seconds[WARM:]))
+
+
+def stepper(loss: Callable[[int], torch.Tensor], optimiser: torch.optim.Optimizer) -> Callable[[int], float]:
+    """One whole training step."""
+
+    def step(i: int) -> float:
+        optimiser.zero_grad()
+        value = loss(i)
+        value.backward()
+        optimiser.step()
+        return value.item()
+
+    return step
+
+
+def state_mb(parameters: Any, optimiser: torch.optim.Optimizer) -> float:
+    """Memory of weights and of what the optimiser keeps."""
+    tensors = [*parameters, *(t for s in optimiser.state.values() for t in s.values() if isinstance(t, torch.Tensor))]
+    return sum(t.numel() * t.element_size() for t in tensors) / 2**20
+
+
+def wordnet() -> list[dict[str, Any]]:
+    """WordNet 3.0 nouns: 74,374 nodes, 57,916 leaves."""
+    tree = load_wordnet("3.0").tree
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(BATCH, FEATURES)).astype(np.float32))
+    column = rng.integers(0, tree.n_leaves, (WARM + STEPS, BATCH))
+    node = torch.from_numpy(tree.leaves[column].astype(np.int64))
+    rows = []
+    for name in ("SGD", "Adagrad"):
+        head = HierarchicalHead(tree, FEATURES, sparse=True)
+        dense = HierarchicalHead(tree, FEATURES)
+        flat = torch.nn.Linear(FEATURES, tree.n_leaves)
+        target = torch.from_numpy(column)
+        models: list[tuple[str, torch.nn.Module, Callable[[int], torch.Tensor]]] = [
+            ("HierarchicalHead, sparse gradients", head, lambda i, h=head: h.loss(x, node[i])),
+            ("HierarchicalHead, dense gradients", dense, lambda i, h=dense: h.loss(x, node[i])),
+            (
+                "nn.Linear + cross_entropy over leaves",
+                flat,
+                lambda i, f=flat, t=target: torch.nn.functional.cross_entropy(f(x), t[i]),
+            ),
+        ]
+        for label, module, loss in models:
+            optimiser = getattr(torch.optim, name)(module.parameters(), lr=0.01)
+            with torch.sparse.check_sparse_tensor_invariants(False):
+                seconds = median_step(stepper(loss, optimiser))
+            rows.append(
+                {
+                    "tree": "WordNet",
+                    "model": label,
+                    "optimiser": name,
+                    "ms a step": 1000 * seconds,
+                    "weights + state MB": state_mb(module.parameters(), optimiser),
+                }
+            )
+        peer = _peer(tree, name, column)
+        if peer:
+            rows.append({"tree": "WordNet", "model": "hierarchicalsoftmax 1.4.4", "optimiser": name, **peer})
+    for row in rows:
+        ours = next(r for r in rows if r["optimiser"] == row["optimiser"])
+        row["times ours"] = row["ms a step"] / ours["ms a step"]
+    return rows
+
+
+def _peer(tree: Any, optimiser: str, column: np.ndarray) -> dict[str, float] | None:
+    peers = dict(pair.split("=", 1) for pair in os.environ.get("VPUNN_PEERS", "").split(",") if "=" in pair)
+    if "hierarchicalsoftmax" not in peers:
+        print("hierarchicalsoftmax is left out: name an environment that has it in VPUNN_PEERS.", file=sys.stderr)
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(f"{folder}/task.npz", parent=tree.parent, node=tree.leaves[column])
+        script = Path(__file__).with_name("peer_hierarchicalsoftmax.py")
+        command = [peers["hierarchicalsoftmax"], str(script), f"{folder}/task.npz", optimiser]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def ncbi() -> list[dict[str, Any]]:
+    """All of NCBI's taxonomy with ``rank=32``: does it train, and what does a step cost?"""
+    tree = load_ncbi(None).tree
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    head = HierarchicalHead(tree, FEATURES, rank=32, sparse=True)
+    optimiser = torch.optim.Adagrad(head.parameters(), lr=0.1)
+    node = torch.from_numpy(rng.choice(tree.leaves, BATCH).astype(np.int64))
+    x = torch.from_numpy(rng.normal(size=(BATCH, FEATURES)).astype(np.float32))
+    losses: list[float] = []
+    step = stepper(lambda i: head.loss(x, node), optimiser)
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        seconds = median_step(lambda i: losses.append(step(i)))
+    row = {
+        "tree": f"NCBI, {tree.n_nodes:,} nodes, widest ball {tree.max_branching:,}",
+        "model": "HierarchicalHead, rank=32, sparse gradients",
+        "optimiser": "Adagrad",
+        "ms a step": 1000 * seconds,
+        "weights + state MB": state_mb(head.parameters(), optimiser),
+        "loss first": losses[0],
+        "loss last": losses[-1],
+        "peak RSS MB": peak_rss_mb(),
+    }
+    return [row]
+
+
+def main() -> None:
+    """Run the parts named on the command line (all by default), print them and write benchmarks/results."""
+    torch.set_num_threads(1)
+    parts = {"wordnet": wordnet, "ncbi": ncbi}
+    for name in sys.argv[1:] or list(parts):
+        rows = parts[name]()
+        for row in rows:
+            print("  ".join(f"{k}: {v:,.1f}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
+        write_results(f"torch-speed-{name}", rows)
+
+
+if __name__ == "__main__":
+    main()
