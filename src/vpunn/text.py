@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
@@ -67,3 +70,26 @@ def text_features(
     if characters is not None:
         parts.append(("characters", TfidfVectorizer(analyzer="char_wb", ngram_range=characters, **common)))
     return TextFeatures(parts)
+
+
+def by_word(text: str, features: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Contributions of features, summed over the words of a text that they come from; largest first.
+
+    ``features`` are named as `TextFeatures` names them: ``words__red breast`` counts half for each of its words,
+    ``characters__bre`` for the words that contain it. So a word is told once, with all its n-grams, and nothing is lost: the
+    sum stays the same.
+
+    >>> by_word("A red breast", [("words__red", 0.5), ("words__red breast", 0.5), ("characters__bre", -0.125)])
+    [('red', 0.75), ('breast', 0.125)]
+    """
+    words = list(dict.fromkeys(re.findall(WORD, text.lower())))
+    found: dict[str, float] = {}
+    for feature, value in features:
+        part, _, name = feature.partition("__")
+        if part == "characters":
+            inside = [word for word in words if name in f" {word} "]
+        else:
+            inside = [word for word in name.split(" ") if word in words]
+        for word in inside or [name.strip() or feature]:
+            found[word] = found.get(word, 0.0) + value / max(len(inside), 1)
+    return sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))

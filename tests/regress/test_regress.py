@@ -16,9 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import random_tree, trees
 from vpunn.errors import VpunnError
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor, shrinkage
-from vpunn.regress._levels import UNKNOWN
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_shrinkage, restricted_log_likelihood
 from vpunn.tree import Tree
+from vpunn.tree.build import UNKNOWN
 
 
 @parametrize_with_checks([VPuNNRegressor(), VPuNNClassifier()])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -10,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from vpunn._show import is_number, plain, rich_table, show
+from vpunn.errors import VpunnError
 
 
 @dataclass
@@ -38,13 +41,38 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
         rows = [{"": key, " ": value} for key, value in rows.items()]
     columns = list(rows[0]) if rows else []
     right = [all(is_number(row[name]) for row in rows) for name in columns]
-    cells = [[show(row[name]) for name in columns] for row in rows]
+    cells = [[_cell(show(row[name])) for name in columns] for row in rows]
     # Labels are data: neither [brackets] nor :colons: in them mean anything.
     console = Console(highlight=False, markup=False, emoji=False)
     if console.is_terminal and len(rows) <= FOLDED_ROWS:
         console.print(rich_table(title, columns, right, cells))
     else:
         typer.echo("\n".join([*([title] if title else []), *_aligned(columns, right, cells)]))
+
+
+#: Longer cells are cut in tables; files and JSON have all of them.
+LONGEST_CELL = 500
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _cell(text: str) -> str:
+    """A cell of one line: what would move the cursor is written as Python writes it, and what is too long is cut."""
+    if len(text) > LONGEST_CELL:
+        text = f"{text[:LONGEST_CELL]}… ({len(text):,} characters)"
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def say(sentence: str) -> None:
+    """A remark beside the answer, on standard error."""
+    sys.stderr.write(f"vpunn: {sentence}.\n")
+
+
+def refuse_unused(options: Mapping[str, Any], why: str) -> None:
+    """Refuse options that were given (are not None) and would do nothing."""
+    given = [name for name, value in options.items() if value is not None and value != []]
+    if given:
+        raise VpunnError(f"{given[0]} does nothing here: {why}; leave it out.")
 
 
 def _aligned(columns: list[str], right: list[bool], cells: list[list[str]]) -> list[str]:

@@ -1,24 +1,37 @@
-"""``vpunn fit``, ``predict``, ``evaluate`` and ``explain``: place rows of a table, or a text of your own, on a tree."""
+"""``vpunn fit``, ``predict``, ``evaluate``, ``explain``: place rows of a table on a tree, or predict a number from its levels."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, emit
-from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io import read_table, write_table
-from vpunn.io.store import Stored
+from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
+from vpunn.cli.structure import Format, Options, read_source
+from vpunn.errors import VpunnError, examples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn.hipan.table_models import TableModel
+    from vpunn.hipan.tables import Inputs
 
 Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
 Table = Annotated[
-    Path | None, typer.Argument(help="CSV, TSV or Parquet table with the columns the model was fitted on.")
+    Path | None,
+    typer.Argument(
+        help="CSV, TSV, Parquet or JSON lines table with the columns the model reads; - for standard input."
+    ),
 ]
 Ask = Annotated[str | None, typer.Option(help="A text of your own instead of a table.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the cells of a text table; found by itself if not given.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a text table, such as cp1252; UTF-8 and UTF-16 are found.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,73 +41,99 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet table, or the name of a task (wordnet, go, …).")],
+    table: Annotated[
+        Path, typer.Argument(help="CSV, TSV, Parquet or JSON lines table, or the name of a task (wordnet, go, …).")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    target: Annotated[str, typer.Option(help="Column of labels, or level columns separated by commas.")] = "label",
+    target: Annotated[
+        str | None, typer.Option(help="Column of labels (default: label), or level columns separated by commas.")
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Text columns, separated by commas.")] = None,
     columns: Annotated[str | None, typer.Option(help="Numeric columns, separated by commas.")] = None,
-    tree: Annotated[Path | None, typer.Option(help="Tree file whose labels the target uses.")] = None,
-    characters: Annotated[bool, typer.Option(help="Also use character n-grams of the text.")] = True,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    regress: Annotated[
+        str | None, typer.Option(help="Predict the number in this column from --levels (and --columns).")
+    ] = None,
+    tree: Annotated[str | None, typer.Option(help="Tree file (or data set) whose labels the table uses.")] = None,
+    match: Annotated[
+        str | None, typer.Option(help="exact, or loose: Homo_sapiens in the tree is 'homo sapiens' in the table.")
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="Rows without a label or number, or not in the tree: error or drop.")
+    ] = "error",
+    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
+    test_size: Annotated[
+        float | None, typer.Option(help="First fit without this share of the rows and score them.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    format: Format = None,
+    policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None,
+    option: Options = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     json: JsonFlag = False,
 ) -> None:
-    """Fit a classifier on a table with a text column or numeric columns and write it to a folder."""
-    from vpunn.hipan import HiPaNClassifier
+    """Fit a model on a table and write it to a folder; the model written has seen all rows."""
+    from vpunn.hipan import table_models as models
     from vpunn.io.store import check_replaceable
 
     out.parent.mkdir(parents=True, exist_ok=True)
     check_replaceable(out)
-    features = None
-    descriptions: Any = None
-    if not table.exists() and str(table) in _task_names():
-        from vpunn.datasets.tasks import load_task
-
-        task = load_task(str(table), seed)
-        given, labels, answers = task.texts["train"], task.labels("train"), task.tree
-        features = _new_features(characters, len(given))
-        everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
-        n = answers.n_nodes
-        X = everything[: len(given)]
-        descriptions = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
-        inputs: dict[str, Any] = {"text": ["text"], "target": "label", "task": str(table), "seed": seed}
+    if not table.exists() and _task_name(table) is not None:
+        given: dict[str, Any] = {"--target": target, "--levels": levels, "--text": text, "--columns": columns}
+        given |= {"--regress": regress}
+        given |= {"--tree": tree, "--test-size": test_size, "--folds": folds}
+        refuse_unused(given, f"{table} is a task, which brings its own columns, tree and test rows")
+        with progress_bar("fitting…", 100) as bar:
+            model: TableModel = models.fit_task(
+                _task_name(table) or "", characters=characters is not False, seed=seed, bar=bar
+            )
+        facts: dict[str, Any] = {}
     else:
-        frame = read_table(table)
-        if (text is None) == (columns is None):
-            raise VpunnError("say either --text with text columns or --columns with numeric columns.")
-        inputs = {"text": _split(text)} if text is not None else {"columns": _split(columns)}
-        inputs["target"] = target
-        if not (inputs.get("text") or inputs.get("columns")) or not _split(target):
-            raise VpunnError("name at least one column after --text or --columns, and one after --target.")
-        labels = _labels(frame, target, table)
-        answers = None
-        if tree is not None:
-            from vpunn.io import read_tree
-
-            answers = read_tree(tree)
-        if text is not None:
-            features = _new_features(characters, len(frame))
-            X = _first_features(features, _texts(frame, inputs["text"], table), table)
-        else:
-            X = _numbers(frame, inputs["columns"], table)
-    with progress_bar("fitting…"):
-        model = HiPaNClassifier(answers, random_state=seed).fit(X, labels, X_nodes=descriptions)
-    draft = model.draft({"data": str(table), "command": "vpunn fit"})
-    draft.settings["inputs"] = inputs
-    if features is not None:
-        draft.part("features", features.draft())
-    draft.write(out)
+        inputs = _inputs(target, levels, text, columns, regress)
+        if tree is None:
+            refuse_unused(
+                {"--match": match, "--format": format, "--policy": policy, "--option": option}, "there is no --tree"
+            )
+        if text is None:
+            refuse_unused({"--characters": characters}, "there is no --text")
+        if test_size is not None and folds is not None:
+            raise VpunnError("--test-size and --folds are two ways of holding rows out; give one of them.")
+        frame = _read(table, inputs, delimiter, encoding)
+        answers = None if tree is None else read_source(tree, format, policy or "first", option)
+        sample = models.read_sample(
+            frame,
+            inputs,
+            table,
+            regress=regress is not None,
+            tree=answers,
+            match=match or "exact",
+            missing=missing,
+        )
+        if not json:
+            typer.echo(str(sample.report))
+        kind: Any = models.TableRegressor if regress is not None else models.TableClassifier
+        options = {"tree": answers, "characters": characters is not False, "seed": seed}
+        facts = {"read": sample.report.facts()} if json else {}
+        if test_size is not None or folds is not None:
+            parts = list(models.splits(sample, inputs, test_size=test_size, folds=folds, seed=seed))
+            scores = []
+            for k, (train, test) in enumerate(parts, 1):
+                with progress_bar(f"fitting without held-out rows {k}/{len(parts)}…", 100) as bar:
+                    part = kind.fit(sample.take(train), inputs, bar=bar, **options)
+                scores.append(part.evaluate(sample.take(test).frame, table))
+            facts |= models.summary_of(scores)
+        with progress_bar("fitting…", 100) as bar:
+            model = kind.fit(sample, inputs, bar=bar, **options)
+    model.save(out, {"data": str(table), "command": "vpunn fit"})
     size = sum(f.stat().st_size for f in out.iterdir())
-    emit(
-        {"rows": X.shape[0], "features": X.shape[1], "nodes": model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)},
-        json,
-    )
-
-
-def _new_features(characters: bool, rows: int) -> Any:
-    """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
-    from vpunn.text import text_features
-
-    return text_features(characters=(3, 5) if characters else None, min_rows=2 if characters and rows > 1000 else 1)
+    emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 
 
 def predict(
@@ -105,111 +144,95 @@ def predict(
     stop: Annotated[
         str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")
     ] = None,
-    threshold: Annotated[float, typer.Option(help="For --stop threshold.")] = 0.5,
-    alpha: Annotated[float, typer.Option(help="Accepted risk for --stop risk.")] = 0.1,
-    depth: Annotated[int, typer.Option(help="For --stop depth.")] = 1,
+    threshold: Annotated[float | None, typer.Option(help="For --stop threshold; 0.5 if not given.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Accepted risk for --stop risk; 0.1 if not given.")] = None,
+    depth: Annotated[int | None, typer.Option(min=0, help="For --stop depth; 1 if not given.")] = None,
     rule: Annotated[
         str,
         typer.Option(help="node: the most probable node; path: one that shares most of its path with all likely ones."),
     ] = "node",
-    out: Annotated[Path | None, typer.Option(help="Write a CSV table instead of printing.")] = None,
+    keep: Annotated[str | None, typer.Option(help="Columns of the table to hand through, such as id,sku.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a table (.csv, .tsv, .parquet, .jsonl) instead of printing.")
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     json: JsonFlag = False,
 ) -> None:
-    """Predict the place of every row of a table, or of one text."""
+    """Predict the place, or the number, of every row of a table, or of one text."""
+    from vpunn.hipan.tables import split_names
+    from vpunn.io.frames import check_table_path, write_table
+
     if stop is not None and top > 1:
         raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
     if rule != "node" and (stop is not None or top > 1):
         raise VpunnError(f"--rule {rule} gives one node per row; leave --stop and --top out.")
-    fitted, X = _load(model, table, ask)
-    rows: list[dict[str, Any]] = []
-    if stop is not None:
-        answer = fitted.predict(X, stop=stop, threshold=threshold, alpha=alpha, depth=depth)
-        rows = [{"row": i, "label": label} for i, label in enumerate(answer)]
-    else:
-        posterior = fitted.posterior(X)
-        if rule == "node":
-            nodes, p = posterior.top_k(min(top, len(fitted.class_nodes_)))
-        else:
-            nodes = posterior.best(rule)[:, None]  # checked there, with a sentence
-            p = posterior.exact(nodes[:, 0])[:, None]
-        names = fitted.labels_[nodes].tolist()
-        paths = {node: _path(fitted.tree_, node) for node in np.unique(nodes).tolist()}
-        for i, at in enumerate(nodes.tolist()):
-            for name, value, node in zip(names[i], p[i].tolist(), at, strict=True):
-                rows.append({"row": i, "label": name, "probability": value, "path": paths[node]})
+    for name, value, needs in (
+        ("--threshold", threshold, "threshold"),
+        ("--alpha", alpha, "risk"),
+        ("--depth", depth, "depth"),
+    ):
+        if stop != needs:
+            refuse_unused({name: value}, f"it belongs to --stop {needs}")
+    if ask is not None:
+        refuse_unused({"--keep": keep}, "--ask has no columns")
     if out is not None:
-        import pandas as pd
-
-        write_table(pd.DataFrame(rows), out)
-        typer.echo(f"written: {out}")
+        refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
+        if str(out) != "-":
+            check_table_path(out)
+    fitted, frame = _open(model, table, ask, delimiter, encoding, split_names(keep))
+    options: dict[str, Any] = {"top": top, "rule": rule, "stop": stop}
+    if stop is not None:
+        options |= {
+            "threshold": 0.5 if threshold is None else threshold,
+            "alpha": 0.1 if alpha is None else alpha,
+            "depth": 1 if depth is None else depth,
+        }
+    if fitted.inputs.levels:
+        refuse_unused({"--stop": stop, "--top": top if top > 1 else None}, "this model predicts a number")
+        options = {}
+    found = fitted.predict(frame, table or "--ask", keep=split_names(keep), **options)
+    _say_unknown(found, bool(fitted.inputs.levels))
+    if out is not None:
+        write_table(found, out)
+        if str(out) != "-":
+            typer.echo(f"written: {out} ({len(found):,} rows)")
         return
-    emit(rows if json else [{**row, "path": _short(row["path"])} if "path" in row else row for row in rows], json)
-
-
-def evaluate(model: Model, table: Table = None, json: JsonFlag = False) -> None:
-    """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
-    from vpunn import metrics
-
-    if table is None and "task" not in _opened(model)[1]:
-        raise VpunnError(
-            "give a table with the target column; only a model fitted on a named task brings its own test rows."
-        )
-    fitted, X, frame, meta = _load_all(model, table, None)
-    from vpunn.hipan import conformal
-
-    tree = fitted.tree_
-    nodes = fitted.nodes_of(_labels(frame, meta["target"], table))
-    posterior = fitted.posterior(X)
-    best, p = posterior.top_k(5)
-    hit = best == nodes[:, None]
-    cautious = conformal.cautious_nodes(posterior, conformal.conformal_threshold(fitted.miss_scores_, 0.1))
-    covered = tree.is_ancestor(cautious, nodes)
-    result = {
-        "rows": len(nodes),
-        "exact": float(hit[:, 0].mean()),
-        "top-5": float(hit.any(1).mean()),
-        **metrics.hierarchical_summary(tree, nodes, best[:, 0]),
-        "ECE": metrics.calibration_error(p[:, 0], hit[:, 0]),
-        "coverage at 90 %": float(np.mean(covered)),
-    }
-    result = {key: value for key, value in result.items() if np.ndim(value) == 0}
-    depths = _by_depth(posterior, nodes, best[:, 0])
     if json:
-        emit({**result, "by depth": depths}, True)
+        emit(_records(found), True)
         return
-    emit(result, False)
-    if depths:
-        emit(
-            depths,
-            False,
-            "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be",
-        )
+    shown = found.assign(path=[_short(path) for path in found["path"]])
+    emit(_records(shown.drop(columns="known") if shown["known"].all() else shown), False)
 
 
-def _by_depth(posterior: Any, truth: np.ndarray, answer: np.ndarray) -> list[dict[str, Any]]:
-    """Accuracy and calibration of the balls on the answers' paths, a row per depth that an answer reaches."""
-    from vpunn import metrics
+def evaluate(
+    model: Model,
+    table: Table = None,
+    unseen: Annotated[
+        str,
+        typer.Option(
+            help="Labels the model does not know: error, skip, ancestor (score at the deepest known one) or wrong."
+        ),
+    ] = "ancestor",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
+    from vpunn.hipan.table_models import open_table_model, task_rows
 
-    tree = posterior.tree
-    balls, p = posterior.chain(answer)
-    rows = []
-    for depth in range(1, balls.shape[1]):
-        there = np.flatnonzero(balls[:, depth] >= 0)
-        if not len(there):
-            break
-        right = tree.is_ancestor(balls[there, depth], truth[there])
-        found = metrics.calibration_error_interval(p[there, depth], right)
-        rows.append(
-            {
-                "depth": depth,
-                "rows": len(there),
-                "right": float(right.mean()),
-                "said": float(p[there, depth].mean()),
-                "ECE": found.value,
-                "by chance": found.noise,
-            }
-        )
-    return rows
+    fitted = open_table_model(model)
+    frame = task_rows(fitted.inputs) if table is None else _read(table, fitted.inputs, delimiter, encoding)
+    found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
+    if json:
+        emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
+        return
+    emit(found.scores, False)
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    if found.by_depth:
+        title = "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be"
+        emit(found.by_depth, False, title)
 
 
 def explain(
@@ -218,51 +241,120 @@ def explain(
     ask: Ask = None,
     row: Annotated[int, typer.Option(min=0, help="Row of the table, from 0.")] = 0,
     node: Annotated[str | None, typer.Option(help="Explain this node instead of the best one.")] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     json: JsonFlag = False,
 ) -> None:
     """Say why a row, or a text of your own, is placed where it is: each ball's contribution, summing to the score."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from vpunn.explain import explain as explain_row
+    from vpunn.hipan.tables import texts_of
+    from vpunn.text import by_word
 
-    fitted, X = _load(model, table, ask)
-    if row >= X.shape[0]:
-        raise VpunnError(f"there is no row {row}; the table has rows 0 to {X.shape[0] - 1}.")
-    stored, meta = _opened(model)
-    names = _text_features(stored).get_feature_names_out() if "text" in meta else meta["columns"]
-    found = explain_row(fitted, X[[row]], node, feature_names=names)
+    fitted, frame = _open(model, table, ask, delimiter, encoding)
+    if row >= len(frame):
+        raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
+    frame, inputs = frame.iloc[[row]], fitted.inputs
+    X = fitted.rows(frame, table or "--ask")
+    features = getattr(fitted, "features", None)
+    found: Any
+    if features is None:
+        names = None if inputs.levels else list(inputs.columns)
+        found = explain_row(fitted.model, X, node, feature_names=names)
+    else:  # all features, so that the words of a ball sum to what it contributes
+        found = explain_row(fitted.model, X, node, k=X.shape[1], feature_names=features.get_feature_names_out())
+        (words,) = texts_of(frame, inputs.text, table)
+        balls = [replace(ball, features=by_word(words, ball.features)[:5]) for ball in found.balls]
+        found = replace(found, balls=balls)
+        if not fitted.known(X).all():  # type: ignore[union-attr]
+            say("the text holds no word the model knows; the answer is the prior")
     if json:
         emit(asdict(found), True)
     else:
         typer.echo(str(found))
 
 
-def _task_names() -> list[str]:
+# ---- what is read ----------------------------------------------------------------------------------------------------
+
+
+def _inputs(
+    target: str | None, levels: str | None, text: str | None, columns: str | None, regress: str | None
+) -> Inputs:
+    """The columns that the options of `fit` name."""
+    from vpunn.hipan.tables import Inputs, split_names
+
+    given = {"--target": target, "--levels": levels, "--text": text, "--columns": columns, "--regress": regress}
+    empty = [name for name, value in given.items() if value is not None and not split_names(value)]
+    if empty:
+        raise VpunnError(f"name at least one column after {empty[0]}.")
+    names = {name: tuple(split_names(value)) for name, value in given.items()}
+    if regress is not None:
+        refuse_unused({"--target": target, "--text": text}, "--regress predicts a number from --levels and --columns")
+        if levels is None:
+            raise VpunnError(
+                "--regress needs --levels with the level columns (or the label column of --tree), broadest first."
+            )
+        if len(names["--regress"]) > 1:
+            raise VpunnError(f"--regress takes one column, got {examples(names['--regress'])}.")
+        return Inputs(names["--regress"], (), names["--columns"], names["--levels"])
+    if target is not None and levels is not None:
+        raise VpunnError("--target and --levels both name the target; give one of them.")
+    if (text is None) == (columns is None):
+        raise VpunnError("say either --text with text columns or --columns with numeric columns.")
+    return Inputs(names["--levels"] or names["--target"] or ("label",), names["--text"], names["--columns"])
+
+
+def _read(table: Path, inputs: Inputs, delimiter: str | None, encoding: str | None, keep: Any = ()) -> pd.DataFrame:
+    from vpunn.io import read_table
+
+    return read_table(table, as_text=[*inputs.as_text, *keep], delimiter=delimiter, encoding=encoding)
+
+
+def _open(
+    model: Path, table: Path | None, ask: str | None, delimiter: str | None, encoding: str | None, keep: Any = ()
+) -> tuple[TableModel, pd.DataFrame]:
+    """The model and the rows that are asked about: a table, or one row with the text."""
+    import pandas as pd
+
+    from vpunn.hipan.table_models import open_table_model
+
+    fitted = open_table_model(model)
+    if (table is None) == (ask is None):
+        raise VpunnError("give either a table or --ask with a text.")
+    if table is not None:
+        return fitted, _read(table, fitted.inputs, delimiter, encoding, keep)
+    if not fitted.inputs.text or fitted.inputs.columns:
+        raise VpunnError("this model reads numeric columns or levels, so it cannot be asked a text; give a table.")
+    refuse_unused({"--delimiter": delimiter, "--encoding": encoding}, "--ask is no table")
+    cells = [ask, *[""] * (len(fitted.inputs.text) - 1)]
+    return fitted, pd.DataFrame({name: [cell] for name, cell in zip(fitted.inputs.text, cells, strict=True)})
+
+
+def _task_name(table: Path) -> str | None:
+    """The task that a word means; None for what is meant as a file."""
     from vpunn.datasets.tasks import TASKS
 
-    return list(TASKS)
+    name = {"wordnet-3.0": "wordnet"}.get(str(table), str(table))
+    return name if name in TASKS else None
 
 
-def _split(names: str | None) -> list[str]:
-    return [name.strip() for name in (names or "").split(",") if name.strip()]
+def _say_unknown(found: pd.DataFrame, numbers: bool) -> None:
+    """Answers that rest on nothing in the row are said to."""
+    dark = found.loc[~found["known"], "row"].unique()
+    if len(dark):
+        what, then = (
+            ("levels the model does not know", "deepest known ancestor")
+            if numbers
+            else ("nothing the model knows", "prior")
+        )
+        holds = "hold" if len(dark) > 1 else "holds"
+        many = f"{len(dark):,} row{'s' if len(dark) > 1 else ''}"
+        say(f"{many} (row {examples(dark.tolist(), limit=3)}) {holds} {what}; the answer is the {then}'s")
 
 
-def _labels(frame: Any, target: str, path: Path | None) -> np.ndarray:
-    """The target column, or level columns side by side."""
-    levels = [_column(frame, name, path) for name in _split(target)]
-    return levels[0] if len(levels) == 1 else np.stack([np.asarray(level, dtype=object) for level in levels], 1)
-
-
-def _first_features(features: Any, texts: list[str], path: Path) -> Any:
-    """The features of the training texts, which must contain words."""
-    try:
-        return features.fit_transform(texts)
-    except ValueError as error:
-        raise DataError(f"the texts of {str(path)!r} give no features: {error}.") from error
-
-
-def _path(tree: Any, node: int) -> str:
-    return " / ".join(map(str, tree.path(node)))
+def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): cell for name, cell in row.items()} for row in found.to_dict("records")]
 
 
 def _short(path: str) -> str:
@@ -272,77 +364,3 @@ def _short(path: str) -> str:
     while kept > 2 and len(" / ".join(steps[-kept:])) > 60:
         kept -= 1
     return path if kept == len(steps) else "… / " + " / ".join(steps[-kept:])
-
-
-def _opened(model: Path) -> tuple[Stored, dict[str, Any]]:
-    """The folder of a model and what it was fitted on."""
-    stored = Stored.open(model, "HiPaNClassifier")
-    meta = stored.settings.get("inputs")
-    if not isinstance(meta, dict) or "target" not in meta or not ("text" in meta or "columns" in meta):
-        raise DataError(f"{str(model)!r} does not say which columns it reads; `vpunn fit` writes a model that does.")
-    return stored, meta
-
-
-def _text_features(stored: Stored) -> Any:
-    from vpunn.text import TextFeatures
-
-    return TextFeatures.from_stored(stored.part("features"))
-
-
-def _column(frame: Any, name: str, path: Path | None) -> np.ndarray:
-    from vpunn.io.frames import check_columns
-
-    check_columns(frame, [name], path)
-    return np.asarray(frame[name].to_numpy())
-
-
-def _texts(frame: Any, names: list[str], path: Path | None) -> list[str]:
-    import pandas as pd
-
-    columns = [_column(frame, name, path) for name in names]
-    parts = [
-        ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
-        for cells in columns
-    ]
-    return [" ".join(cells) for cells in zip(*parts, strict=True)]
-
-
-def _numbers(frame: Any, names: list[str], path: Path | None) -> np.ndarray:
-    columns = [_column(frame, name, path) for name in names]
-    wrong = [name for name, values in zip(names, columns, strict=True) if values.dtype.kind not in "biuf"]
-    if wrong:
-        raise DataError(f"columns {examples(wrong)} of {str(path)!r} are not numeric; pass texts with --text.")
-    return np.stack(columns, 1).astype(float)
-
-
-def _load(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any]:
-    if _opened(model) and (table is None) == (ask is None):
-        raise VpunnError("give either a table or --ask with a text.")
-    fitted, X, _, _ = _load_all(model, table, ask)
-    return fitted, X
-
-
-def _load_all(model: Path, table: Path | None, ask: str | None) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """The model, the features of what is asked, the table, and what the model was fitted on."""
-    from vpunn.hipan import HiPaNClassifier
-
-    stored, meta = _opened(model)
-    fitted = HiPaNClassifier.from_stored(stored)
-    if ask is not None:
-        if "text" not in meta:
-            raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
-        return fitted, _text_features(stored).transform([ask]), None, meta
-    frame = _test_rows(meta) if table is None else read_table(table)
-    if "text" in meta:
-        return fitted, _text_features(stored).transform(_texts(frame, meta["text"], table)), frame, meta
-    return fitted, _numbers(frame, meta["columns"], table), frame, meta
-
-
-def _test_rows(meta: dict[str, Any]) -> Any:
-    """The test part of the task that a model was fitted on."""
-    import pandas as pd
-
-    from vpunn.datasets.tasks import load_task
-
-    task = load_task(meta["task"], meta["seed"])
-    return pd.DataFrame({"text": task.texts["test"], meta["target"]: task.labels("test")})

@@ -8,6 +8,7 @@ import numpy as np
 
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.tree import Tree
+from vpunn.tree.build import UNKNOWN
 
 #: Beyond this, weights squared leave the range of 32-bit numbers.
 LARGEST_WEIGHT = 1e9
@@ -56,7 +57,7 @@ def _is_table(y: Any) -> bool:
 
 
 def paths_of(y: Any) -> np.ndarray:
-    """Level columns as one tuple per row; missing cells are left out, but not all of a row."""
+    """Level columns as one tuple per row, see `without_gaps`; not all cells of a row may be missing."""
     table = np.asarray(y)
     reject_indicator(table)
     rows = without_gaps([tuple(row) for row in (y if isinstance(y, list) else table.tolist())])
@@ -67,12 +68,17 @@ def paths_of(y: Any) -> np.ndarray:
 
 
 def without_gaps(paths: Any) -> np.ndarray:
-    """Paths as an array of tuples, without missing cells."""
+    """Paths as an array of tuples: missing cells at the end are left out, those above a label are called "(missing)"."""
     column = np.empty(len(paths), object)
-    column[:] = [
-        tuple(cell for cell in path if not (_absent(cell) or (isinstance(cell, str) and not cell))) for path in paths
-    ]
+    column[:] = [_without_gap(path) for path in paths]
     return column
+
+
+def _without_gap(path: Any) -> tuple[Any, ...]:
+    cells = [UNKNOWN if _absent(cell) or (isinstance(cell, str) and not cell) else cell for cell in path]
+    while cells and cells[-1] is UNKNOWN:
+        cells.pop()
+    return tuple(cells)
 
 
 def as_column(y: Any) -> np.ndarray:

@@ -36,19 +36,29 @@ ENDINGS = {
     ".ndjson": "lines",
     ".feather": "feather",
 }
+#: Endings of spreadsheets, which are not read: a sheet holds more than a table.
+SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"FEA1": "feather", b"{": "lines"}
 
 
 def read_table(
-    path: Any, *, columns: Sequence[str] = (), delimiter: str | None = None, encoding: str | None = None
+    path: Any,
+    *,
+    columns: Sequence[str] = (),
+    as_text: Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> pd.DataFrame:
     """A table from a file: CSV, TSV, Parquet, JSON lines or Feather by its ending; ``"-"`` is standard input.
 
     Text may be separated by commas, semicolons, tabs or bars (the commonest in the first line, unless ``delimiter`` is
     given) and be UTF-8 or UTF-16, with or without byte order mark; other bytes are read as Latin-1 and a `DataWarning`
-    says so. Packed files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. A file without rows, a
-    row with more or fewer cells than the first line (named by its line), two columns of one name and a column that is not
-    there are errors of one sentence.
+    says so. Packed files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. Cells of the columns
+    ``as_text`` stay as they are written (007 and 1.10 are names there, not the numbers 7 and 1.1). Where the separator
+    is no comma, a column of numbers such as 3,5 is read as 3.5, which a `DataWarning` says. Empty cells and NA, NaN,
+    null, None, N/A are missing; blanks around column names do not count. A file without rows, a row with more or fewer
+    cells than the first line (named by its line), a quote that is never closed, two columns of one name and a column
+    that is not there are errors of one sentence.
 
     >>> read_table(io.StringIO("bird;grams\\nwren;8.9\\nowl;540\\n"))
        bird  grams
@@ -59,8 +69,9 @@ def read_table(
     if not stream:
         files.check_path(path)
         if files.suffix(path) not in ENDINGS:
+            hint = " (save the sheet as CSV)" if files.suffix(path) in SHEETS else ""
             raise DataError(
-                f"{os.fspath(path)!r} has the ending {Path(path).suffix!r}; tables are read from {', '.join(ENDINGS)}."
+                f"{os.fspath(path)!r} has the ending {Path(path).suffix!r}; tables are read from {', '.join(ENDINGS)}{hint}."
             )
         if not Path(path).is_file():
             raise DataError(f"there is no file {os.fspath(path)!r}.")
@@ -69,7 +80,7 @@ def read_table(
     if not source.data.strip():
         raise DataError(f"{source.name!r} is empty; a table begins with a line of column names.")
     readers: dict[str, Callable[[], pd.DataFrame]] = {
-        "text": lambda: _read_text(source, delimiter, encoding),
+        "text": lambda: _read_text(source, delimiter, encoding, as_text),
         "lines": lambda: _read_lines(source, encoding),
         "parquet": lambda: _read_binary(source, "Parquet"),
         "feather": lambda: _read_binary(source, "Feather"),
@@ -130,20 +141,51 @@ def _kind_of(data: bytes) -> str:
     return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "text")
 
 
-def _read_text(source: files.Source, delimiter: str | None, encoding: str | None) -> pd.DataFrame:
+def _read_text(
+    source: files.Source, delimiter: str | None, encoding: str | None, as_text: Sequence[str]
+) -> pd.DataFrame:
     import pandas as pd
 
+    if source.data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise DataError(f"{source.name!r} is a spreadsheet or an archive, not text; save the sheet as CSV.")
     text = _decoded(source, encoding)
+    if "\0" in text:
+        raise source.line_error(text.count("\n", 0, text.find("\0")) + 1, "there is a zero byte; this is not text.")
     mark = delimiter or files.find_delimiter(text)
-    names = _check_cells(source, text, mark)
+    names = [name.strip() for name in _check_cells(source, text, mark)]
     twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
     if twice:
         raise DataError(f"{source.name!r}: two columns are called {examples(twice)}; rename one of them.")
     try:
-        return pd.read_csv(io.StringIO(text), sep=mark)
-    except ValueError as error:
+        kept = {at: str for at, name in enumerate(names) if name in as_text}
+        frame = pd.read_csv(io.StringIO(text), sep=mark, dtype=kept or None, low_memory=False, index_col=False)
+    except (ValueError, OverflowError) as error:
         reason = str(error).strip().splitlines()[-1].rstrip(".")
         raise DataError(f"{source.name!r} cannot be read as a table: {reason}.") from error
+    frame.columns = pd.Index([str(given).strip() for given in frame.columns])
+    return frame if mark == "," else _with_decimal_points(frame, source.name, as_text)
+
+
+_COMMA_NUMBER = r"[-+]?[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+
+
+def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str]) -> pd.DataFrame:
+    """Columns of numbers with decimal commas as numbers; 1,234 beside nothing but such could mean thousands and stays text."""
+    import pandas as pd
+
+    changed = []
+    for column in frame.columns[frame.dtypes.map(pd.api.types.is_string_dtype)]:
+        cells = frame[column].dropna().astype(str).str.strip()
+        if column in as_text or not len(cells) or not cells.str.fullmatch(_COMMA_NUMBER).all():
+            continue
+        if cells.str.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+").all():
+            continue
+        frame[column] = pd.to_numeric(frame[column].astype(object).str.strip().str.replace(",", "."))
+        changed.append(column)
+    if changed:
+        said = f"{name!r}: the comma in the numbers of {examples(changed)} was read as a decimal point."
+        warnings.warn(said, DataWarning, stacklevel=5)
+    return frame
 
 
 def _decoded(source: files.Source, encoding: str | None) -> str:
@@ -159,8 +201,20 @@ def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
     """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names: list[str] = next((row for row in rows if row), [])
+    longest = csv.field_size_limit(max(len(text), 1))  # the text is in memory already, so a cell may be as long
+    try:
+        return _checked_cells(source, text, delimiter)
+    finally:
+        csv.field_size_limit(longest)
+
+
+def _checked_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
+    try:
+        names: list[str] = next((row for row in rows if row), [])
+    except csv.Error as error:
+        raise _broken_quote(source, line, error) from None
     if '"' not in text and "\r" not in text.replace("\r\n", ""):  # a line is a row: count separators between line ends
         letters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
@@ -179,8 +233,14 @@ def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
                 raise _wrong_cells(source, line, len(row), len(names), delimiter)
             line = rows.line_num + 1
     except csv.Error as error:
-        raise source.line_error(line, f"{error}.") from None
+        raise _broken_quote(source, line, error) from None
     return names
+
+
+def _broken_quote(source: files.Source, line: int, error: csv.Error) -> DataError:
+    if "unexpected end of data" in str(error):
+        return source.line_error(line, 'the quote (") opened in this row is never closed; close it, or double it ("").')
+    return source.line_error(line, f'{error}; a quote (") inside a quoted cell is doubled ("").')
 
 
 def _wrong_cells(source: files.Source, line: int, count: int, wanted: int, delimiter: str) -> DataError:

@@ -19,9 +19,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress._levels import NodeFinder, level_cells
 from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_shrinkage
 from vpunn.tree import Tree
+from vpunn.tree.levels import NodeFinder, level_cells
 
 FloatArray = np.ndarray
 

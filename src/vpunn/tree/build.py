@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: Label of a level that is missing although a deeper one is given.
+UNKNOWN = "(missing)"
+
+
 def tree_from_edges(
     parents: Any,
     children: Any = None,
@@ -146,7 +150,8 @@ def tree_from_levels(
     """A tree from level columns of a table, broadest first (order, family, genus, species): one path per row.
 
     A missing or empty cell ends the path; a label after a missing one is an error, or with ``gaps="skip"`` the missing
-    level is left out of that path. ``columns`` defaults to all columns. ``root`` names the node above the first column;
+    level is left out of that path, with ``gaps="fill"`` it becomes the label "(missing)" and deeper ones keep their
+    depth. ``columns`` defaults to all columns. ``root`` names the node above the first column;
     with ``root=None`` the first column must hold one label, which is the root.
 
     >>> import pandas as pd
@@ -160,7 +165,7 @@ def tree_from_levels(
     """
     import pandas as pd
 
-    one_of("gaps", gaps, ("error", "skip"))
+    one_of("gaps", gaps, ("error", "skip", "fill"))
     if not isinstance(frame, pd.DataFrame):
         raise TreeError(
             f"from_levels needs a pandas DataFrame, got {reprlib.repr(frame)}; from_paths takes plain rows of labels."
@@ -188,8 +193,11 @@ def tree_from_levels(
         raise TreeError(
             f"{len(gap):,} row{'s have' if len(gap) > 1 else ' has'} a label below a missing one, such as row "
             f"{frame.index[row]!r}, where {names[k]!r} is missing but {after} follows; "
-            "fill the level in, or pass gaps='skip' to leave it out of the path."
+            "fill the level in, or pass gaps='skip' to leave it out of the path, or gaps='fill' to call it (missing)."
         )
+    if len(gap) and gaps == "fill":
+        inside = ~filled & (np.arange(len(names)) < last[:, None])
+        cells[inside], filled[inside], lengths = UNKNOWN, True, last
     return _from_words(cells[filled], lengths, root, None)
 
 

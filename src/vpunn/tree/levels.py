@@ -14,10 +14,7 @@ import pandas as pd
 from vpunn.errors import TreeError, examples
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array
-from vpunn.tree.build import tree_from_levels
-
-#: Label of a level that is missing although a deeper one is given.
-UNKNOWN = "(missing)"
+from vpunn.tree.build import UNKNOWN, tree_from_levels
 
 
 class NodeFinder:

@@ -1,0 +1,581 @@
+"""Models that know which columns of a table they read: what ``vpunn fit`` writes and the other commands open.
+
+A `TableClassifier` places rows by text and numbers on a tree (`HiPaNClassifier`), a `TableRegressor` predicts a number from
+level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.hipan.tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from vpunn import metrics
+from vpunn._progress import Bar
+from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.hipan import conformal
+from vpunn.hipan.classifier import HiPaNClassifier
+from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.tables import (
+    MISSING,
+    Cells,
+    Inputs,
+    TableReport,
+    describe_table,
+    locate,
+    matched,
+    numbers_of,
+    place_cells,
+    refuse_measurements,
+    refuse_missing,
+    texts_of,
+    unseen_error,
+)
+from vpunn.io.frames import check_columns
+from vpunn.io.store import Stored
+from vpunn.regress import VPuNNRegressor
+from vpunn.text import TextFeatures, text_features
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Unseen = Literal["error", "skip", "ancestor", "wrong"]
+UNSEEN = ("error", "skip", "ancestor", "wrong")
+#: Predictions are given with an interval of this coverage.
+COVERAGE, NORMAL_QUANTILE = 0.9, 1.6448536269514722
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table ready to be fitted: their labels (cells, or numbers of a regressor) and what was read."""
+
+    frame: pd.DataFrame
+    cells: Cells
+    report: TableReport
+    numbers: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, rows: np.ndarray) -> Sample:
+        """Some of the rows."""
+        numbers, groups = (None if v is None else v[rows] for v in (self.numbers, self.groups))
+        return Sample(self.frame.iloc[rows], self.cells.take(rows), self.report, numbers, groups)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of predictions for rows with known answers: ``scores`` by name, the same ``by_depth``, and what was counted."""
+
+    scores: dict[str, float]
+    by_depth: list[dict[str, Any]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        rows = int(self.scores["rows"])
+        if "exact" in self.scores:
+            said = f"{100 * self.scores['exact']:.1f} % of {rows:,} rows are placed exactly"
+        else:
+            said = f"root mean squared error {self.scores['RMSE']:.4g} over {rows:,} rows, R² {self.scores['R²']:.3f}"
+        return "; ".join([said, *self.notes])
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def read_sample(
+    frame: pd.DataFrame,
+    inputs: Inputs,
+    where: object,
+    *,
+    regress: bool = False,
+    tree: Tree | None = None,
+    match: str = "exact",
+    missing: str = "error",
+) -> Sample:
+    """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
+
+    ``missing="drop"`` leaves out rows that have none; the report counts them. Else they are refused with count, row and fix.
+    """
+    check_choice("missing", missing, MISSING)
+    check_columns(frame, [*inputs.names, *inputs.target], where)
+    cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
+    rematched = 0
+    if tree is not None:
+        cells, rematched = matched(cells, tree, match)
+    keep = np.ones(len(frame), bool)
+    fix = "fill in or leave out these rows, or give --missing drop"
+    if regress:
+        values = numbers_of(frame, [*inputs.target, *inputs.columns], where)
+        if missing == "error":
+            refuse_missing(values, [*inputs.target, *inputs.columns], where, fix)
+        keep &= ~np.isnan(values).any(axis=1)
+    else:
+        refuse_measurements(cells, inputs.target, where)
+        keep &= ~cells.blank
+        if missing == "error" and not keep.all():
+            rows = np.flatnonzero(~keep)
+            raise DataError(
+                f"{len(rows):,} of {len(frame):,} rows of {str(where)!r} have no label in {examples(inputs.target)}, "
+                f"row {examples(rows, limit=3)} (counted from 0); {fix}."
+            )
+        if inputs.columns:
+            values = numbers_of(frame, inputs.columns, where)
+            if missing == "error":
+                refuse_missing(values, inputs.columns, where, fix)
+            keep &= ~np.isnan(values).any(axis=1)
+    if tree is not None:
+        _, unseen = locate(tree, cells)
+        if missing == "error" and (unseen & keep).any():
+            loosely = "" if match == "loose" else ", or --match loose if only case, '_' and blanks differ"
+            raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
+        keep &= ~unseen
+    rows = np.flatnonzero(keep)
+    if not len(rows):
+        raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
+    frame, kept = frame.iloc[rows], cells.take(rows)
+    report = describe_table(frame, inputs, kept, where, dropped=int((~keep).sum()), rematched=rematched)
+    numbers = values[rows, 0] if regress else None
+    groups = None
+    if inputs.groups is not None:
+        check_columns(frame, [inputs.groups], where)
+        groups = frame[inputs.groups].astype(str).to_numpy()
+    return Sample(frame, kept, report, numbers, groups)
+
+
+# ---- models ----------------------------------------------------------------------------------------------------------
+
+
+class TableClassifier:
+    """A `HiPaNClassifier` with the columns it reads and, for texts, their features."""
+
+    def __init__(self, model: HiPaNClassifier, inputs: Inputs, features: TextFeatures | None = None) -> None:
+        self.model, self.inputs, self.features = model, inputs, features
+
+    @classmethod
+    def fit(
+        cls,
+        sample: Sample,
+        inputs: Inputs,
+        *,
+        tree: Tree | None = None,
+        characters: bool = True,
+        seed: int = 0,
+        bar: Bar | None = None,
+    ) -> TableClassifier:
+        """Fit on rows of a table; without a tree it is grown from the labels."""
+        bar = bar or Bar()
+        where = sample.report.where
+        features = None
+        with bar.stage("features", 20):
+            if inputs.text:
+                features = new_text_features(characters, len(sample))
+                _fit_texts(features, texts_of(sample.frame, inputs.text, where), where)
+        made = cls(HiPaNClassifier(tree, random_state=seed), inputs, features)
+        X = made.rows(sample.frame, where)
+        with bar.stage("classifier (its loops are compiled once)", 80):
+            made.model.fit(X, sample.cells.labels())
+        return made
+
+    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
+        """Write the folder that `open_table_model` opens."""
+        draft = self.model.draft(provenance)
+        draft.settings["inputs"] = self.inputs.settings()
+        if self.features is not None:
+            draft.part("features", self.features.draft())
+        return draft.write(out)
+
+    def rows(self, frame: pd.DataFrame, where: object) -> Any:
+        """The features of a table's rows."""
+        if self.features is not None:
+            return self.features.transform(texts_of(frame, self.inputs.text, where))
+        X = numbers_of(frame, self.inputs.columns, where)
+        refuse_missing(X, self.inputs.columns, where, "fill in or leave out these rows")
+        return X
+
+    def ask(self, text: str) -> Any:
+        """The features of one text."""
+        if self.features is None or self.inputs.columns:
+            raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
+        return self.features.transform([text])
+
+    def known(self, X: Any) -> np.ndarray:
+        """Which rows hold anything the model knows; the answer for the others is the prior."""
+        return np.asarray(np.diff(X.indptr) > 0) if hasattr(X, "indptr") else np.ones(len(X), bool)
+
+    def stopped(self, posterior: Posterior, stop: str, *, threshold: float, alpha: float, depth: int) -> np.ndarray:
+        """The nodes of `HiPaNClassifier.predict` with ``stop``."""
+        check_choice("stop", stop, ("threshold", "risk", "depth"))
+        if stop == "risk":
+            return conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.model.miss_scores_, alpha))
+        if stop == "threshold":
+            if not 0 <= threshold <= 1:
+                raise VpunnError(f"--threshold is a probability between 0 and 1, got {threshold!r}.")
+            return posterior.deepest(threshold)
+        if not 0 <= depth <= self.model.tree_.max_depth:
+            raise VpunnError(
+                f"--depth must lie between 0 and {self.model.tree_.max_depth}, the tree's depth; got {depth}."
+            )
+        return posterior.at_depth(depth)
+
+    def answers(self, X: Any, *, top: int = 1, rule: Any = "node", stop: str | None = None, **options: Any) -> Answers:
+        """Nodes and their probabilities, (rows, answers): the most probable ones, or one ball per row with ``stop``."""
+        posterior = self.model.posterior(X)
+        if stop is not None:
+            nodes = self.stopped(posterior, stop, **options)
+            balls, p = posterior.chain(nodes)
+            last = (balls >= 0).sum(1) - 1
+            return Answers(
+                self.model.tree_, self.model.tree_.labels, nodes[:, None], p[np.arange(len(p)), last][:, None]
+            )
+        if rule == "node":
+            nodes, p = posterior.top_k(min(top, len(self.model.class_nodes_)))
+            return Answers(self.model.tree_, self.model.labels_, nodes, p)
+        best = posterior.best(rule)
+        return Answers(self.model.tree_, self.model.labels_, best[:, None], posterior.exact(best)[:, None])
+
+    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+        """One row per answer: row, kept columns, label, probability, depth, node, path, and whether anything was known."""
+        X = self.rows(frame, where)
+        return self.answers(X, **options).table(kept_columns(frame, keep, where), self.known(X))
+
+    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+        """Compare predictions with the target columns; ``unseen`` says what happens to labels the model does not know.
+
+        ``"ancestor"`` scores them at their deepest known ancestor, ``"skip"`` leaves them out (and rows without a label),
+        ``"wrong"`` counts them as wrong, ``"error"`` refuses.
+        """
+        check_choice("unseen", unseen, UNSEEN)
+        cells, _ = matched(place_cells(frame, self.inputs.target, where), self.model.label_tree_)
+        blank = cells.blank
+        if blank.any() and unseen != "skip":
+            raise DataError(
+                f"{int(blank.sum()):,} of {len(frame):,} rows of {str(where)!r} have no label in "
+                f"{examples(self.inputs.target)}, row {examples(np.flatnonzero(blank), limit=3)} (counted from 0); "
+                "fill them in, or give --unseen skip."
+            )
+        nodes, new = locate(self.model.label_tree_, cells)
+        if new.any() and unseen == "error":
+            raise unseen_error(
+                self.model.label_tree_, cells, new, where, "--unseen ancestor, skip or wrong scores the rest"
+            )
+        notes = []
+        if new.any():
+            labels = list(
+                dict.fromkeys(str([c for c in row if c is not None][-1]) for row in cells.values[new].tolist())
+            )
+            how = {
+                "skip": "left out",
+                "ancestor": "scored at their deepest known ancestor",
+                "wrong": "counted as wrong",
+            }
+            notes.append(
+                f"{int(new.sum()):,} rows have labels the model does not know ({examples(labels, limit=3)}), {how[unseen]}"
+            )
+        if blank.any():
+            notes.append(f"{int(blank.sum()):,} rows without a label left out")
+        keep = np.flatnonzero(~((new | blank) if unseen == "skip" else blank))
+        if not len(keep):
+            raise DataError(f"no row of {str(where)!r} can be scored: none has a label that the model knows.")
+        X = self.rows(frame.iloc[keep], where)
+        scored = self.score(X, nodes[keep], np.asarray(new[keep]) & (unseen == "wrong"))
+        dark = int((~self.known(X)).sum())
+        if dark:
+            notes.append(f"{dark:,} rows hold nothing the model knows (answered by the prior)")
+        return replace(scored, notes=tuple(notes))
+
+    def score(self, X: Any, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
+        """Scores of the answers against nodes; rows marked ``wrong`` have no right answer at all."""
+        tree = self.model.tree_
+        posterior = self.model.posterior(X)
+        best, p = posterior.top_k(min(5, len(self.model.class_nodes_)))
+        wrong = np.zeros(len(nodes), bool) if wrong is None else wrong
+        hit = (best == nodes[:, None]) & ~wrong[:, None]
+        cautious = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.model.miss_scores_, 0.1))
+        covered = tree.is_ancestor(cautious, nodes) & ~wrong
+        scores = {
+            "rows": len(nodes),
+            "exact": float(hit[:, 0].mean()),
+            "top-5": float(hit.any(1).mean()),
+            **metrics.hierarchical_summary(tree, nodes, best[:, 0]),
+            "ECE": metrics.calibration_error(p[:, 0], hit[:, 0]),
+            "coverage at 90 %": float(np.mean(covered)),
+        }
+        scores = {key: value for key, value in scores.items() if np.ndim(value) == 0 and key != "n"}
+        return Evaluation(scores, _by_depth(posterior, nodes, best[:, 0], wrong))
+
+
+class TableRegressor:
+    """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
+
+    def __init__(self, model: VPuNNRegressor, inputs: Inputs) -> None:
+        self.model, self.inputs = model, inputs
+
+    @classmethod
+    def fit(
+        cls, sample: Sample, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
+    ) -> TableRegressor:
+        """Fit on rows of a table; without a tree it is grown from the level columns."""
+        made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
+        with (bar or Bar()).stage("regression", 100):
+            made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
+        return made
+
+    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
+        """Write the folder that `open_table_model` opens."""
+        draft = self.model.draft(provenance)
+        draft.settings["inputs"] = self.inputs.settings()
+        return draft.write(out)
+
+    def _table(self, frame: pd.DataFrame, cells: Cells, where: object) -> np.ndarray:
+        """Levels and covariates side by side, as the regressor reads them."""
+        numbers = numbers_of(frame, self.inputs.columns, where)
+        refuse_missing(numbers, self.inputs.columns, where, "fill in or leave out these rows")
+        return np.concatenate([cells.values, numbers.astype(object)], axis=1)
+
+    def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
+        """New rows as the regressor reads them."""
+        cells = place_cells(frame, self.inputs.levels, where)
+        at = Cells(matched(cells, self.model.tree_)[0].values)
+        if at.values.shape[1] != cells.values.shape[1]:  # the root's own column was left out, as in fit
+            at = cells
+        return self._table(frame, at, where)
+
+    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per row: mean, standard deviation of a new observation, a 90 % interval, and the deepest known ball behind it."""
+        import pandas as pd
+
+        X = self.rows(frame, where)
+        mean, sd = self.model.predict(X, return_std=True)
+        tree = self.model.tree_
+        nodes, unseen = locate(tree, Cells(X[:, : X.shape[1] - len(self.inputs.columns)]))
+        half = NORMAL_QUANTILE * sd
+        found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
+        found |= {"known": ~unseen, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
+        return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
+
+    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+        """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
+        check_choice("unseen", unseen, UNSEEN)
+        if unseen == "wrong":
+            raise VpunnError(
+                "--unseen wrong is for labels; a number is predicted at the deepest known ancestor, or skipped."
+            )
+        numbers = numbers_of(frame, self.inputs.target, where)
+        if unseen != "skip":
+            refuse_missing(numbers, self.inputs.target, where, "fill in or leave out these rows, or give --unseen skip")
+        X = self.rows(frame, where)
+        cells = Cells(X[:, : X.shape[1] - len(self.inputs.columns)])
+        _, new = locate(self.model.tree_, cells)
+        if new.any() and unseen == "error":
+            raise unseen_error(self.model.tree_, cells, new, where, "--unseen ancestor or skip scores the rest")
+        keep = ~np.isnan(numbers[:, 0]) & ~(new & (unseen == "skip"))
+        if keep.sum() < 2:
+            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
+        notes = []
+        if new.any():
+            how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
+            notes.append(f"{int(new.sum()):,} rows have levels the model does not know, {how}")
+        mean, sd = self.model.predict(X[keep], return_std=True)
+        error = numbers[keep, 0] - mean
+        spread = numbers[keep, 0] - numbers[keep, 0].mean()
+        total = float(spread @ spread)
+        scores = {
+            "rows": int(keep.sum()),
+            "RMSE": float(np.sqrt(np.mean(error**2))),
+            "MAE": float(np.abs(error).mean()),
+            "R²": 1.0 - float(error @ error) / total if total > 0 else float("nan"),
+            "coverage at 90 %": float(np.mean(np.abs(error) <= NORMAL_QUANTILE * sd)),
+            "mean sd": float(sd.mean()),
+        }
+        return Evaluation(scores, [], tuple(notes))
+
+
+def _positions(inputs: Inputs) -> list[int] | None:
+    """Covariates stand behind the levels."""
+    first = len(inputs.levels)
+    return list(range(first, first + len(inputs.columns))) or None
+
+
+TableModel = TableClassifier | TableRegressor
+
+
+def open_table_model(path: Path) -> TableModel:
+    """A folder that ``vpunn fit`` wrote."""
+    stored = Stored.open(path)
+    if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor"):
+        raise DataError(
+            f"{str(path)!r} holds a {stored.kind}, not a model that `vpunn fit` wrote; `vpunn info {path}` says what it is."
+        )
+    inputs = Inputs.from_settings(stored.settings.get("inputs"), path)
+    if stored.kind == "VPuNNRegressor":
+        return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
+    features = TextFeatures.from_stored(stored.part("features")) if inputs.text else None
+    return TableClassifier(HiPaNClassifier.from_stored(stored), inputs, features)
+
+
+def new_text_features(characters: bool, rows: int) -> TextFeatures:
+    """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
+    return text_features(characters=(3, 5) if characters else None, min_rows=2 if characters and rows > 1000 else 1)
+
+
+def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
+    """Learn the words of the training texts, which must have some."""
+    try:
+        features.fit(texts)
+    except ValueError as error:
+        raise DataError(f"the texts of {str(where)!r} give no features: {error}.") from error
+
+
+# ---- answers as tables -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Nodes and probabilities, (rows, answers), of a tree whose answers are called ``labels``."""
+
+    tree: Tree
+    labels: np.ndarray
+    nodes: np.ndarray
+    probability: np.ndarray
+
+    def table(self, kept: Mapping[str, Any], known: np.ndarray) -> pd.DataFrame:
+        """One row per answer."""
+        import pandas as pd
+
+        n, k = self.nodes.shape
+        row, nodes = np.repeat(np.arange(n), k), self.nodes.ravel()
+        found: dict[str, Any] = {"row": row, **{name: np.asarray(cells)[row] for name, cells in kept.items()}}
+        if k > 1:
+            found["rank"] = np.tile(np.arange(1, k + 1), n)
+        found |= {
+            "label": self.labels[nodes],
+            "probability": self.probability.ravel(),
+            "depth": self.tree.depth[nodes],
+            "node": nodes,
+            "path": paths_of(self.tree, nodes),
+            "known": known[row],
+        }
+        return pd.DataFrame(found)
+
+
+#: Columns of answers; a kept column of such a name is called "given …".
+ANSWER_NAMES = frozenset(
+    ("row", "rank", "label", "probability", "depth", "node", "path", "known", "prediction", "sd", "low", "high")
+)
+
+
+def kept_columns(frame: pd.DataFrame, names: Sequence[str], where: object) -> dict[str, Any]:
+    """Columns of a table that are handed through beside the answers."""
+    check_columns(frame, names, where)
+    return {f"given {name}" if name in ANSWER_NAMES else name: frame[name].to_numpy() for name in names}
+
+
+def paths_of(tree: Tree, nodes: np.ndarray) -> list[str]:
+    """The way from the root to every node, as text."""
+    different, place = np.unique(nodes, return_inverse=True)
+    texts = [" / ".join(map(str, tree.path(node))) for node in different.tolist()]
+    return [texts[i] for i in place.ravel().tolist()]
+
+
+def _by_depth(posterior: Posterior, truth: np.ndarray, answer: np.ndarray, wrong: np.ndarray) -> list[dict[str, Any]]:
+    """Accuracy and calibration of the balls on the answers' paths, a row per depth that an answer reaches."""
+    tree = posterior.tree
+    balls, p = posterior.chain(answer)
+    rows = []
+    for depth in range(1, balls.shape[1]):
+        there = np.flatnonzero(balls[:, depth] >= 0)
+        if not len(there):
+            break
+        right = tree.is_ancestor(balls[there, depth], truth[there]) & ~wrong[there]
+        found = metrics.calibration_error_interval(p[there, depth], right)
+        rows.append(
+            {
+                "depth": depth,
+                "rows": len(there),
+                "right": float(right.mean()),
+                "said": float(p[there, depth].mean()),
+                "ECE": found.value,
+                "by chance": found.noise,
+            }
+        )
+    return rows
+
+
+# ---- rows held out ---------------------------------------------------------------------------------------------------
+
+
+def splits(sample: Sample, inputs: Inputs, *, test_size: float | None, folds: int | None, seed: int) -> Iterator[Any]:
+    """(training rows, held-out rows): one split, or ``folds`` of them. Rows of a group, or with the same inputs, stay together."""
+    import pandas as pd
+    from sklearn.model_selection import GroupKFold, GroupShuffleSplit
+
+    groups = sample.groups
+    if groups is None:
+        groups = pd.util.hash_pandas_object(sample.frame[inputs.names].astype(str), index=False).to_numpy()
+    n = len(set(groups.tolist()))
+    if test_size is not None:
+        if not 0 < test_size < 1:
+            raise VpunnError(f"--test-size is a share of the rows between 0 and 1, got {test_size!r}.")
+        way: Any = GroupShuffleSplit(1, test_size=test_size, random_state=seed)
+    else:
+        assert folds is not None
+        if not 2 <= folds <= n:
+            raise VpunnError(f"--folds needs a whole number from 2 to {n}, the different rows or groups; got {folds}.")
+        way = GroupKFold(folds, shuffle=True, random_state=seed)
+    try:
+        yield from way.split(np.zeros(len(sample)), groups=groups)
+    except ValueError as error:
+        raise VpunnError(f"the rows cannot be split: {error}.") from None
+
+
+def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
+    """Mean scores of several splits, with the standard deviation between them if there are several."""
+    found: dict[str, float] = {}
+    for name in scores[0].scores:
+        values = [one.scores[name] for one in scores]
+        if name == "rows":
+            found["held-out rows"] = int(sum(values))
+        else:
+            found[f"held-out {name}"] = float(np.mean(values))
+            if len(values) > 1:
+                found[f"held-out {name}, sd"] = float(np.std(values, ddof=1))
+    return found
+
+
+def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | None = None) -> TableClassifier:
+    """A classifier of a named task (`vpunn.datasets.tasks`), whose nodes may have descriptions; `task_rows` has its test rows."""
+    from vpunn.datasets.tasks import load_task
+
+    bar = bar or Bar()
+    task = load_task(name, seed)
+    given, n = task.texts["train"], task.tree.n_nodes
+    with bar.stage("features", 20):
+        features = new_text_features(characters, len(given))
+        everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
+    described = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
+    model = HiPaNClassifier(task.tree, random_state=seed)
+    with bar.stage("classifier (its loops are compiled once)", 80):
+        model.fit(everything[: len(given)], task.labels("train"), X_nodes=described)
+    return TableClassifier(model, Inputs(("label",), ("text",), task=name, seed=seed), features)
+
+
+def task_rows(inputs: Inputs) -> pd.DataFrame:
+    """The test part of the task that a model was fitted on."""
+    import pandas as pd
+
+    from vpunn.datasets.tasks import load_task
+
+    if inputs.task is None:
+        raise VpunnError(
+            "give a table with the target column; only a model fitted on a named task brings its own test rows."
+        )
+    task = load_task(inputs.task, inputs.seed)
+    return pd.DataFrame({"text": task.texts["test"], "label": task.labels("test")})

@@ -1,0 +1,414 @@
+"""From a stranger's table to rows and labels: which columns a model reads, what the cells mean, and what was found there.
+
+One rule for cells that name places on a tree, in every command: blanks around a name do not count, letters are composed
+(NFC), an empty cell at the end of level columns ends the path, one above a given label is the level "(missing)", and a column
+whose cells are all whole numbers written plainly holds numbers (007 is a name). What the rule changed is counted in a
+`TableReport`.
+"""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.io.frames import check_columns
+from vpunn.io.tables import whole_labels
+from vpunn.tree import Tree
+from vpunn.tree._inputs import label_array, object_array
+from vpunn.tree._labels import suggestions
+from vpunn.tree.build import UNKNOWN
+from vpunn.tree.levels import NodeFinder, level_cells, missing_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = ("error", "drop")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Which columns a model reads: texts, numbers, levels (of a regressor), and its target; kept with the model."""
+
+    target: tuple[str, ...]
+    text: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    groups: str | None = None
+    task: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        used = Counter([*self.target, *self.text, *self.columns, *self.levels])
+        twice = [name for name, count in used.items() if count > 1]
+        if twice:
+            raise VpunnError(f"the column {examples(twice)} is named twice; a column is an input or the target, once.")
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read to predict."""
+        return [*self.text, *self.columns, *self.levels]
+
+    @property
+    def as_text(self) -> list[str]:
+        """Columns whose cells are read as they are written."""
+        return [*self.text, *self.levels, *self.target]
+
+    def settings(self) -> dict[str, Any]:
+        """As kept in ``model.json``."""
+        kept: dict[str, Any] = {"target": join_names(self.target)}
+        for name in ("text", "columns", "levels"):
+            if getattr(self, name):
+                kept[name] = list(getattr(self, name))
+        if self.groups is not None:
+            kept["groups"] = self.groups
+        return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
+
+    @classmethod
+    def from_settings(cls, kept: Any, where: object) -> Inputs:
+        """What `settings` gave, checked."""
+        lists = ("text", "columns", "levels")
+        if not isinstance(kept, Mapping) or not any(kept.get(name) for name in lists):
+            raise DataError(
+                f"{str(where)!r} does not say which columns it reads; `vpunn fit` writes a model that does."
+            )
+        given = [kept.get(name, []) for name in lists]
+        told = isinstance(kept.get("target"), str) and isinstance(kept.get("seed", 0), int)
+        if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
+            raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
+        task, groups = kept.get("task"), kept.get("groups")
+        words = [None if word is None else str(word) for word in (groups, task)]
+        text, columns, levels = (tuple(names) for names in given)
+        target = tuple(split_names(kept["target"]))
+        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)))
+
+
+def split_names(names: str | None) -> list[str]:
+    """Column names separated by commas; one with a comma in it stands in double quotes.
+
+    >>> split_names('order, family,"genus, species"')
+    ['order', 'family', 'genus, species']
+    """
+    cells = next(csv.reader([names or ""], skipinitialspace=True), [])
+    return [name.strip() for name in cells if name.strip()]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """The text that `split_names` splits."""
+    return ",".join('"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name for name in names)
+
+
+# ---- cells -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Cells:
+    """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed."""
+
+    values: np.ndarray
+    trimmed: int = 0
+    gaps: int = 0
+    ends: int = 0
+
+    @property
+    def blank(self) -> np.ndarray:
+        """Rows without any label."""
+        return np.asarray(missing_cells(self.values).all(axis=1))
+
+    def take(self, rows: np.ndarray) -> Cells:
+        """Some of the rows; what was changed is told of all."""
+        return Cells(self.values[rows], self.trimmed, self.gaps, self.ends)
+
+    def labels(self) -> Any:
+        """As estimators take them: one label per row, or level columns."""
+        column = self.values[:, 0]
+        if self.values.shape[1] > 1:
+            return self.values
+        return np.array(column.tolist()) if all(type(cell) is int for cell in column) else column
+
+
+def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cells:
+    """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are."""
+    check_columns(frame, names, where)
+    raw = np.empty((len(frame), len(names)), object)
+    trimmed = 0
+    for k, name in enumerate(names):
+        cells, missing = label_array(frame[name])
+        texts = [None if gone else _clean(cell) for cell, gone in zip(cells.tolist(), missing, strict=True)]
+        trimmed += sum(a is not None and a != b for a, b in zip(texts, cells.tolist(), strict=True))
+        present = np.array([text is not None for text in texts], bool)
+        column = object_array(texts)
+        if present.any() and all(isinstance(text, str) for text in column[present]):
+            column[present] = whole_labels(column[present]).tolist()
+        raw[:, k] = column
+    filled = ~missing_cells(raw)
+    values = level_cells(raw, list(range(len(names))))
+    gaps = (~missing_cells(values) & ~filled).any(axis=1)
+    ends = missing_cells(values).any(axis=1) & filled.any(axis=1)
+    return Cells(values, trimmed, int(gaps.sum()), int(ends.sum()))
+
+
+def _clean(cell: Any) -> Any:
+    """A name without blanks around it and with composed letters; None if nothing is left."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)) or None
+
+
+def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> list[str]:
+    """One text per row: the cells of text columns side by side, nothing for missing ones."""
+    import pandas as pd
+
+    check_columns(frame, names, where)
+    columns = [frame[name].to_numpy() for name in names]
+    parts = [
+        ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
+        for cells in columns
+    ]
+    return [" ".join(cells) for cells in zip(*parts, strict=True)]
+
+
+def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> np.ndarray:
+    """Numeric columns as floats, NaN where a cell is empty; a cell that is no finite number is refused with its place."""
+    import pandas as pd
+
+    check_columns(frame, names, where)
+    found = np.empty((len(frame), len(names)))
+    for k, name in enumerate(names):
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            values = column.to_numpy(dtype=float, na_value=np.nan)
+        else:
+            values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+            odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+            if len(odd):
+                _refuse_cells(column, odd, where, "not numeric", "write numbers like 3.5, or read the column as --text")
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            _refuse_cells(column, infinite, where, "too large or infinite", "correct or leave out these rows")
+        found[:, k] = values
+    return found
+
+
+def _refuse_cells(column: pd.Series[Any], rows: np.ndarray, where: object, what: str, fix: str) -> None:
+    cells = examples([str(cell)[:40] for cell in column.iloc[rows[:3]]], total=len(rows), limit=3)
+    raise DataError(
+        f"the column {column.name!r} of {str(where)!r} is {what} in row {examples(rows, limit=3)} (counted from 0): {cells}; {fix}."
+    )
+
+
+def refuse_missing(X: np.ndarray, names: Sequence[str], where: object, fix: str) -> None:
+    """Refuse missing numbers, naming column and row."""
+    for k, name in enumerate(names):
+        rows = np.flatnonzero(np.isnan(X[:, k]))
+        if len(rows):
+            raise DataError(
+                f"the column {name!r} of {str(where)!r} has no number (NaN) in {len(rows):,} of {len(X):,} rows, row "
+                f"{examples(rows, limit=3)} (counted from 0); {fix}."
+            )
+
+
+def refuse_measurements(cells: Cells, names: Sequence[str], where: object) -> None:
+    """Refuse a target of decimal numbers that hardly repeat: a quantity, not a class (1.10 and 1.2 as chapters are classes)."""
+    column = [cell for cell in cells.values[:, 0].tolist() if cell is not None]
+    different = set(map(str, column))
+    if len(names) > 1 or len(different) <= max(len(column) / 2, 3) or all(isinstance(cell, int) for cell in column):
+        return
+    if all(_is_decimal(text) for text in different):
+        raise DataError(
+            f"the target {names[0]!r} of {str(where)!r} holds numbers such as {examples(column, limit=2)} that hardly repeat; "
+            f"predict them with --regress {names[0]} and --levels, or round them to classes."
+        )
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- cells and a tree ------------------------------------------------------------------------------------------------
+
+
+def _key(label: Any) -> str:
+    """What is left of a name when case, underscores and runs of blanks do not count."""
+    return " ".join(str(label).replace("_", " ").casefold().split())
+
+
+def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]:
+    """Cells as the tree writes them, and how many were rewritten by ``"loose"`` matching (Homo_sapiens ~ Homo sapiens).
+
+    The number 7 and the text "7" always match. A first level column that holds nothing but the root's label is left out.
+    """
+    check_choice("match", match, ("exact", "loose"))
+    labels = tree.labels.tolist()
+    known = set(labels)
+    by_text = _unique({}, ((str(label), label) for label in labels))
+    by_key = _unique({}, ((_key(label), label) for label in labels)) if match == "loose" else {}
+    values, loose = cells.values.copy(), 0
+    for k in range(values.shape[1]):
+        for i, cell in enumerate(values[:, k].tolist()):
+            if cell is None or cell in known:
+                continue
+            if str(cell) in by_text:
+                values[i, k] = by_text[str(cell)]
+            elif _key(cell) in by_key:
+                values[i, k] = by_key[_key(cell)]
+                loose += 1
+    first = [cell for cell in values[:, 0].tolist() if cell is not None]
+    if values.shape[1] > 1 and first and all(cell == labels[0] for cell in first):
+        values = values[:, 1:]
+    return Cells(values, cells.trimmed, cells.gaps, cells.ends), loose
+
+
+def _unique(found: dict[str, Any], pairs: Any) -> dict[str, Any]:
+    """Names that mean one label only."""
+    twice = set()
+    for key, label in pairs:
+        if key in found and found[key] != label:
+            twice.add(key)
+        found.setdefault(key, label)
+    return {key: label for key, label in found.items() if key not in twice}
+
+
+def locate(tree: Tree, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """The deepest known node of every row, and which rows name something below it that is not in the tree."""
+    if cells.values.shape[1] > 1:
+        nodes, depths = NodeFinder(tree, by_label=False).locate(cells.values)
+        return nodes, tree.depth[nodes] < depths
+    column = cells.values[:, 0]
+    known = set(tree.labels.tolist())
+    unseen = np.array([cell is not None and cell not in known for cell in column.tolist()], bool)
+    nodes = np.zeros(len(column), np.int64)
+    here = ~unseen & ~cells.blank
+    if here.any():
+        nodes[here] = tree.index(object_array(column[here].tolist()))
+    return nodes, unseen
+
+
+def unseen_error(tree: Tree, cells: Cells, unseen: np.ndarray, where: object, fix: str) -> DataError:
+    """The sentence about labels that are not in a tree: how many rows, which labels, what was meant, the fix."""
+    rows = np.flatnonzero(unseen)
+    named = [_name(row) for row in cells.values[rows].tolist()]
+    different = list(dict.fromkeys(named))
+    last = [cell for cell in cells.values[rows[0]].tolist() if cell is not None][-1]
+    close = suggestions(tree, last)
+    if not close and isinstance(last, str):
+        close = [str(label) for label in tree.labels.tolist() if _key(label) == _key(last)][:1]
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    return DataError(
+        f"{len(rows):,} of {len(unseen):,} rows of {str(where)!r} have labels that are not in the tree: "
+        f"{examples(different, limit=3)}{meant}, first in row {rows[0]} (counted from 0); {fix}."
+    )
+
+
+def _name(row: Sequence[Any]) -> str:
+    return " / ".join(str(cell) for cell in row if cell is not None)
+
+
+# ---- what was read ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What a table holds, counted before a model is fitted on it; ``verdict`` is one line, ``notes`` are odd things found."""
+
+    where: str
+    rows: int
+    columns: int
+    classes: int
+    depth: int
+    gaps: int = 0
+    ends: int = 0
+    dropped: int = 0
+    trimmed: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    singles: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def verdict(self) -> str:
+        """One line: what was read."""
+        parts = [
+            f"{self.rows:,} rows, {self.columns:,} columns",
+            f"{self.classes:,} classes" + (f", depth {self.depth}" if self.depth > 1 else ""),
+            f"{self.gaps + self.ends:,} rows with blank levels" if self.gaps + self.ends else "no blank levels",
+            f"{self.duplicates:,} duplicate rows",
+            f"{self.singles:,} classes with one row",
+        ]
+        parts += [f"{self.dropped:,} rows left out"] if self.dropped else []
+        return f"read {self.where}: {'; '.join(parts)}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, *(f"  note: {note}" for note in self.notes)])
+
+    def facts(self) -> dict[str, Any]:
+        """The counts, as JSON has them."""
+        names = ("rows", "columns", "classes", "depth", "gaps", "ends", "dropped", "trimmed", "duplicates", "conflicts")
+        return {name: getattr(self, name) for name in names} | {"singles": self.singles, "notes": list(self.notes)}
+
+
+def describe_table(
+    frame: pd.DataFrame, inputs: Inputs, cells: Cells, where: object, *, dropped: int = 0, rematched: int = 0
+) -> TableReport:
+    """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only."""
+    import pandas as pd
+
+    paths = pd.Series([tuple(row) for row in cells.values.tolist()])
+    count = paths.value_counts()
+    inside = pd.util.hash_pandas_object(frame[inputs.names].astype(str), index=False).to_numpy()
+    both = pd.DataFrame({"inside": inside, "label": pd.factorize(paths)[0]})
+    again = both.duplicated().to_numpy()
+    labels_of_input = both.drop_duplicates().groupby("inside").size()
+    conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
+    notes = []
+    if cells.gaps:
+        notes.append(f'{cells.gaps:,} rows have a blank level above a given one; it is called "{UNKNOWN}"')
+    if cells.ends:
+        notes.append(f"{cells.ends:,} rows end above the last level column; their label is the level they reach")
+    if cells.trimmed:
+        notes.append(f"{cells.trimmed:,} labels had blanks around them or letters in two parts, which do not count")
+    if rematched:
+        notes.append(f"{rematched:,} labels were matched loosely (case, underscores and blanks do not count)")
+    if conflicts:
+        notes.append(f"{conflicts:,} rows have the same inputs as another row and a different label")
+    if dropped:
+        notes.append(f"{dropped:,} rows without a label or a number, or not in the tree, were left out")
+    texts = {name for path in count.index for name in path if isinstance(name, str)}
+    twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
+    if twins:
+        notes.append(f"{len(twins):,} names differ in case, blanks or underscores only, such as {examples(twins[0])}")
+    depth = max((sum(cell is not None for cell in path) for path in count.index), default=0)
+    singles = int((count == 1).sum())
+    return TableReport(
+        str(where),
+        len(frame),
+        frame.shape[1],
+        len(count),
+        depth,
+        cells.gaps,
+        cells.ends,
+        dropped,
+        cells.trimmed,
+        int(again.sum()),
+        conflicts,
+        singles,
+        tuple(notes),
+    )
+
+
+def _same_but_for_case(names: set[str]) -> list[list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        found.setdefault(_key(name), []).append(name)
+    return list(found.values())
