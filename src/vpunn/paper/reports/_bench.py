@@ -129,7 +129,9 @@ class Bench:
             return
         self._write_plan()
         spent = {"cpu_seconds": found.seconds, "peak_mb": found.peak_mb}
-        (found.result if model is None else model).save(self.out / "checkpoints" / key, provenance={"report": self.name, **spent})
+        (found.result if model is None else model).save(
+            self.out / "checkpoints" / key, provenance={"report": self.name, **spent}
+        )
 
     # ---- the plan ----------------------------------------------------------------------------------------------------
 
@@ -184,7 +186,9 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"cannot read {str(path)!r}: {error.strerror}; run vpunn reproduce without --from first.") from None
+        raise DataError(
+            f"cannot read {str(path)!r}: {error.strerror}; run vpunn reproduce without --from first."
+        ) from None
     except ValueError:
         raise DataError(f"{str(path)!r} is not valid JSON; run vpunn reproduce again.") from None
 
@@ -201,7 +205,9 @@ def _result(model: HiPaN) -> VapoResult:
 
 def _read(folder: Path) -> Trained:
     if not folder.is_dir():
-        raise DataError(f"there is no checkpoint {folder.name!r} in {str(folder.parent)!r}; run vpunn reproduce without --from.")
+        raise DataError(
+            f"there is no checkpoint {folder.name!r} in {str(folder.parent)!r}; run vpunn reproduce without --from."
+        )
     stored = Stored.open(folder)
     spent = stored.provenance
     part = stored.part("result") if stored.kind == "HiPaN" else stored

@@ -59,7 +59,9 @@ TABLES = {
 
 def explain_codes(report: Report) -> None:
     """Add a table of the codes the report uses."""
-    text = json.dumps([{k: v for k, v in block.items() if k != "png"} for block in report.blocks], default=str, ensure_ascii=False)
+    text = json.dumps(
+        [{k: v for k, v in block.items() if k != "png"} for block in report.blocks], default=str, ensure_ascii=False
+    )
     used = set(re.findall(r"\b(?:E-\d\d|T\d{1,2}|G\d)\b", text))
     for first, last in re.findall(r"\bT(\d+)–T(\d+)\b", text):
         used |= {f"T{i}" for i in range(int(first), int(last) + 1)}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpunn.vapo.heads import Layout, SoftmaxHeads
 from vpunn.metrics import Reliability, calibration_error, reliability
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
+from vpunn.vapo.heads import Layout, SoftmaxHeads
 
 #: Shrinkage strengths tried: pseudo-items spread evenly over the children of each ball.
 STRENGTHS = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
@@ -64,9 +64,7 @@ def held_out_calibration(tree: Tree, seeds: int, hidden: float = 0.2) -> HeldOut
     return HeldOut(ece, mass, raw_ece, brier, accuracy, label[0], label[1], label[2], curve)
 
 
-def label_calibration(
-    tree: Tree, train: np.ndarray, test: np.ndarray, strength: float
-) -> tuple[float, float, float]:
+def label_calibration(tree: Tree, train: np.ndarray, test: np.ndarray, strength: float) -> tuple[float, float, float]:
     """ECE, multi-class Brier score and accuracy of whole labels: the law on the leaves is the product of the digit laws.
 
     Without input every leaf gets the same answer, the likeliest leaf, with the same small confidence.

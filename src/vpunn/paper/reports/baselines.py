@@ -19,14 +19,21 @@ import numpy as np
 from scipy import sparse
 
 from vpunn import metrics
-from vpunn.paper.reports.peer_runner import METHODS, TOP
 from vpunn._progress import progress_bar
 from vpunn.datasets.tasks import TASKS, UNTOUCHED, Part, PlacementTask, load_task
+from vpunn.paper.reports.peer_runner import METHODS, TOP
 
 #: Module each method needs, to say "not installed" without a long wait.
 NEEDS = {
-    "pecos": "pecos", "napkinxc-plt": "napkinxc", "napkinxc-hsm": "napkinxc", "fasttext": "fasttext", "hiclass": "hiclass",
-    "sgd-logistic": "sklearn", "mlp-256": "sklearn", "xgboost": "xgboost", "lightgbm": "lightgbm",
+    "pecos": "pecos",
+    "napkinxc-plt": "napkinxc",
+    "napkinxc-hsm": "napkinxc",
+    "fasttext": "fasttext",
+    "hiclass": "hiclass",
+    "sgd-logistic": "sklearn",
+    "mlp-256": "sklearn",
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
 }
 BUDGET_SECONDS = 600.0
 
@@ -42,8 +49,8 @@ FIRST_SPLIT = 1
 
 def run(seeds: int = 10) -> Any:
     """The report: at most three splits per task, ``seeds`` shuffles for the traits. Hours with all peers installed."""
-    from vpunn.report import Report
     from vpunn.paper.reports.traits import trait_rows
+    from vpunn.report import Report
 
     report = Report("Held-out placement and traits, every method on the same split", "vpunn reproduce baselines")
     report.text(
@@ -64,13 +71,18 @@ def run(seeds: int = 10) -> Any:
     return report
 
 
-def compare(name: str, seed: int = 0, methods: list[str] | None = None, budget: float = BUDGET_SECONDS) -> list[dict[str, Any]]:
+def compare(
+    name: str, seed: int = 0, methods: list[str] | None = None, budget: float = BUDGET_SECONDS
+) -> list[dict[str, Any]]:
     """One row per method on one split of one task."""
     task = load_task(name, seed)
     X, Z, D = features(task)
     rows = []
     chosen = methods or EVERYONE
-    with tempfile.TemporaryDirectory() as folder, progress_bar(f"{task.name}, split {seed}", len(chosen), 60.0) as advance:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        progress_bar(f"{task.name}, split {seed}", len(chosen), 60.0) as advance,
+    ):
         _write_inputs(Path(folder), task, X, Z, D)
         for method in chosen:
             if method == "vpunn-characters":
@@ -100,8 +112,14 @@ def features(
 
 
 def score(
-    task: PlacementTask, nodes: np.ndarray, scores: np.ndarray, fit_seconds: float, predict_seconds: float, size: float,
-    answer: np.ndarray | None = None, cautious: np.ndarray | None = None,
+    task: PlacementTask,
+    nodes: np.ndarray,
+    scores: np.ndarray,
+    fit_seconds: float,
+    predict_seconds: float,
+    size: float,
+    answer: np.ndarray | None = None,
+    cautious: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """The measures of one method's five most probable nodes, its single ``answer`` if that is another one, and the balls it
     answers with when it must be right in 90 % of cases (``cautious``)."""
@@ -128,7 +146,9 @@ def score(
     }
 
 
-def _stacked(task: PlacementTask, X: sparse.csr_matrix, D: list[sparse.csr_matrix]) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _stacked(
+    task: PlacementTask, X: sparse.csr_matrix, D: list[sparse.csr_matrix]
+) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Training rows of methods that know no descriptions: descriptions become rows of their node."""
     has = [np.flatnonzero(np.diff(described.indptr)) for described in D]
     rows = sparse.vstack([X, *(described[some] for described, some in zip(D, has, strict=True))]).tocsr()
@@ -171,8 +191,11 @@ def _external(method: str, folder: Path, budget: float) -> dict[str, Any]:
         return {"note": f"failed: {lines[-1][:120]}"}
     with np.load(folder / f"{method}.npz") as found:
         return {
-            "nodes": found["nodes"], "scores": found["scores"], "fit_seconds": float(found["fit_seconds"]),
-            "predict_seconds": float(found["predict_seconds"]), "size": float(found["bytes"]),
+            "nodes": found["nodes"],
+            "scores": found["scores"],
+            "fit_seconds": float(found["fit_seconds"]),
+            "predict_seconds": float(found["predict_seconds"]),
+            "size": float(found["bytes"]),
         }
 
 
@@ -200,7 +223,9 @@ def _vpunn(task: PlacementTask, X: Any, Z: Any, D: Any, *, shuffled: bool, seed:
     back = np.argsort(place)
     measured: dict[str, Any] = {"fit_seconds": fitted - start, "predict_seconds": done - fitted, "size": size}
     if not shuffled:
-        measured["cautious"] = conformal.cautious_nodes(posterior, conformal.conformal_threshold(model.miss_scores_, 0.1))
+        measured["cautious"] = conformal.cautious_nodes(
+            posterior, conformal.conformal_threshold(model.miss_scores_, 0.1)
+        )
     return {"nodes": back[nodes], "scores": p, "answer": back[answer], **measured}
 
 
@@ -259,7 +284,9 @@ def hierarchical_nb(task: PlacementTask, X: Any, nodes: np.ndarray, Z: Any) -> d
     gain = up.tocoo()
     share = (gain.data + alpha * back[gain.col]) / (total_up[gain.row] + alpha)
     miss_up, miss = np.log(alpha / (total_up + alpha)), np.log(alpha / (total + alpha))
-    first = sparse.csr_matrix((np.log(share / back[gain.col]) - miss_up[gain.row], (gain.row, gain.col)), shape=own.shape)
+    first = sparse.csr_matrix(
+        (np.log(share / back[gain.col]) - miss_up[gain.row], (gain.row, gain.col)), shape=own.shape
+    )
     parents = sparse.csr_matrix((share, (gain.row, gain.col)), shape=own.shape)
     mine = own.tocoo()
     prior = np.asarray(parents[mine.row, mine.col]).ravel()
@@ -289,7 +316,13 @@ def _class_sums(X: Any, nodes: np.ndarray, n: int) -> sparse.csr_matrix:
 
 def _local(best: np.ndarray, value: np.ndarray, start: float, fitted: float, size: float) -> dict[str, Any]:
     done = time.perf_counter()
-    return {"nodes": best, "scores": value, "fit_seconds": fitted - start, "predict_seconds": done - fitted, "size": size}
+    return {
+        "nodes": best,
+        "scores": value,
+        "fit_seconds": fitted - start,
+        "predict_seconds": done - fitted,
+        "size": size,
+    }
 
 
 LOCAL = {"centroid": centroid, "nearest": nearest, "hierarchical-nb": hierarchical_nb}

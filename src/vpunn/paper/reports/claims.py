@@ -98,7 +98,9 @@ def leak_claim(bench: Bench, report: Report) -> None:
                     "optimiser": optimizer,
                     "α": alpha,
                     "sweeps or epochs": result.epochs,
-                    "until nothing moved": None if moved is None else ("yes" if moved else f"no, stopped at {MAX_SWEEPS}"),
+                    "until nothing moved": None
+                    if moved is None
+                    else ("yes" if moved else f"no, stopped at {MAX_SWEEPS}"),
                     "loss without leak": model.problem_.without_leak().loss(model.theta_),
                     "LeafAcc %, shown": 100 * shown.leaf,
                     "whole path %, shown": 100 * shown.path,
@@ -129,7 +131,11 @@ def leak_verdict(rows: list[dict[str, Any]]) -> str:
         else f"GIST does not stall below α = 0.005: with α = 0 it ends after {gist[0.0]['sweeps or epochs']} sweeps at loss "
         f"{gist[0.0]['loss without leak']:.3f}, with α = 0.01 at {gist[0.01]['loss without leak']:.3f}"
     )
-    second = f"leaf accuracy falls above 0.02 with {' and '.join(falls)}" if falls else "leaf accuracy does not fall above 0.02"
+    second = (
+        f"leaf accuracy falls above 0.02 with {' and '.join(falls)}"
+        if falls
+        else "leaf accuracy does not fall above 0.02"
+    )
     return f"Verdict: {first}; {second}. The leak couples all balls of a depth, so every α > 0 only makes a sweep dearer (E-26)."
 
 
@@ -170,7 +176,11 @@ def pruning(bench: Bench, report: Report) -> None:
         }
         for label, score in ((label, found.score(rule="paper")) for label, found in pairs)
     ]
-    report.table("Pruning: the KL rule", [{"depth D": d + 1, "KL(D−1 ‖ D), nats": v} for d, v in enumerate(kl)], name="pruning-kl")
+    report.table(
+        "Pruning: the KL rule",
+        [{"depth D": d + 1, "KL(D−1 ‖ D), nats": v} for d, v in enumerate(kl)],
+        name="pruning-kl",
+    )
     report.table("Pruning: what it costs", rows, name="pruning")
     dropped = sorted(set(range(tree.max_depth)) - set(kept))
     said = " The paper reports {0, 1, 2, 4, 8, 16} for WordNet." if bench.name == "wordnet" else ""
@@ -270,5 +280,3 @@ def algorithm_facts(tree: Tree, seed: int = 0) -> dict[str, Any]:
         "colliding": len(paper_code(tree).colliding),
         "returned": float((reached == leaves).mean()),
     }
-
-

@@ -90,7 +90,10 @@ def controls(bench: Bench) -> tuple[HiPaNScore, dict[str, tuple[HiPaNScore, HiPa
     tree = bench.tree
     zeros = np.zeros((tree.n_leaves, tree.max_depth), np.int32)
     found: dict[str, tuple[HiPaNScore, HiPaNScore]] = {}
-    for key, label, schedule in (("epoch0", "HiPaN after 0 epochs", NO_EPOCH), ("epoch1", "HiPaN after 1 epoch", ONE_EPOCH)):
+    for key, label, schedule in (
+        ("epoch0", "HiPaN after 0 epochs", NO_EPOCH),
+        ("epoch1", "HiPaN after 1 epoch", ONE_EPOCH),
+    ):
         model, _ = bench.hipan(f"hipan-{key}", schedule=schedule)
         found[label] = (model.score(rule="paper"), model.score(rule="honest"))
     return score_digits(tree, tree.leaves, zeros, rule="constant 0"), found
@@ -150,7 +153,17 @@ def domain_table(bench: Bench, report: Report) -> None:
     for label, (shown, honest) in trained.items():
         rows.append({"model": "control", "protocol": f"{label}, shown", **_shares([shown])})
         rows.append({"model": "control", "protocol": f"{label}, honest", **_shares([honest])})
-    columns = ("model", "protocol", "LeafAcc %", "RootAcc %", "mean digit %", "whole path %", "ρ of the codes", "CPU s", "peak MB")
+    columns = (
+        "model",
+        "protocol",
+        "LeafAcc %",
+        "RootAcc %",
+        "mean digit %",
+        "whole path %",
+        "ρ of the codes",
+        "CPU s",
+        "peak MB",
+    )
     report.table(
         f"{TABLE[name]}: the paper's model, trained as the paper says, under named protocols",
         [{column: row.get(column) for column in columns} for row in rows],
@@ -181,7 +194,12 @@ def optimiser_tables(bench: Bench, report: Report) -> None:
     rows, ablation = [], []
     for label, key, method in (("GIST-VAPO", "hipan-ds", "gist"), ("Adam-VAPO", "hipan", "adam")):
         said = paper.RESULTS[name][method]
-        for who, scores in (("paper", None), ("ours, shown", "shown"), ("ours, honest", "honest"), ("ours, held out, honest", "hidden honest")):
+        for who, scores in (
+            ("paper", None),
+            ("ours, shown", "shown"),
+            ("ours, honest", "honest"),
+            ("ours, held out, honest", "hidden honest"),
+        ):
             if scores is None:
                 leaf, root, seconds = said["leaf"], said["root"], said["time"]
                 params: Any = "3.018.420" if name == "wordnet" else paper.DATASETS[name]["parameters"]
@@ -189,7 +207,16 @@ def optimiser_tables(bench: Bench, report: Report) -> None:
                 found = runs[key].scores[scores]
                 leaf, root = spread([100 * s.leaf for s in found]), spread([100 * s.root for s in found])
                 seconds, params = spread([c.seconds for c in runs[key].cost]), count["stored"]
-            rows.append({"Optimizer": label, "row": who, "Leaf Acc. %": leaf, "Root Acc. %": root, "CPU s": seconds, "Params": params})
+            rows.append(
+                {
+                    "Optimizer": label,
+                    "row": who,
+                    "Leaf Acc. %": leaf,
+                    "Root Acc. %": root,
+                    "CPU s": seconds,
+                    "Params": params,
+                }
+            )
             ablation.append({"Optimizer": label, "row": who, "Time (s)": seconds, "LeafAcc %": leaf, "RootAcc %": root})
     report.table(f"T8: optimisers (p = {HiPaN(bench.bare).p}, K = {bench.tree.max_depth}, batch = 64)", rows, name="T8")
     report.text(

@@ -29,6 +29,7 @@ from vpunn.paper.reports._holdout import held_out_calibration
 from vpunn.paper.reports.input_free import spread_of
 from vpunn.report import Report
 
+
 @dataclass(frozen=True)
 class Section:
     """What it shows (the paper's tables, figures and claims, by id), and the function that adds it to a report."""
@@ -61,7 +62,8 @@ def reproduce(
     wanted = _chosen(bench, only)
     options = "".join(f" --only {table}" for table in sorted(only)) + ("" if policy is None else f" --policy {policy}")
     report = Report(
-        f"{TITLES[bench.name]}: the paper's tables, read honestly", f"vpunn reproduce {name} --seeds {bench.seeds}{options}"
+        f"{TITLES[bench.name]}: the paper's tables, read honestly",
+        f"vpunn reproduce {name} --seeds {bench.seeds}{options}",
     )
     report.text(
         f"{bench.describe} One thread. Accuracies are judged without padding unless said; seeds are 0 to {bench.seeds - 1}."
@@ -394,5 +396,3 @@ def _calibration(bench: Bench, report: Report) -> None:
         "Reliability on held-out leaves, seed 0 (points are bins, area is their share).",
         figures.reliability(found.curve),
     )
-
-

@@ -24,9 +24,9 @@ from vpunn.hipaq import (
     tree_catalogue,
 )
 from vpunn.hipaq.group_invariants import MEANING
-from vpunn.paper.captions import captions
 from vpunn.hipaq.hydrogen import purity_against_noise
 from vpunn.hipaq.invariants import TIE
+from vpunn.paper.captions import captions
 from vpunn.report import Report
 
 if TYPE_CHECKING:
@@ -224,9 +224,17 @@ def _report_decays(report: Report, decays: DecayTree) -> None:
     report.table(
         "Bits per decay",
         [
-            {"code": "entropy of the channel (no code is shorter)", "bits": decays.entropy(), "±": decays.entropy_error()},
+            {
+                "code": "entropy of the channel (no code is shorter)",
+                "bits": decays.entropy(),
+                "±": decays.entropy_error(),
+            },
             {"code": "Huffman code over all channels", "bits": decays.huffman_length(), "±": None},
-            {"code": "one Huffman code per digit", "bits": sum(row["huffman bits"] for row in decays.digits()), "±": None},
+            {
+                "code": "one Huffman code per digit",
+                "bits": sum(row["huffman bits"] for row in decays.digits()),
+                "±": None,
+            },
             {"code": "three digits to base 5, as in the paper", "bits": 3 * float(np.log2(5)), "±": None},
         ],
     )
@@ -264,7 +272,14 @@ def plot_groups(groups: Catalogue) -> Figure:
     axes = figure.subplots()
     used = np.unique(alone_at)
     palette = _digit_colours(depth)
-    axes.imshow(cells, aspect="auto", interpolation="nearest", cmap=ListedColormap([*GREYS, *palette]), vmin=-0.5, vmax=depth + 1.5)
+    axes.imshow(
+        cells,
+        aspect="auto",
+        interpolation="nearest",
+        cmap=ListedColormap([*GREYS, *palette]),
+        vmin=-0.5,
+        vmax=depth + 1.5,
+    )
     names = [*groups.invariants.cascade, TIE][:depth]
     axes.set_yticks(range(depth), [f"{k}  {name}" for k, name in enumerate(names, 1)])
     orders = np.array([name[0] for name in tree.labels[tree.leaves]])

@@ -144,7 +144,11 @@ def optimisers(bench: Bench, report: Report) -> None:
                 "paper's time": "" if run.label.startswith("Fisher") else said["time"],
             }
         )
-    report.table(f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: training input-free heads (random starts)", rows, name="heads-training")
+    report.table(
+        f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: training input-free heads (random starts)",
+        rows,
+        name="heads-training",
+    )
     rows = []
     for method, label in (("gist", "GIST, all digits"), ("adam", "Adam, auto schedule")):
         run, said = next(run for run in runs if run.label == label), paper.RESULTS[name][method]
@@ -162,7 +166,9 @@ def optimisers(bench: Bench, report: Report) -> None:
                     "note": _NOTES[key],
                 }
             )
-    report.table(f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: what those heads can name", rows, name="heads-accuracy")
+    report.table(
+        f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: what those heads can name", rows, name="heads-accuracy"
+    )
     odd = (
         "The paper's GIST row has more leaves right (100.0) than first digits (37.4), which no prediction of a node can do: "
         if name == "wordnet"

@@ -84,7 +84,9 @@ def run_pecos(data: dict[str, Any]) -> tuple[Any, ...]:
             break
         up = np.zeros(len(names), np.int64)
         up[group] = above
-        chain.append(sparse.csc_matrix((np.ones(len(names), np.float32), (np.arange(len(names)), up)), shape=(len(names), width)))
+        chain.append(
+            sparse.csc_matrix((np.ones(len(names), np.float32), (np.arange(len(names)), up)), shape=(len(names), width))
+        )
         above, width = group, len(names)
     chain.append(sparse.csc_matrix((np.ones(n, np.float32), (np.arange(n), above)), shape=(n, width)))
     rows = len(data["nodes"])
@@ -146,7 +148,15 @@ def run_fasttext(data: dict[str, Any]) -> tuple[Any, ...]:
     (folder / "fasttext.txt").write_text("\n".join(lines), encoding="utf-8")
     start = time.perf_counter()
     model = fasttext.train_supervised(
-        str(folder / "fasttext.txt"), loss="hs", wordNgrams=2, epoch=50, lr=0.5, dim=100, thread=1, verbose=0, bucket=200000
+        str(folder / "fasttext.txt"),
+        loss="hs",
+        wordNgrams=2,
+        epoch=50,
+        lr=0.5,
+        dim=100,
+        thread=1,
+        verbose=0,
+        bucket=200000,
     )
     fitted = time.perf_counter()
     queries = (folder / "test.txt").read_text(encoding="utf-8").split("\n")

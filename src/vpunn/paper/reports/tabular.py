@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.report import Report
 from vpunn._progress import progress_bar
 from vpunn.paper.captions import captions
+from vpunn.report import Report
 
 #: What the paper prints (T17, T18), for the side-by-side tables.
 PAPER = {"rmse": "0.645 ± 0.004", "rmse code": "0.611 ± 0.006", "mmd": "0.054 ± 0.003", "mmd code": "0.031 ± 0.002"}
@@ -102,19 +102,30 @@ def _predictions(report: Report, wine: Any, quality: np.ndarray, seeds: int, rou
         _line("RMSE, + 6-digit code", PAPER["rmse code"], coded, protocol, "tree learned on the training rows"),
         _line("change of RMSE in %", "−5.3", paired["+ digits"], PAIRED, _verdict(paired["+ digits"])),
         _line("change, random balls", None, paired["+ random balls"], PAIRED, "negative control: a meaningless code"),
-        _line("change, leaked balls", None, paired["+ leaked balls"], PAIRED, "LEAK on purpose: the tree saw the target"),
+        _line(
+            "change, leaked balls", None, paired["+ leaked balls"], PAIRED, "LEAK on purpose: the tree saw the target"
+        ),
     ]
     report.table(f"{captions('T17')}, prediction: wine quality", rows)
     detail = []
     for name, found in losses.items():
         for variant, what in VARIANTS.items():
-            line = {"table": name, "features": variant, "loss": _pm(found[variant]), "change in %": "", "verdict": "", "what": what}
+            line = {
+                "table": name,
+                "features": variant,
+                "loss": _pm(found[variant]),
+                "change in %": "",
+                "verdict": "",
+                "what": what,
+            }
             if variant != "columns only":
                 change = paired_interval(100 * (found[variant] / found["columns only"] - 1))
                 verdict = "not a result" if "leaked" in variant else _verdict(change)
                 line |= {"change in %": str(change), "verdict": verdict}
             detail.append(line)
-    report.table("All tables (RMSE for wine and diabetes, log loss for the others; paired change with 95 % interval)", detail)
+    report.table(
+        "All tables (RMSE for wine and diabetes, log loss for the others; paired change with 95 % interval)", detail
+    )
     report.text(
         "A code learned from the columns is a function of the columns: it adds no information (E-77), but it can hand a booster "
         f"a joint feature that splits on single columns find slowly. {gains_sentence(losses)}"
@@ -139,7 +150,9 @@ def gains_sentence(losses: dict[str, dict[str, np.ndarray]]) -> str:
             nothing.append(name)
             continue
         rest = [variant for variant in CODES if variant not in lower]
-        control = "and so does the random control" if below(found, "+ random balls") else "and the random control does not"
+        control = (
+            "and so does the random control" if below(found, "+ random balls") else "and the random control does not"
+        )
         but = f", not with {_quoted(rest)}" if rest else ""
         said.append(f"{name} has one with {_quoted(lower)}{but}, {control}")
     if nothing:
@@ -234,9 +247,13 @@ def _generator_comparison(report: Report, budgets: Any) -> None:
         for other in (plain, *peers):
             for what, label in (("mmd", "MMD × 1000"), ("auc", "AUC × 100")):
                 change = paired(coded, other, what, found)
-                lines.append(_line(f"{label}, with the code − {other}, {budget} epochs", None, change, PAIRED, _verdict(change)))
+                lines.append(
+                    _line(f"{label}, with the code − {other}, {budget} epochs", None, change, PAIRED, _verdict(change))
+                )
     report.table(f"{captions('T17')}, generation", lines)
-    report.text("Novelty: median distance to the nearest training row over that of held-out rows; well below 1 is copying.")
+    report.text(
+        "Novelty: median distance to the nearest training row over that of held-out rows; well below 1 is copying."
+    )
     if not peers:
         report.text("The peer generator was not run: ctgan is not installed (pip install 'vpunn[bench]').")
     floor = np.mean([t["real rows (floor)"].mmd for t in trials])
@@ -249,7 +266,9 @@ def _generator_comparison(report: Report, budgets: Any) -> None:
     for other in (plain, *peers):
         change = paired(coded, other, "mmd", trials)
         rival = np.mean([t[other].mmd for t in trials])
-        near = f"{other} is at {rival:.4f}, so {1000 * max(rival - floor, 0):.1f} above the floor is all there is to gain"
+        near = (
+            f"{other} is at {rival:.4f}, so {1000 * max(rival - floor, 0):.1f} above the floor is all there is to gain"
+        )
         why = "the interval lies below 0" if change.below_zero else f"the interval does not lie below 0 ({near})"
         beats = "beats" if change.below_zero else "does not beat"
         report.text(f"In MMD after {longest} epochs the {coded} {beats} {other}: × 1000, {change}; {why}.")
@@ -276,10 +295,24 @@ def _twins(report: Report, table: Any, epochs: int, edits: int) -> None:
     bound, landed = f"≥ {2.3 / sigma:.2f}", f"{found.landed.mean():.0%}"
     rows = [
         _line("Mahalanobis distance to the original", "< 0.9 (one example)", spread, "nearest of 5 twins", small),
-        _line("bound for the paper's twin", "+2.3 % alcohol at < 0.9", bound, "one column's move in s.d.", "impossible (E-80)"),
+        _line(
+            "bound for the paper's twin",
+            "+2.3 % alcohol at < 0.9",
+            bound,
+            "one column's move in s.d.",
+            "impossible (E-80)",
+        ),
         _line("digits above the edit kept", "yes", f"{found.kept.mean():.0%}", "every twin"),
-        _line("new ball exists", None, f"{found.exists.mean():.0%}", "every twin", "deeper digits by valid descent, not copied"),
-        _line("twin encodes into the new ball", None, landed, "chosen twin", f"{found.hit_rate.mean():.0%} of candidates"),
+        _line(
+            "new ball exists",
+            None,
+            f"{found.exists.mean():.0%}",
+            "every twin",
+            "deeper digits by valid descent, not copied",
+        ),
+        _line(
+            "twin encodes into the new ball", None, landed, "chosen twin", f"{found.hit_rate.mean():.0%} of candidates"
+        ),
         _line("AUC, twins against real rows of the new balls", None, f"{found.auc:.3f}", "0.5 is indistinguishable"),
     ]
     report.table(f"{captions('T18')}: digit 3 of {len(found.distance)} held-out wines edited", rows)
@@ -327,7 +360,9 @@ def _picture(report: Report, table: Any, quality: np.ndarray) -> None:
     low, high = np.quantile(place, [0.002, 0.998], axis=0)  # a few wines lie far off and would squeeze the rest
     room = 0.08 * (high - low)
     for axis in (left, right):
-        axis.set(xticks=[], yticks=[], xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+        axis.set(
+            xticks=[], yticks=[], xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1])
+        )
     report.heading(captions("F17"))
     report.figure(f"{how} of the wines, coloured by root digit and by quality (outermost 0.4 % not shown).", figure)
     sample = np.random.default_rng(0).permutation(len(scaled))[:2000]
@@ -352,7 +387,9 @@ def plane(rows: np.ndarray) -> tuple[np.ndarray, str]:
         warnings.simplefilter("ignore")  # umap warns that a seed makes it use one thread, which is what we want
         from umap import UMAP
 
-        return np.asarray(UMAP(n_neighbors=15, min_dist=0.1, random_state=0).fit_transform(rows)), "UMAP (15 neighbours, seed 0)"
+        return np.asarray(
+            UMAP(n_neighbors=15, min_dist=0.1, random_state=0).fit_transform(rows)
+        ), "UMAP (15 neighbours, seed 0)"
 
 
 def _refinement(report: Report, seeds: int) -> None:
@@ -369,13 +406,17 @@ def _refinement(report: Report, seeds: int) -> None:
                 data, tree, leaf = planted_rows(noise, seed, spreads=spreads, columns=columns)
                 encoder = LatentTreeEncoder(nodes_per_level=[3, 9, 27], verbose=False).fit(data)
                 widest = max(4, encoder.tree_.max_branching)
-                found = refine_tree(encoder.table_.matrix(data), encoder.tree_, encoder.leaf_, max_children=widest, verbose=False)
+                found = refine_tree(
+                    encoder.table_.matrix(data), encoder.tree_, encoder.leaf_, max_children=widest, verbose=False
+                )
                 before.append(triplet_accuracy(encoder.tree_, encoder.leaf_, tree, leaf))
                 after.append(triplet_accuracy(found.tree, found.leaf, tree, leaf))
             gain = np.subtract(after, before)
             # the data sets are independent, so the plain t interval holds
             wide = t.ppf(0.975, seeds - 1) * gain.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else np.inf
-            verdict = "better" if gain.mean() - wide > 0 else "worse" if gain.mean() + wide < 0 else "no difference shown"
+            verdict = (
+                "better" if gain.mean() - wide > 0 else "worse" if gain.mean() + wide < 0 else "no difference shown"
+            )
             rows.append({"planted tree": what, "noise": noise, "Ward": np.mean(before), "refined": np.mean(after),
                          "gain": f"{gain.mean():+.4f} ± {wide:.4f}", "verdict": verdict})  # fmt: skip
     report.heading("Joint refinement (L3)")
@@ -390,4 +431,6 @@ def _ids(report: Report) -> None:
     images = load_digits().data
     ids = semantic_ids(images)
     report.heading("Semantic ids")
-    report.table(f"Neighbours (10) found by shared prefix: {len(ids):,} digit images, p = 256, K = 3", prefix_recall(ids, images))
+    report.table(
+        f"Neighbours (10) found by shared prefix: {len(ids):,} digit images, p = 256, K = 3", prefix_recall(ids, images)
+    )
