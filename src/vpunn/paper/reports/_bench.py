@@ -155,7 +155,8 @@ class Bench:
         self.release, self.policy, self.seeds = self.release or plan["release"], self.policy or plan["policy"], seeds
         if self.tree.fingerprint != tree:
             raise DataError(
-                f"the models of {str(source)!r} were trained on another tree than {self.describe.split(' (')[0]!r}; train them again."
+                f"the models of {str(source)!r} were trained on another tree than {self.describe.split(' (')[0]!r}; "
+                "train them again."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,7 @@ def divergences(tree: Tree) -> np.ndarray:
     digits = paper_digits(tree)
     laws = [np.bincount(column, minlength=tree.max_branching) / len(digits) for column in digits.T]
     found = []
-    for above, here in zip(laws[:-1], laws[1:], strict=True):
+    for above, here in pairwise(laws):
         seen = above > 0
         missing = (here[seen] == 0).any()
         found.append(np.inf if missing else float((above[seen] * np.log(above[seen] / here[seen])).sum()))
@@ -222,8 +223,9 @@ def epochs_and_decay(bench: Bench, report: Report) -> None:
     report.table("Epochs: sweeps, schedules and the decay of the theorem", rows, name="epochs")
     values = [row["LeafAcc %, shown"] for row in rows]
     report.text(
-        f"Shown the digit, LeafAcc lies between {min(values):.2f} and {max(values):.2f} % whatever the training: it does not measure "
-        "training. The two schedules of the paper contradict each other (E-53); neither reaches digits more than a few steps away."
+        f"Shown the digit, LeafAcc lies between {min(values):.2f} and {max(values):.2f} % whatever the training: it does not "
+        "measure training. The two schedules of the paper contradict each other (E-53); neither reaches digits more than a few "
+        "steps away."
     )
 
 

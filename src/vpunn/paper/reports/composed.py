@@ -251,8 +251,8 @@ def digit_table(bench: Bench, report: Report) -> None:
     report.table("T21: accuracy digit by digit in %, root = 0, padding counted as the paper does", rows, name="T21")
     tied = f" The row k = {K} is the printed digit d_{K}, a copy of d_{K - 1}: no path has it, so it is right where that copy is 0."
     report.text(
-        "shown: the paper's rule, which reads the true digit; honest: nothing shown; ceiling: the best any rule can do that is told "
-        "the true parent digit and nothing else (E-47); padding: the share of leaves whose path has ended by then."
+        "shown: the paper's rule, which reads the true digit; honest: nothing shown; ceiling: the best any rule can do that is "
+        "told the true parent digit and nothing else (E-47); padding: the share of leaves whose path has ended by then."
         + (tied if name == "wordnet" else "")
     )
     report.csv(f"results/{name}_digit_accuracy.csv", rows)

@@ -193,8 +193,8 @@ def ablations(bench: Bench, report: Report) -> None:
         [_leak_ablation(bench, a) for a in (0.0, 0.005, 0.01, 0.02, 0.05)],
     )
     report.text(
-        "Every α < 1 has an exact solution without training (`LeakyRegression.closed_form`: the interpolating coefficients rescaled, "
-        "the root's shifted). The leak couples all balls "
+        "Every α < 1 has an exact solution without training (`LeakyRegression.closed_form`: the interpolating coefficients "
+        "rescaled, the root's shifted). The leak couples all balls "
         "with all leaves, so the Adam that reaches it at α = 0 stops far from it; and what it fits is not what is predicted."
     )
     rows = []
