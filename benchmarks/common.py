@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,9 @@ def best_seconds(call: Callable[[], Any], repeats: int = 5, clock: Callable[[], 
 
 
 def peak_rss_mb() -> float:
-    """Peak resident memory of this process so far."""
+    """Peak resident memory of this process so far; Unix only, as `resource` is."""
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
