@@ -33,6 +33,7 @@ demo: $(VENV)/.installed  ## install, fetch WordNet, encode it, show codes and w
 
 test: $(VENV)/.installed-dev  ## install what tests need; lint, types, doctests, tests
 	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal
 

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from vpunn._types import Table, Targets
 from vpunn.errors import CodeError, examples
 
 #: Primes stay below this, so that a digit fits 32 bits and trial division takes a millisecond.
@@ -267,7 +268,7 @@ def norm(x: Any, p: int) -> Any:
     return np.frompyfunc(one, 1, 1)(exponent) if isinstance(exponent, np.ndarray) else one(exponent)
 
 
-def distance(x: Any, y: Any, p: int) -> Any:
+def distance(x: Any, y: Targets, p: int) -> Any:
     """|x − y|_p, exactly; arrays broadcast.
 
     >>> [str(distance(x, y, 2)) for x, y in ((0, 4), (0, 6), (4, 6))]  # the toy example put right (E-03)
@@ -451,7 +452,7 @@ class UltrametricReport:
 
 
 def check_ultrametric(
-    table: Any,
+    table: Table,
     *,
     valuations: bool = False,
     n: int | None = None,
@@ -493,7 +494,7 @@ def check_ultrametric(
     return UltrametricReport(size * (size - 1) * (size - 2) // 2, count, _stacked(kept))
 
 
-def _symmetric(table: Any, tolerance: float) -> np.ndarray:
+def _symmetric(table: Table, tolerance: float) -> np.ndarray:
     """The table as a signed square matrix, after checking that it is symmetric off the diagonal and has no NaN."""
     d = _as_numbers(table, "check_ultrametric needs a square matrix of numbers")
     if d.ndim != 2 or d.shape[0] != d.shape[1]:

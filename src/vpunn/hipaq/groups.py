@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Table
 from vpunn.errors import VpunnError, examples
 
 #: Closing permutations under multiplication stops here: a table of this order already takes 200 MB.
@@ -42,7 +43,7 @@ class Group:
     # ---- construction ----------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_table(cls, table: Any) -> Group:
+    def from_table(cls, table: Table) -> Group:
         """From an n × n table whose entry (a, b) is the product a·b of the elements numbered a and b from 0.
 
         Shape, range, identity, inverses and associativity are checked; the first failure is named, for associativity
@@ -228,7 +229,7 @@ def _default_colours(group: Group) -> np.ndarray:
 # ---- reading and checking ------------------------------------------------------------------------------------------
 
 
-def _as_table(table: Any) -> np.ndarray:
+def _as_table(table: Table) -> np.ndarray:
     try:
         array = np.asarray(table)
     except ValueError:

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from vpunn._types import Features, Targets
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Stored
 from vpunn.regress.estimators import HierarchicalInput, check_no_missing
@@ -49,7 +50,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         tags.transformer_tags.preserves_dtype = []  # digits and ids are integers whatever the labels are
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> PadicEncoder:
+    def fit(self, X: Features, y: Targets = None) -> PadicEncoder:
         """Build the tree from X, or check that X is in the given one."""
         if self.output not in ("digits", "prefixes", "balls"):
             raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
@@ -57,7 +58,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         self._read_for_fit(X)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Features) -> Any:
         """The features of each row; integer arrays, or floats for balls."""
         nodes, _, _ = self._place(X)
         path = self.tree_.paths(nodes)[:, 1:]
@@ -163,12 +164,12 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> PadicTargetEncoder:
+    def fit(self, X: Features, y: Targets) -> PadicTargetEncoder:
         """Learn the encodings from all rows."""
         self._fit(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any) -> FloatArray:
+    def fit_transform(self, X: Features, y: Targets) -> FloatArray:
         """Fit, and encode each training row by a fit to the other folds."""
         nodes, targets = self._fit(X, y)
         out = np.empty((len(nodes), len(self.get_feature_names_out())))
@@ -182,7 +183,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
             out[test] = self._features(values, nodes[test])
         return out
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Features) -> FloatArray:
         """Encode new rows by the fit to all training rows."""
         nodes, _, _ = self._place(X)
         return self._features(self.node_values_, nodes)
@@ -196,7 +197,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
             names = [f"{name}_depth{k}" for k in range(1, self.tree_.max_depth + 1) for name in names]
         return np.array(names, dtype=object)
 
-    def _fit(self, X: Any, y: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _fit(self, X: Features, y: Targets) -> tuple[np.ndarray, list[np.ndarray]]:
         if self.target_type not in ("auto", "continuous", "classes"):
             raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)

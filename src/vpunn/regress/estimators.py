@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from vpunn._types import Features, Targets, Weights
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
@@ -95,7 +96,7 @@ class HierarchicalInput(Storable, BaseEstimator):
             )
         return nodes, self._covariates_of(X)
 
-    def _place(self, X: Any) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
+    def _place(self, X: Features) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
         """Nodes of new rows, the depths of their own paths (deeper than the node where labels are unseen), covariates."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
@@ -188,7 +189,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         tags.regressor_tags.poor_score = True  # on continuous columns, which are no categories: every value is its own
         return tags
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> VPuNNRegressor:
+    def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNRegressor:
         """Fit; y may have several columns, each with its own variances. ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
@@ -211,7 +212,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         self.depth_variance_ = self._gather([fit.ratios * fit.noise for fit in self._fits])
         self.log_likelihood_ = self._gather([np.float64(fit.log_likelihood) for fit in self._fits])
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Features, return_std: bool = False) -> Any:
         """Posterior mean per row; with ``return_std`` also the standard deviation of a *new observation* there."""
         nodes, depths, covariates = self._place(X)
         mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
@@ -220,7 +221,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
         return mean, np.sqrt(self._columns(variances))
 
-    def explain(self, X: Any, target: int = 0) -> BallSum:
+    def explain(self, X: Features, target: int = 0) -> BallSum:
         """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.
 
         ``target`` chooses the column of y if there are several.
@@ -310,7 +311,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         tags.classifier_tags.poor_score = True  # on continuous columns, as for the regressor
         return tags
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> VPuNNClassifier:
+    def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNClassifier:
         """Fit; ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
         check_no_missing(y)
@@ -325,18 +326,18 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
             self._softmax = _SoftmaxOnTop(found.left_out, column, covariates, weight)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Features) -> FloatArray:
         """Probability of each class, columns in the order of ``classes_``."""
         nodes, _, covariates = self._place(X)
         proba = self.node_proba_[nodes]
         return proba if self._softmax is None else self._softmax.apply(proba, covariates)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Features) -> np.ndarray:
         """The most probable class."""
         proba = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(proba, axis=1)])
 
-    def explain(self, X: Any, label: Any = None) -> BallSum:
+    def explain(self, X: Features, label: Any = None) -> BallSum:
         """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
         nodes, depths, covariates = self._place(X)
         check_one_row(nodes)
@@ -413,7 +414,7 @@ class _SoftmaxOnTop:
         return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
 
 
-def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:
+def _weights(sample_weight: Weights, X: FloatArray) -> FloatArray:
     if sample_weight is None:
         return np.ones(len(X))
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -422,7 +423,7 @@ def _weights(sample_weight: Any, X: FloatArray) -> FloatArray:
     return np.asarray(weight)
 
 
-def check_no_missing(y: Any) -> None:
+def check_no_missing(y: Targets) -> None:
     """Refuse targets with None or NaN among them."""
     import pandas as pd
 

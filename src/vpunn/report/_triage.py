@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._show import show
+from vpunn._types import Features, Targets
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
@@ -208,7 +209,7 @@ class Triage:
         return balls, (self.claimed - self.right)[balls] / np.sqrt(self.noise[balls])
 
 
-def triage(model: Any, X: Any, y: Any, *, min_rows: int = 10) -> Triage:
+def triage(model: Any, X: Features, y: Targets, *, min_rows: int = 10) -> Triage:
     """Hardest balls, confusions and over-confident subtrees of a fitted classifier on test rows ``X`` with labels ``y``.
 
     The model needs ``posterior(X)`` and ``nodes_of(y)``, as `HiPaNClassifier` has them; rows must not be those it was fitted on.

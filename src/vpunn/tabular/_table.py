@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Table
 from vpunn.errors import VpunnError, examples
 
 #: Unseen numbers count as at most this many standard deviations off, so that squared distances keep their digits
@@ -49,7 +50,7 @@ class TableCoder:
     def __init__(self, categorical: Sequence[Any] | None = None) -> None:
         self.categorical = categorical
 
-    def fit(self, table: Any) -> TableCoder:
+    def fit(self, table: Table) -> TableCoder:
         """Learn names, kinds, means, scales and categories."""
         import pandas as pd
 
@@ -109,7 +110,7 @@ class TableCoder:
         """Columns of the scaled matrix."""
         return len(self.numeric) + sum(len(v) for v in self.levels)
 
-    def split(self, table: Any) -> tuple[np.ndarray, np.ndarray]:
+    def split(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Numbers (float64, NaN where missing) and category codes (int32, −1 where missing or never seen)."""
         n = np.shape(table)[0]
         if not len(self.symbolic) and not self.is_frame:
@@ -148,7 +149,7 @@ class TableCoder:
             m += len(levels)
         return scaled
 
-    def matrix(self, table: Any) -> np.ndarray:
+    def matrix(self, table: Table) -> np.ndarray:
         """`split` then `scale`."""
         return self.scale(*self.split(table))
 
@@ -171,7 +172,7 @@ class TableCoder:
         return np.column_stack([np.asarray(columns[j], dtype=object) for j in range(len(self.names))])
 
 
-def _column(table: Any, j: Any) -> Any:
+def _column(table: Table, j: Any) -> Any:
     """Column ``j`` by position."""
     return table.iloc[:, j] if hasattr(table, "iloc") else np.asarray(table)[:, j]
 

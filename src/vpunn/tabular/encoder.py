@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vpunn._types import Features, Seed, Targets
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
@@ -109,7 +110,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         categorical: Sequence[Any] | None = None,
         refine: bool = False,
         n_prototypes: int = 1000,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool | None = None,
     ) -> None:
         self.method = method
@@ -125,7 +126,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> LatentTreeEncoder:
+    def fit(self, X: Features, y: Targets = None) -> LatentTreeEncoder:
         """Learn columns, tree and prototypes from a data frame or array; ``y`` is never looked at."""
         self._check_parameters()
         X = self._read(X, reset=True)
@@ -198,12 +199,12 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     # ---- using the tree ------------------------------------------------------------------------------------------
 
-    def apply(self, X: Any) -> np.ndarray:
+    def apply(self, X: Features) -> np.ndarray:
         """Leaf ball (node id in ``tree_``) of every row, by descent along nearest prototypes."""
         check_is_fitted(self)
         return self._balls.router.route(self.table_.matrix(self._read(X, reset=False)))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Features) -> Any:
         """Encode rows; see ``output``. A row's result does not depend on the other rows."""
         return self._write(self.apply(X))
 
@@ -218,7 +219,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
             return np.where(path >= 0, path, leaf[:, None])
         return _one_hot(self.tree_, leaf)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Features) -> Any:
         """The typical row of each ball: means of numbers, the commonest category, in original units."""
         check_is_fitted(self)
         return self.statistics_.typical(self._nodes(X))
@@ -267,7 +268,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     # ---- scikit-learn --------------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, reset: bool) -> Any:
+    def _read(self, X: Features, reset: bool) -> Any:
         """Check shape, names and number of columns; frames pass as they are, arrays become two-dimensional arrays."""
         if hasattr(X, "iloc"):
             twice = list(X.columns[X.columns.duplicated()]) if X.ndim == 2 else []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from vpunn._types import Table
 from vpunn.errors import VpunnError
 from vpunn.tabular._boost import Booster
 from vpunn.tabular._vae import CodeVAE
@@ -20,7 +21,7 @@ from vpunn.tabular.tabhipan import TabHiPaN, features
 HELD_OUT = 0.25
 
 
-def split_rows(table: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(table: Table, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of training and held-out rows; equal rows are never on both sides."""
     import pandas as pd
 
@@ -47,7 +48,7 @@ VARIANTS = {
 
 
 def prediction_trial(
-    table: Any, target: np.ndarray, kind: str, seed: int, rounds: int = 300, encoder: LatentTreeEncoder | None = None
+    table: Table, target: np.ndarray, kind: str, seed: int, rounds: int = 300, encoder: LatentTreeEncoder | None = None
 ) -> dict[str, float]:
     """Held-out loss (RMSE, or log loss for classes) of every feature set on one split; ``encoder`` says how trees grow."""
     target = np.asarray(target)
@@ -79,11 +80,11 @@ def prediction_trial(
     return found
 
 
-def _take(table: Any, rows: np.ndarray) -> Any:
+def _take(table: Table, rows: np.ndarray) -> Any:
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
 
 
-def _with_target(table: Any, target: np.ndarray, kind: str) -> Any:
+def _with_target(table: Table, target: np.ndarray, kind: str) -> Any:
     import pandas as pd
 
     frame = pd.DataFrame(table).reset_index(drop=True)
@@ -152,7 +153,7 @@ class Generated:
     novelty: float
 
 
-def generation_trial(table: Any, seed: int, epochs: int = 300, permutations: int = 200) -> dict[str, Generated]:
+def generation_trial(table: Table, seed: int, epochs: int = 300, permutations: int = 200) -> dict[str, Generated]:
     """Generators trained on one split, judged against held-out rows.
 
     The bandwidth is the median distance of training rows, fixed before anything is generated. Leaves of the conditioned
@@ -191,7 +192,7 @@ def generation_trial(table: Any, seed: int, epochs: int = 300, permutations: int
     return found
 
 
-def _tvae_rows(table: Any, epochs: int, many: int, seed: int) -> Any:
+def _tvae_rows(table: Table, epochs: int, many: int, seed: int) -> Any:
     """Rows from CTGAN's TVAE trained on the same rows with the same layers, epochs and batch, or None without ctgan."""
     import importlib.util
     import warnings

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from vpunn._types import Features, Seed, Table, Targets
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular import _store
@@ -60,7 +61,7 @@ class TabHiPaN(Storable, BaseEstimator):
         epochs: int = 100,
         latent: int = 8,
         hidden: int = 128,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: bool | None = None,
     ) -> None:
         self.encoder = encoder
@@ -72,7 +73,7 @@ class TabHiPaN(Storable, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> TabHiPaN:
+    def fit(self, X: Features, y: Targets = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
         seed = self.random_state
         if not isinstance(seed, Integral):
@@ -101,7 +102,7 @@ class TabHiPaN(Storable, BaseEstimator):
 
     # ---- prediction --------------------------------------------------------------------------------------------------
 
-    def _fit_boosters(self, numbers: np.ndarray, codes: np.ndarray, y: Any) -> None:
+    def _fit_boosters(self, numbers: np.ndarray, codes: np.ndarray, y: Targets) -> None:
         target = np.asarray(y)
         if len(target) != len(numbers):
             raise VpunnError(f"X has {len(numbers):,} rows and y has {len(target):,}; they must be equally many.")
@@ -111,19 +112,19 @@ class TabHiPaN(Storable, BaseEstimator):
         self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.seed_).fit(plain, target)
         self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.seed_).fit(coded, target)
 
-    def predict(self, X: Any, *, code: bool = True) -> np.ndarray:
+    def predict(self, X: Features, *, code: bool = True) -> np.ndarray:
         """Predict the target, with (default) or without the code as a feature."""
         found = self._scores(X, code)
         return found if self.kind_ == "regression" else self.plain_.classes_[found.argmax(axis=1)]
 
-    def predict_proba(self, X: Any, *, code: bool = True) -> np.ndarray:
+    def predict_proba(self, X: Features, *, code: bool = True) -> np.ndarray:
         """Class probabilities, for a classification."""
         found = self._scores(X, code)
         if self.kind_ != "classification":
             raise VpunnError("predict_proba needs a classification; this model predicts numbers, use predict.")
         return found
 
-    def _scores(self, X: Any, code: bool) -> np.ndarray:
+    def _scores(self, X: Features, code: bool) -> np.ndarray:
         check_is_fitted(self, "encoder_")
         if not hasattr(self, "plain_"):
             raise VpunnError("this TabHiPaN was fitted without a target; call fit(X, y) to predict.")
@@ -322,7 +323,7 @@ def _check_many(name: str, many: Any, least: int) -> None:
         raise VpunnError(f"{name} must be a whole number of at least {least}; got {many!r}.")
 
 
-def _one_row(row: Any, table: Any) -> Any:
+def _one_row(row: Any, table: Table) -> Any:
     """A table of one row from a row given as table, Series, mapping or sequence."""
     import pandas as pd
 
@@ -348,7 +349,7 @@ def _one_row(row: Any, table: Any) -> Any:
     return one
 
 
-def _shift(table: Any, made: tuple[np.ndarray, np.ndarray], original: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _shift(table: Table, made: tuple[np.ndarray, np.ndarray], original: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Change of every column: numbers in s.d., categories 1 if different."""
     spread = np.where(table.spread > 0, table.spread, 1.0)
     numbers = (made[0] - original[0]) / spread

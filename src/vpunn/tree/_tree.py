@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Table
 from vpunn.errors import TreeError, examples
 from vpunn.tree import _labels as labelled
 from vpunn.tree import _validate as validate
@@ -125,7 +126,7 @@ class Tree(TreeOut):
         return build.tree_from_paths(paths, **options)
 
     @classmethod
-    def from_levels(cls, frame: Any, columns: Sequence[str] | None = None, **options: Any) -> Tree:
+    def from_levels(cls, frame: Table, columns: Sequence[str] | None = None, **options: Any) -> Tree:
         """From level columns of a table (order, family, genus…); see `vpunn.tree.build.tree_from_levels`."""
         from vpunn.tree import build
 

@@ -6,11 +6,10 @@ raise on unknown labels; here an unknown label is an ordinary event, answered by
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from vpunn._types import Features
 from vpunn.errors import TreeError, examples
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array
@@ -84,7 +83,7 @@ def missing_cells(cells: np.ndarray) -> np.ndarray:
     return np.asarray(pd.isna(cells) | (cells == ""))
 
 
-def level_cells(X: Any, columns: list[int]) -> np.ndarray:
+def level_cells(X: Features, columns: list[int]) -> np.ndarray:
     """The chosen columns of a two-dimensional array as objects: whole floats as integers, missing cells as None.
 
     A missing cell with a label below it is no end of a path but a gap; it becomes the level `UNKNOWN`, so that the labels

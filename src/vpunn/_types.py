@@ -1,0 +1,15 @@
+"""Names for what callers pass at the border. pandas, SciPy and Arrow are optional or untyped there, so for the type checker most
+of these are open; the name says what is meant, and the functions check it."""
+
+from typing import Any, TypeAlias
+
+#: Rows of features: an array, a SciPy sparse matrix or a DataFrame.
+Features: TypeAlias = Any
+#: One target per row: a list, array or Series of labels or numbers, tuples as paths, or level columns.
+Targets: TypeAlias = Any
+#: One weight ≥ 0 per row, or None.
+Weights: TypeAlias = Any
+#: A seed, a NumPy RandomState or None, as scikit-learn takes it.
+Seed: TypeAlias = Any
+#: A pandas DataFrame, a mapping of columns, or anything a DataFrame is made from.
+Table: TypeAlias = Any
