@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
+
+from vpunn.io.store import _seal
 
 
 def edit_array(folder, name, change, part=None):
@@ -14,5 +17,12 @@ def edit_array(folder, name, change, part=None):
     np.save(file, values)
     head = json.loads((folder / "model.json").read_text())
     arrays = (head if part is None else head["parts"][part])["arrays"]
-    arrays[name] |= {"dtype": values.dtype.str, "shape": list(values.shape)}
+    sum = hashlib.sha256(file.read_bytes()).hexdigest()
+    arrays[name] |= {"dtype": values.dtype.str, "shape": list(values.shape), "sha256": sum}
+    write_head(folder, head)
+
+
+def write_head(folder, head):
+    """Write an edited model.json with the checksum that fits it."""
+    head["sha256"] = _seal(head)
     (folder / "model.json").write_text(json.dumps(head))

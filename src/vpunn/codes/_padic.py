@@ -339,7 +339,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         return draft
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = False) -> PadicCode:
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> PadicCode:
         """Open a folder of `save`."""
         from vpunn.io.store import Stored
 

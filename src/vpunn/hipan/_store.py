@@ -12,12 +12,15 @@ from vpunn.errors import DataError
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, evidence_names
 from vpunn.hipan._rest import BY_PRIOR
-from vpunn.hipan._weights import Heads
+from vpunn.hipan._targets import LARGEST_WEIGHT
+from vpunn.hipan._weights import Heads, from_halves, upper_halves
 from vpunn.io.store import Draft, Stored
 from vpunn.tree import Tree
 
 #: Weights of balls are half-precision numbers in memory already (`Heads.rounded`), so the file loses nothing.
 _HEADS = {"weight": "head.weight", "bias": "head.bias", "branch": "branch.weight"}
+#: What AdaGrad remembers, so that a loaded model learns on as the saved one would have.
+_ENERGY = {"energy": "head.energy", "bias_energy": "head.bias_energy"}
 
 
 def write(model: Any, draft: Draft) -> None:
@@ -41,6 +44,8 @@ def write(model: Any, draft: Draft) -> None:
     draft.array("head.sum", balls.entry_sum, balls=True)
     for name, stored in _HEADS.items():
         draft.array(stored, getattr(model.heads_, name).astype(np.float16), balls=True)
+    for name, stored in _ENERGY.items():
+        draft.array(stored, upper_halves(getattr(model.heads_, name)), balls=True)
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
     draft.array("miss_scores", model.miss_scores_)
@@ -63,8 +68,10 @@ def read(cls: Any, stored: Stored) -> Any:
         model.scale_ = stored.array("scale", dtype="f8", shape=(width,), low=1e-12)
     if "feature_names" in stored:
         model.feature_names_in_ = stored.labels("feature_names", width)
-    model.balls_ = balls = Balls(tree, _items(stored, tree, width))
+    model._settings()
+    # First, because everything built below has a place for each feature: a folder cannot claim more of them than it holds.
     start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
+    model.balls_ = balls = Balls(tree, _items(stored, tree, width))
     block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
     if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
         raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save the model again.")
@@ -73,10 +80,14 @@ def read(cls: Any, stored: Stored) -> Any:
         stored.array(file, dtype="f2", shape=getattr(fresh, name).shape).astype(np.float32)
         for name, file in _HEADS.items()
     )
-    model.heads_ = Heads(weight, bias, fresh.energy, fresh.bias_energy, branch)
+    energy, bias_energy = (
+        from_halves(stored.array(file, dtype="u2", shape=getattr(fresh, name).shape, low=1, high=0x7F80))
+        for name, file in _ENERGY.items()
+    )  # from the least positive number to the largest finite one
+    model.heads_ = Heads(weight, bias, energy, bias_energy, branch)
     model.combiner_ = _combiner(stored, len(evidence_names(balls.n_kinds)))
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
-    model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0)
+    model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
 
 
@@ -91,8 +102,8 @@ def _items(stored: Stored, tree: Tree, width: int) -> Items:
     inside[indptr[:-1][np.diff(indptr) > 0]] = False
     if indptr[0] != 0 or (np.diff(indices)[inside[1:count]] <= 0).any():
         raise DataError(f"{str(stored.path)!r}: the features of a row are not in order; the model is damaged.")
-    data = stored.array("rows.data", dtype="f2", shape=(count,)).astype(np.float32)
-    weight = stored.array("rows.weight", dtype="f4", shape=(n,), low=0)
+    data = stored.array("rows.data", dtype="f2", shape=(count,), low=-1.001, high=1.001).astype(np.float32)  # unit rows
+    weight = stored.array("rows.weight", dtype="f4", shape=(n,), low=0, high=1.001 * LARGEST_WEIGHT)
     kind = stored.array("rows.kind", dtype="i1", shape=(n,), low=0)
     X = sparse.csr_matrix((data, indices, indptr.astype(np.int32) if count < 2**31 else indptr), shape=(n, width))
     return Items(X, node, weight, kind)
@@ -103,4 +114,10 @@ def _combiner(stored: Stored, width: int) -> Combiner:
     shapes: dict[str, tuple[int, ...]] = {name: (width,) for name in ("centre", "scale", "linear")}
     shapes |= {"hidden": (hidden, width), "hidden_bias": (hidden,), "output": (hidden,), "sharpness": ()}
     shapes["ring_weights"] = BY_PRIOR.shape
-    return Combiner(*(stored.array(f"combiner.{name}", dtype="f", shape=shapes[name]) for name in Combiner._fields))
+    ranges = {"scale": {"low": 1e-7}, "sharpness": {"low": 0, "high": 1000}}  # the latter is chosen from 0 to 12
+    return Combiner(
+        *(
+            stored.array(f"combiner.{name}", dtype="f", shape=shapes[name], **ranges.get(name, {}))
+            for name in Combiner._fields
+        )
+    )

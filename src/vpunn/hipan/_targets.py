@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.tree import Tree
@@ -12,6 +13,8 @@ from vpunn.tree.build import UNKNOWN
 
 #: Beyond this, weights squared leave the range of 32-bit numbers.
 LARGEST_WEIGHT = 1e9
+#: Beyond this, squares and sums of features leave the range of 64-bit numbers.
+LARGEST_FEATURE = 1e150
 
 
 def nodes_of(tree: Tree, y: Any) -> np.ndarray:
@@ -150,12 +153,27 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
     from sklearn.utils.validation import validate_data
 
     try:
-        return validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        return refuse_huge(validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset))
+    except VpunnError:
+        raise
     except ValueError as error:
         said = str(error)
         if said.startswith("Input X contains"):  # what follows there is advice on other estimators
             said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
         raise VpunnError(said) from error
+
+
+def refuse_huge(X: Any, name: str = "X") -> Any:
+    """The features, after refusing numbers that are finite but would not stay so when they are standardised or squared."""
+    values = X.data if sparse.issparse(X) else X
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_FEATURE:
+        at = int(np.argmax(np.abs(values)))
+        row, column = (X.tocoo().row[at], X.tocoo().col[at]) if sparse.issparse(X) else divmod(at, X.shape[1])
+        raise VpunnError(
+            f"{name} holds {values.flat[at]:g} in row {row:,}, column {column:,}, counted from 0; numbers may be at most "
+            f"{LARGEST_FEATURE:g}: rescale the column or leave the row out."
+        )
+    return X
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:

@@ -87,9 +87,10 @@ def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Gener
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
     """Passes over some of the items, each against the classes the heads now confuse it with; explained rows drop out."""
-    near = settings.candidates * 5 // 8 or 1
+    limit = min(settings.candidates, len(balls.classes))
+    near = limit * 5 // 8 or 1
     items = balls.items.take(rows)
-    nearest = propose_for_items(balls, items, settings.candidates)
+    nearest = propose_for_items(balls, items, limit)
     candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
     candidates[rows, : nearest.shape[1]] = nearest
     losses = np.full(len(balls.items.node), np.inf, np.float32)

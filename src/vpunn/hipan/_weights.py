@@ -60,9 +60,24 @@ class Heads:
 
     def rounded(self) -> Heads:
         """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit."""
-        small = self.weight.astype(np.float16).astype(np.float32)
-        bias, branch = (a.astype(np.float16).astype(np.float32) for a in (self.bias, self.branch))
-        return Heads(small, bias, self.energy, self.bias_energy, branch)
+        small, bias, branch = (_half(a) for a in (self.weight, self.bias, self.branch))
+        energy, bias_energy = (from_halves(upper_halves(a)) for a in (self.energy, self.bias_energy))
+        return Heads(small, bias, energy, bias_energy, branch)
+
+
+def _half(values: np.ndarray) -> np.ndarray:
+    """Values as half-precision numbers hold them; those beyond their range become the largest."""
+    return np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
+
+
+def upper_halves(values: np.ndarray) -> np.ndarray:
+    """The upper 16 bits of 32-bit numbers: their whole range, to three figures. Enough for a step length, at half the size."""
+    return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+
+def from_halves(upper: np.ndarray) -> np.ndarray:
+    """The 32-bit numbers of `upper_halves`."""
+    return (upper.astype(np.uint32) << 16).view(np.float32)
 
 
 def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:

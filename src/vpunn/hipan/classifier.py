@@ -217,6 +217,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         table.eliminate_zeros()
         if not np.isfinite(table.data).all():
             raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
+        targets.refuse_huge(table, "X_nodes")
         return table
 
     def _set_classes(self, flat: np.ndarray | None) -> None:
@@ -341,10 +342,11 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory.
         """
         check_is_fitted(self, "balls_")
+        limit = self._settings().candidates
         rows = self._rows(targets.checked_features(self, X, reset=False))
         found, read = [], []
         for start in range(0, rows.shape[0], BATCH):
-            seen = examine(self.balls_, self.heads_, rows[start : start + BATCH], self.candidates)
+            seen = examine(self.balls_, self.heads_, rows[start : start + BATCH], limit)
             found.append(self._posterior_of(seen, self.combiner_))
             if evidence:
                 read.append(seen.evidence)
@@ -367,7 +369,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         score = combiner.scores(seen.evidence, candidates).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
         score[~valid[:, -1], -1] = -np.inf
-        p = np.exp(score - score.max(1, keepdims=True))
+        top = score.max(1, keepdims=True)
+        if not np.isfinite(top).all():
+            raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
+        p = np.exp(score - top)
         p /= p.sum(1, keepdims=True)
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
         return Posterior(

@@ -2,8 +2,9 @@
 
 `Draft` collects what a model consists of and writes it in one swap: a new folder is made beside the old one and takes
 its place at the end, so a failed or killed write leaves the old model or the new one. `Stored` opens a folder: big arrays
-are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness); ``verify=True``
-also compares the SHA-256 of every file. A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
+are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness), so that even a file
+made to do harm is refused or is just another model. `load` also compares the SHA-256 of every file, ``model.json`` included,
+about a second per gigabyte; ``verify=False`` leaves that out. A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
 kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
 """
 
@@ -185,7 +186,9 @@ class Draft:
             text = json.dumps(self._head(files), ensure_ascii=False, allow_nan=False, indent=1, default=_plain)
         except ValueError as error:
             raise DataError(f"the settings of a {self.kind} cannot be saved: {error}") from None
-        return text.encode("utf-8", "surrogatepass") + b"\n"
+        head = json.loads(text)
+        head["sha256"] = _seal(head)
+        return json.dumps(head, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n"
 
     def _write_arrays(self, folder: Path, prefix: str, files: dict[str, dict[str, str]]) -> None:
         sums = files[prefix] = {}
@@ -427,7 +430,9 @@ class Stored:
         return dict(found)
 
     def verify(self) -> None:
-        """Compare the checksum of every array and file, also of the parts."""
+        """Compare the checksums of ``model.json`` and of every array and file, also of the parts."""
+        if not self._prefix and self._head.get("sha256") != _seal(self._head):
+            raise self._damaged(f"{FILE} is not what was saved: its checksum differs")
         arrays = {f"{name}.npy": about for name, about in self._head["arrays"].items()}
         for name, about in {**arrays, **self._head.get("files", {})}.items():
             hashed, shown = hashlib.sha256(), name.removesuffix(".npy")
@@ -492,10 +497,10 @@ class Storable:
         return draft
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
         """Open a folder of `save`: everything is checked before use, big arrays are memory-mapped.
 
-        ``verify=True`` also compares checksums, which reads every byte.
+        ``verify=False`` does not compare checksums, which takes a second per gigabyte.
         """
         return cls.from_stored(Stored.open(path, cls.__name__, format=cls._store_format, verify=verify))
 
@@ -520,8 +525,8 @@ class Storable:
         raise NotImplementedError
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = False) -> Any:
-    """Open any saved model, code or tree: the folder says what it is.
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+    """Open any saved model, code or tree: the folder says what it is. ``verify=False`` does not compare checksums.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -566,6 +571,12 @@ def _is_array_head(about: Any) -> bool:
         and all(type(n) is int and n >= 0 for n in about["shape"])
         and isinstance(about.get("sha256"), str)
     )
+
+
+def _seal(head: Mapping[str, Any]) -> str:
+    """The checksum of everything else in ``model.json``, whatever its layout and order."""
+    plain = json.dumps({name: value for name, value in head.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 class _Hashed:

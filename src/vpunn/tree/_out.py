@@ -62,7 +62,7 @@ class TreeOut:
         return draft
 
     @staticmethod
-    def load(path: str | os.PathLike[str], *, verify: bool = False) -> Tree:
+    def load(path: str | os.PathLike[str], *, verify: bool = True) -> Tree:
         """Open a folder of `save`; the arrays are checked to be one tree, and memory-mapped if large."""
         from vpunn.io.store import Stored
 

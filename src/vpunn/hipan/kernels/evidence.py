@@ -6,7 +6,7 @@ import numpy as np
 
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.propose import longest_row
-from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits
+from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
 N_EVIDENCE = 33
@@ -91,7 +91,7 @@ def gather_evidence(
     branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
     n_blocks = width * (longest_chain + 2)
     longest = longest_row(indptr)
-    room = longest * n_blocks
+    room = most_hits(indptr, indices, feature_start, n_blocks)
     _gather(
         indptr,
         indices,

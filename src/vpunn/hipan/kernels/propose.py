@@ -22,7 +22,7 @@ from vpunn.hipan.kernels import helper, kernel
 def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best: np.ndarray) -> int:
     """The ``limit`` ids of largest value in descending order, smaller ids first among equals; returns how many."""
     filled = 0
-    for j in range(count):
+    for j in range(count if limit > 0 else 0):
         i = ids[j]
         value = values[i]
         if filled < limit:
@@ -30,7 +30,7 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
             filled += 1
         else:
             worst = values[best[limit - 1]]
-            if value < worst or (value == worst and i > best[limit - 1]):
+            if not value >= worst or (value == worst and i > best[limit - 1]):  # also what is not a number
                 continue
             place = limit - 1
         while place > 0 and (
@@ -56,21 +56,14 @@ def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest)
     """
     count = 0
     for a in range(start, stop):
-        f = indices[a]
-        size = feature_start[f + 1] - feature_start[f]
-        if size == 0:
-            continue
-        place = count
-        while place > 0:
-            other = indices[rarest[place - 1]]
-            if feature_start[other + 1] - feature_start[other] <= size:
-                break
-            rarest[place] = rarest[place - 1]
-            place -= 1
-        rarest[place] = a
-        count += 1
+        size = feature_start[indices[a] + 1] - feature_start[indices[a]]
+        if size > 0:
+            rarest[count] = (size << 31) | (a - start)  # one number to sort by: the size, then the place in the row
+            count += 1
+    rarest[:count].sort()
     total, openers, scorers = 0, min(count, 1), min(count, 1)
     for k in range(count):
+        rarest[k] = start + (rarest[k] & 0x7FFFFFFF)
         f = indices[rarest[k]]
         total += feature_start[f + 1] - feature_start[f]
         if total <= opening:

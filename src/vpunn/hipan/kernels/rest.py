@@ -307,12 +307,14 @@ def _take(node, value, r, filled, peaks, start, stop, factor, listed, stack):
         waiting -= 1
         low, high = stack[waiting, 0], stack[waiting, 1]
         c = _likeliest(peaks, low, high)
-        if peaks[half + c] == 0:
+        if not peaks[half + c] > 0:
             continue
         if not listed[c]:
             filled, entered = _enter(node, value, r, filled, c, factor * peaks[half + c])
             if not entered:
                 continue
+        if waiting + 2 > len(stack):  # cannot happen while factors are numbers of at least zero
+            break
         if c + 1 < high:
             stack[waiting, 0], stack[waiting, 1] = c + 1, high
             waiting += 1
@@ -353,7 +355,7 @@ def _enter(node, value, r, filled, c, p):
     place = filled
     if filled == node.shape[1]:
         place = filled - 1
-        if p < value[r, place] or (p == value[r, place] and c > node[r, place]):
+        if not p >= value[r, place] or (p == value[r, place] and c > node[r, place]):  # also what is not a number
             return filled, False
     else:
         filled += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.propose import longest_row
 
 
 @helper
@@ -29,6 +28,13 @@ def add_chain(c, parent, inner, place, blocks, count, stack):
         blocks[count] = stack[j]
         count += 1
     return count
+
+
+def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray, n_blocks: int) -> int:
+    """How many entries `find_hits` can find for one row, at most: of each feature no more than it has, nor than there are blocks."""
+    each = np.minimum(feature_start[indices + 1] - feature_start[indices], n_blocks)
+    below = np.concatenate([[0], np.cumsum(each)])
+    return max(int((below[indptr[1:]] - below[indptr[:-1]]).max(initial=0)), 1)
 
 
 @helper
@@ -119,7 +125,7 @@ def train_heads(
     n_nodes = len(parent)
     width = candidates.shape[1] + 1
     n_blocks = width * (longest_chain + 2)
-    room = longest_row(indptr) * n_blocks
+    room = most_hits(indptr, indices, feature_start, n_blocks)
     _train_heads(
         indptr,
         indices,
