@@ -42,8 +42,17 @@ def examples(values: Iterable[object], total: int | None = None, limit: int = 5)
     values = values if hasattr(values, "__len__") else list(values)
     count = len(values) if total is None else total  # type: ignore[arg-type]
     shown = [v.item() if hasattr(v, "item") else v for v in islice(iter(values), limit)]
-    text = ", ".join(repr(v) for v in shown)
+    text = ", ".join(map(_short, shown))
     return text if count <= len(shown) else f"{text} and {count - len(shown):,} more"
+
+
+def _short(value: object, limit: int = 200) -> str:
+    """A value as Python writes it, cut if it is long: a message is a sentence, whatever a file holds."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return f"a number of {abs(value).bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:

@@ -318,7 +318,8 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
 
     A network or `HiPaN` adds the ``coefficient`` of every ball, a classifier its training ``rows`` and, for a row ``x``, the
     ``probability``. With ``max_nodes`` only the largest balls (or the most probable ones) are written, and ``hidden`` counts
-    what was left out. Codes too long to write down (chains of a million nodes) are left out.
+    what was left out. Codes too long to write down (chains of a million nodes) are left out. The text can stand inside a
+    ``<script>`` of a page: ``<``, ``>`` and ``&`` are written as ``\\u003c`` and so on, which JSON reads back as they were.
     """
     tree, model = _parts(source)
     if max_nodes is not None:
@@ -354,7 +355,12 @@ def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = N
         built[i] = entry
         if i:
             built[int(tree.parent[i])].setdefault("children", []).append(entry)
-    return json.dumps(built[0], ensure_ascii=False)
+    return _script_safe(json.dumps(built[0], ensure_ascii=False))
+
+
+def _script_safe(text: str) -> str:
+    """JSON without the characters by which a label could end the script it stands in, or a line of it."""
+    return text.translate({ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"})
 
 
 def _codes(source: Any, tree: Tree, nodes: np.ndarray) -> Any:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpunn
-from stores import edit_array
+from stores import edit_array, write_head
 from strategies import trees
 from vpunn import PadicCode, Tree, VPuNN
 from vpunn.errors import DataError
@@ -48,8 +48,7 @@ def folder(tmp_path):
 
 def change(folder, **changes):
     """Edit model.json as a vandal would."""
-    file = folder / "model.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    write_head(folder, json.loads((folder / "model.json").read_text()) | changes)
 
 
 # ---- what goes in comes out ------------------------------------------------------------------------------------------

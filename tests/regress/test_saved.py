@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 import vpunn
-from stores import edit_array
+from stores import edit_array, write_head
 from vpunn import PadicEncoder, PadicTargetEncoder, Tree, VPuNNClassifier, VPuNNRegressor
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
@@ -119,7 +119,7 @@ def test_edited_settings_are_refused(tmp_path, change):
     path = MODELS["regressor"]().save(tmp_path / "m")
     head = json.loads((path / "model.json").read_text())
     head["settings"] |= change
-    (path / "model.json").write_text(json.dumps(head))
+    write_head(path, head)
     with pytest.raises(DataError):
         vpunn.load(path)
 

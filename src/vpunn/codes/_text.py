@@ -57,7 +57,7 @@ def read_code(text: Any, p: int, K: int, *, strict: bool = True) -> int | list[i
     if match := _BARS.fullmatch(body):
         digits = [_read_digit(a, p, text) for a in reversed(match[1].split("|"))]
     elif match := _LIST.fullmatch(body):
-        digits = [_read_digit(a, p, text) for a in re.split(r",\s*", match[1])] if match[1] else []
+        digits = [_read_digit(a, p, text) for a in match[1].split(",")] if match[1] else []
     else:
         digits = _read_series(body, p, K)
     if strict and any(digits[K:]):
@@ -67,11 +67,12 @@ def read_code(text: Any, p: int, K: int, *, strict: bool = True) -> int | list[i
 
 _INT = re.compile(r"-?\d+")
 _BARS = re.compile(r"(?:…|\.\.\.)\s*(\d+(?:\|\d+)*)")
-_LIST = re.compile(r"\[\s*((?:\d+(?:,\s*\d+)*)?)\s*\]")
+_LIST = re.compile(r"\[((?:\s*\d+(?:,\s*\d+)*)?)\s*\]")  # one way only to read a run of blanks
 _TERM = re.compile(r"(\d+)(?:\*(\d{1,12})(?:\^(\d{1,12}))?)?")
 
 
 def _read_digit(written: str, p: int, text: str) -> int:
+    written = written.strip()
     digit = int(written) if len(written) < 20 else p
     if digit >= p:
         raise CodeError(f"{_short(text)} has a digit {_short(written)}, but digits in base {p} are smaller than {p}.")

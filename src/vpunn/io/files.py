@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import io
 import lzma
 import os
 import re
@@ -106,15 +107,39 @@ def find_delimiter(text: str) -> str:
     return best if counts[best] else ","
 
 
+#: A packed file may unpack to so many bytes, or to `UNPACK_RATIO` times its own size, whichever is more.
+UNPACK_BYTES = 1 << 28
+UNPACK_RATIO = 100
+#: Environment variable that replaces both by one number of bytes.
+UNPACK_LIMIT = "VPUNN_UNPACK_LIMIT"
+
+
 def _unpack(data: bytes, name: str) -> bytes:
     for magic, packer in _MAGIC.items():
         if data.startswith(magic):
+            limit = _unpack_limit(len(data))
             try:
-                data = packer.decompress(data)
-                break
+                with packer.open(io.BytesIO(data)) as stream:
+                    unpacked: bytes = stream.read(limit + 1)
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
                 raise DataError(f"{name} looks compressed but cannot be unpacked: {error}.") from None
+            if len(unpacked) > limit:
+                raise DataError(
+                    f"{name} has {len(data):,} bytes and unpacks to more than {limit:,}; set {UNPACK_LIMIT} to the bytes "
+                    "you allow, or unpack it yourself."
+                )
+            data = unpacked
+            break
     return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _unpack_limit(packed: int) -> int:
+    wanted = os.environ.get(UNPACK_LIMIT, "")
+    if not wanted:
+        return max(UNPACK_BYTES, UNPACK_RATIO * packed)
+    if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
+        raise DataError(f"{UNPACK_LIMIT}={wanted!r} is no number of bytes; write it in digits, such as 4000000000.")
+    return int(wanted)
 
 
 def suffix(path: Any) -> str:

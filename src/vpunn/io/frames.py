@@ -92,11 +92,22 @@ def read_table(
     return frame
 
 
-def write_table(frame: pd.DataFrame, path: Any) -> Path:
+#: How a spreadsheet recognises a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_table(frame: pd.DataFrame, path: Any, *, spreadsheet: bool = False) -> Path:
     """Write a table that `read_table` reads back, by its ending; the file appears whole or not at all. The path.
 
-    Text is UTF-8 with commas (.csv) or tabs; the index is not written. ``"-"`` prints CSV.
+    Text is UTF-8 with commas (.csv) or tabs; the index is not written. ``"-"`` prints CSV. Text cells that start with =, +,
+    - or @ are formulas to a spreadsheet, which runs them: ``spreadsheet=True`` writes an apostrophe before them, which
+    `read_table` does not take away again.
     """
+    if spreadsheet:
+        frame = frame.rename(columns=_not_a_formula)
+        for at, kind in enumerate(frame.dtypes):
+            if kind.kind not in "biufcmM":
+                frame.isetitem(at, frame.iloc[:, at].map(_not_a_formula))
     kind = "text" if str(path) == "-" else ENDINGS[files.suffix(check_table_path(path))]
     if kind in ("parquet", "feather"):
         with files.written_beside(path) as scratch:
@@ -109,6 +120,11 @@ def write_table(frame: pd.DataFrame, path: Any) -> Path:
         comma = str(path) == "-" or files.suffix(path) == ".csv"
         files.save(path, frame.to_csv(index=False, sep="," if comma else "\t").encode())
     return Path(path)
+
+
+def _not_a_formula(cell: Any) -> Any:
+    """A cell as a spreadsheet should show it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def check_table_path(path: Any) -> Path:

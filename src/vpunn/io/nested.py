@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sys
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
@@ -42,6 +43,15 @@ def read_json(
         detail = error.msg[:1].lower() + error.msg[1:]
         raise DataError(
             f"{source.name}, line {error.lineno:,}, column {error.colno:,}: this is not JSON: {detail}."
+        ) from None
+    except ValueError as error:
+        if "int_max_str_digits" not in str(error):
+            raise
+        at = _LONG_NUMBER.search(text)
+        raise source.error(
+            len(text[: at.start() if at else 0].encode()),
+            f"a whole number of more than {sys.get_int_max_str_digits():,} digits; write it as text, or raise the limit with "
+            "sys.set_int_max_str_digits.",
         ) from None
     finally:
         if collects:
@@ -103,6 +113,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d{640,}(?![\w.])")  # Python's limit can be no lower than 640
 _SPACE = r"[ \t\n\r]*"
 _BLANK = re.compile(_SPACE)
 _VALUE = re.compile(  # an opening bracket, the quote that starts a string, or a scalar

@@ -105,7 +105,7 @@ def _select(source: Source, terms: list[Term], namespace: str | Sequence[str] | 
 
 
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"\s*(\w*)')
-_END = re.compile(r"\s+[!{].*$")  # trailing modifiers and the comment that spells an id out
+_END = re.compile(r"(?<!\s)\s+[!{].*$")  # trailing modifiers and the comment; tried once per run of blanks, not at each
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "W": " ", "t": "\t"}
 _TAGS = {"id", "name", "namespace", "def", "synonym", "is_a", "relationship", "alt_id", "is_obsolete"}

@@ -125,12 +125,22 @@ def _as_floats(array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "c":
             raise TypeError("complex numbers are not real")
         floats = array.astype(float)
+    except OverflowError:
+        raise VpunnError(
+            f"real values lie below 1.8e308, got a whole number of {_digits_of(array)} digits; use values='integer'."
+        ) from None
     except (TypeError, ValueError) as error:
         raise VpunnError(f"real values must be numbers, got {examples(array.ravel())}.") from error
     if not np.isfinite(floats).all():
         bad = floats[~np.isfinite(floats)]
         raise VpunnError(f"values must be finite, got {examples(bad)}.")
     return floats
+
+
+def _digits_of(array: np.ndarray) -> str:
+    """About how many decimal digits the largest whole number has; printing it may be refused by Python itself."""
+    most = max((abs(x).bit_length() for x in array.ravel().tolist() if isinstance(x, int)), default=0)
+    return f"{int(most * 0.30103) + 1:,}"
 
 
 def _as_integers(array: np.ndarray) -> np.ndarray:

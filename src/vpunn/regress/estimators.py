@@ -27,6 +27,10 @@ from vpunn.tree.levels import NodeFinder, level_cells
 FloatArray = np.ndarray
 
 
+#: More columns than any table has; a folder that claims more is damaged.
+MAX_COLUMNS = 1_000_000
+
+
 class HierarchicalInput(Storable, BaseEstimator):
     """How estimators read X: which columns are levels or labels, which are covariates, and which node each row is at.
 
@@ -62,6 +66,8 @@ class HierarchicalInput(Storable, BaseEstimator):
         """An estimator that reads X as the saved one did."""
         tree, n = stored.tree(), stored.setting("n_features", int)
         model = cls(tree if stored.setting("given_tree", bool) else None, **stored.params(cls))
+        if not 0 < n <= MAX_COLUMNS:
+            raise VpunnError(f"it cannot have {n} columns.")
         model._covariate_columns = [int(j) for j in stored.setting("covariate_columns", list)]
         model._level_columns = [j for j in range(n) if j not in model._covariate_columns]
         if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
@@ -260,7 +266,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         shapes: dict[str, tuple[int, ...]] = {"values": (m, n), "variance": (m, n), "centres": (m, n, c)}
         shapes |= {"ratios": (m, K), "beta": (m, c), "beta_covariance": (m, c, c)}
         arrays = {
-            name: stored.array(name, dtype=kind, shape=shapes.get(name, (m,)), finite=name != "log_likelihood")
+            name: stored.array(name, dtype=kind, shape=shapes.get(name, (m,)), **_range_of(name))
             for name, kind in _FIT_ARRAYS.items()
         }
         model._fits = []
@@ -378,6 +384,11 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
                 setattr(top, name, stored.array(f"softmax.{name}", dtype="f8", shape=shape))
             top.a = float(top.a)
         return model
+
+
+def _range_of(name: str) -> dict[str, Any]:
+    """Numbers a prediction is the sum of stay so small that it is finite; a log-likelihood may be infinite."""
+    return {"finite": False} if name == "log_likelihood" else {"low": -1e150, "high": 1e150}
 
 
 class _SoftmaxOnTop:

@@ -64,7 +64,7 @@ def drive(
     if path is not None and not path.parent.is_dir():
         raise VpunnError(f"there is no folder {str(path.parent)!r} for the checkpoint {path.name!r}; create it first.")
     identity = "" if path is None else _identity(solver)
-    saved = None if path is None or not path.exists() else _read(path, identity)
+    saved = None if path is None or not path.exists() else _read(path, identity, solver)
     began, spent = time.perf_counter(), 0.0
     history, evaluations = [solver.problem.loss(solver.parameters())], 0
     best, best_loss = solver.parameters().copy(), history[0]
@@ -162,13 +162,16 @@ def _write(path: Path, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> N
         np.savez(file, **{"meta": np.array(json.dumps(meta)), **arrays})  # type: ignore[arg-type]
 
 
-def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(path: Path, identity: str, solver: Solver) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    room = sum(array.nbytes for array in (solver.parameters(), *solver.state.values())) + 8 * solver.epochs
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if sum(part.file_size for part in file.zip.infolist()) > 2 * room + (1 << 20):  # before it takes the memory
+                raise ValueError("more than the arrays of this run can hold")
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(str(arrays.pop("meta")))
         known = meta["format"] == FORMAT
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
         raise VpunnError(
             f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path."
         ) from error
@@ -189,4 +192,29 @@ def _read(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         raise VpunnError(
             f"the checkpoint {path} has other settings ({detail}); it was left as it is, choose another path."
         )
+    if wrong := _damage(meta, arrays, solver):
+        raise VpunnError(f"the checkpoint {path} is damaged ({wrong}); it was left as it is, choose another path.")
     return meta, arrays
+
+
+def _damage(meta: dict[str, Any], arrays: dict[str, np.ndarray], solver: Solver) -> str:
+    """What keeps a run from going on from these arrays; empty if nothing."""
+    wanted = {"best": solver.parameters(), **solver.state}
+    if other := sorted({"history", *wanted} ^ set(arrays)):
+        return f"it lacks or should not have the array {examples(other)}"
+    for name, like in wanted.items():
+        found = arrays[name]
+        if found.shape != like.shape or found.dtype != like.dtype:
+            return f"its array {name!r} is {found.dtype}{found.shape}, not {like.dtype}{like.shape}"
+        if found.dtype.kind == "f" and not (np.isfinite(found).all() if found.ndim else not np.isnan(found)):
+            return f"its array {name!r} holds values that are not finite"
+    history, epoch = arrays["history"], meta.get("epoch")
+    if history.dtype != float or history.ndim != 1 or not np.isfinite(history).all():
+        return "its history holds something else than finite losses"
+    if type(epoch) is not int or len(history) != epoch + 1 or epoch > solver.epochs:
+        return f"it has {len(history):,} losses for epoch {epoch!r} of {solver.epochs:,}"
+    numbers = meta.get("evaluations"), meta.get("seconds"), meta.get("best_loss")
+    if any(type(x) not in (int, float) or not np.isfinite(x) for x in numbers):
+        return f"its counts are {examples(numbers)}"
+    return ""
+
