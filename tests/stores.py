@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from vpunn.io.store import _seal
+from vpunn.io._sums import seal
 
 
 def edit_array(folder, name, change, part=None):
@@ -24,5 +24,5 @@ def edit_array(folder, name, change, part=None):
 
 def write_head(folder, head):
     """Write an edited model.json with the checksum that fits it."""
-    head["sha256"] = _seal(head)
+    head["sha256"] = seal(head)
     (folder / "model.json").write_text(json.dumps(head))

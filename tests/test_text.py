@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 from sklearn.base import clone
-from stores import write_head
 
 import vpunn
+from stores import write_head
 from vpunn.errors import DataError, VpunnError
 from vpunn.text import TextFeatures, text_features
 

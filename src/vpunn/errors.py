@@ -51,7 +51,9 @@ def _short(value: object, limit: int = 200) -> str:
     try:
         text = repr(value)
     except ValueError:  # a whole number of more digits than Python prints
-        return f"a number of {abs(value).bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+        return (
+            f"a number of {abs(value).bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+        )
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 

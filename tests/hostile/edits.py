@@ -14,14 +14,20 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from stores import write_head
 
 import vpunn
+from stores import write_head
 from vpunn import Tree
 from vpunn.errors import VpunnError
 
 RNG = np.random.default_rng(7)
-PATHS = [("animal", "bird", "owl"), ("animal", "bird", "wren"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")]
+PATHS = [
+    ("animal", "bird", "owl"),
+    ("animal", "bird", "wren"),
+    ("animal", "fish"),
+    ("plant", "tree"),
+    ("plant", "fern"),
+]
 TREE = Tree.from_paths(PATHS, root="life")
 WORDS = sparse.csr_matrix(RNG.poisson(0.6, (60, 14)).astype(float))
 NUMBERS = RNG.normal(size=(60, 4))
@@ -173,7 +179,9 @@ BYTES = ["cut", "flip", "gone", "noise", "huge"]
 def draw(folder: Path, rng: np.random.Generator) -> dict[str, Any]:
     """A random recipe for one of the arrays or settings of a folder."""
     head = json.loads((folder / "model.json").read_text())
-    kind = str(rng.choice(["values", "values", "values", "shape", "dtype", "order", "swap", "bytes", "setting", "head"]))
+    kind = str(
+        rng.choice(["values", "values", "values", "shape", "dtype", "order", "swap", "bytes", "setting", "head"])
+    )
     if kind in ("setting", "head"):
         where = _random_path(head["settings"] if kind == "setting" else head, rng)
         value = SETTINGS[rng.integers(len(SETTINGS))] if rng.random() < 0.8 else "(remove)"

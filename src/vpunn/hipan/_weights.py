@@ -72,12 +72,12 @@ def _half(values: np.ndarray) -> np.ndarray:
 
 def upper_halves(values: np.ndarray) -> np.ndarray:
     """The upper 16 bits of 32-bit numbers: their whole range, to three figures. Enough for a step length, at half the size."""
-    return (values.view(np.uint32) >> 16).astype(np.uint16)
+    return np.asarray((values.view(np.uint32) >> 16).astype(np.uint16))
 
 
 def from_halves(upper: np.ndarray) -> np.ndarray:
     """The 32-bit numbers of `upper_halves`."""
-    return (upper.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray((upper.astype(np.uint32) << 16).view(np.float32))
 
 
 def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:

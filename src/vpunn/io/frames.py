@@ -107,7 +107,7 @@ def write_table(frame: pd.DataFrame, path: Any, *, spreadsheet: bool = False) ->
         frame = frame.rename(columns=_not_a_formula)
         for at, kind in enumerate(frame.dtypes):
             if kind.kind not in "biufcmM":
-                frame.isetitem(at, frame.iloc[:, at].map(_not_a_formula))
+                frame.isetitem(at, frame.iloc[:, at].map(_not_a_formula).to_numpy(object))
     kind = "text" if str(path) == "-" else ENDINGS[files.suffix(check_table_path(path))]
     if kind in ("parquet", "feather"):
         with files.written_beside(path) as scratch:

@@ -4,7 +4,8 @@
 its place at the end, so a failed or killed write leaves the old model or the new one. `Stored` opens a folder: big arrays
 are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness), so that even a file
 made to do harm is refused or is just another model. `load` also compares the SHA-256 of every file, ``model.json`` included,
-about a second per gigabyte; ``verify=False`` leaves that out. A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
+about a second per gigabyte; ``verify=False`` leaves that out.
+A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
 kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
 """
 
@@ -18,13 +19,14 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io._labels import as_objects, decoded, encoded
+from vpunn.io._sums import Hashed, seal
 from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, swapped_in
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
@@ -187,14 +189,14 @@ class Draft:
         except ValueError as error:
             raise DataError(f"the settings of a {self.kind} cannot be saved: {error}") from None
         head = json.loads(text)
-        head["sha256"] = _seal(head)
+        head["sha256"] = seal(head)
         return json.dumps(head, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n"
 
     def _write_arrays(self, folder: Path, prefix: str, files: dict[str, dict[str, str]]) -> None:
         sums = files[prefix] = {}
         for name, array in self.arrays.items():
             with open(folder / f"{prefix}{name}.npy", "xb") as file:
-                hashed = _Hashed(file)
+                hashed = Hashed(file)
                 np.lib.format.write_array(hashed, array, allow_pickle=False)
             sums[name] = hashed.sum.hexdigest()
         for name, data in self.files.items():
@@ -431,7 +433,7 @@ class Stored:
 
     def verify(self) -> None:
         """Compare the checksums of ``model.json`` and of every array and file, also of the parts."""
-        if not self._prefix and self._head.get("sha256") != _seal(self._head):
+        if not self._prefix and self._head.get("sha256") != seal(self._head):
             raise self._damaged(f"{FILE} is not what was saved: its checksum differs")
         arrays = {f"{name}.npy": about for name, about in self._head["arrays"].items()}
         for name, about in {**arrays, **self._head.get("files", {})}.items():
@@ -571,23 +573,6 @@ def _is_array_head(about: Any) -> bool:
         and all(type(n) is int and n >= 0 for n in about["shape"])
         and isinstance(about.get("sha256"), str)
     )
-
-
-def _seal(head: Mapping[str, Any]) -> str:
-    """The checksum of everything else in ``model.json``, whatever its layout and order."""
-    plain = json.dumps({name: value for name, value in head.items() if name != "sha256"}, sort_keys=True)
-    return hashlib.sha256(plain.encode()).hexdigest()
-
-
-class _Hashed:
-    """A file that sums up what is written to it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.sum = file, hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self.sum.update(data)
-        return self.file.write(data)
 
 
 def _text_type(kind: Any, stored: Stored) -> Any:

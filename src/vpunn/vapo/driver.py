@@ -171,7 +171,16 @@ def _read(path: Path, identity: str, solver: Solver) -> tuple[dict[str, Any], di
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(str(arrays.pop("meta")))
         known = meta["format"] == FORMAT
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        zipfile.BadZipFile,
+    ) as error:
         raise VpunnError(
             f"{path} is not a VAPO checkpoint and was left as it is; choose another checkpoint path."
         ) from error
@@ -214,7 +223,6 @@ def _damage(meta: dict[str, Any], arrays: dict[str, np.ndarray], solver: Solver)
     if type(epoch) is not int or len(history) != epoch + 1 or epoch > solver.epochs:
         return f"it has {len(history):,} losses for epoch {epoch!r} of {solver.epochs:,}"
     numbers = meta.get("evaluations"), meta.get("seconds"), meta.get("best_loss")
-    if any(type(x) not in (int, float) or not np.isfinite(x) for x in numbers):
+    if not all(type(x) in (int, float) and abs(float(x)) < np.inf for x in numbers):  # type: ignore[arg-type]
         return f"its counts are {examples(numbers)}"
     return ""
-

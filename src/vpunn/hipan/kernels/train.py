@@ -31,7 +31,7 @@ def add_chain(c, parent, inner, place, blocks, count, stack):
 
 
 def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray, n_blocks: int) -> int:
-    """How many entries `find_hits` can find for one row, at most: of each feature no more than it has, nor than there are blocks."""
+    """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks."""
     each = np.minimum(feature_start[indices + 1] - feature_start[indices], n_blocks)
     below = np.concatenate([[0], np.cumsum(each)])
     return max(int((below[indptr[1:]] - below[indptr[:-1]]).max(initial=0)), 1)
