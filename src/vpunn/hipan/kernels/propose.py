@@ -60,7 +60,17 @@ def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest)
         if size > 0:
             rarest[count] = (size << 31) | (a - start)  # one number to sort by: the size, then the place in the row
             count += 1
-    rarest[:count].sort()
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:  # Shell's sort: rows are short, and one of 100,000 features must not take squares of that
+        for k in range(gap, count):
+            key, place = rarest[k], k
+            while place >= gap and rarest[place - gap] > key:
+                rarest[place] = rarest[place - gap]
+                place -= gap
+            rarest[place] = key
+        gap //= 3
     total, openers, scorers = 0, min(count, 1), min(count, 1)
     for k in range(count):
         rarest[k] = start + (rarest[k] & 0x7FFFFFFF)
