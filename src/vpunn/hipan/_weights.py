@@ -67,7 +67,7 @@ class Heads:
 
 def _half(values: np.ndarray) -> np.ndarray:
     """Values as half-precision numbers hold them; those beyond their range become the largest."""
-    return np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
+    return np.asarray(np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32))
 
 
 def upper_halves(values: np.ndarray) -> np.ndarray:
