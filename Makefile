@@ -59,10 +59,18 @@ bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes b
 	$(BENCH)/bin/python -m benchmarks.predict --task wordnet
 	$(BENCH)/bin/python -m benchmarks.predict --task go
 
+bench-torch: $(BENCH)/.installed  ## heads, embeddings, ids and bandits beside their flat rivals (under an hour)
+	$(BENCH)/bin/python -m benchmarks.torch.speed wordnet
+	$(BENCH)/bin/python -m benchmarks.torch.speed ncbi
+	$(BENCH)/bin/python -m benchmarks.torch.placement
+	$(BENCH)/bin/python -m benchmarks.torch.embedding
+	$(BENCH)/bin/python -m benchmarks.torch.ids
+	$(BENCH)/bin/python -m benchmarks.torch.bandit
+
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports
 
 clean:  ## remove environments and everything generated
 	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help demo browser test test-slow test-wheel bench reproduce clean
+.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce clean

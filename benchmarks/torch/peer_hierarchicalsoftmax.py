@@ -26,7 +26,7 @@ def main(path: str, optimiser: str) -> None:
     root.set_indexes()
     place = {id(node): at for at, node in enumerate(root.node_list)}
     target = [torch.tensor([place[id(nodes[i])] for i in batch]) for batch in task["node"].tolist()]
-    layer, criterion = HierarchicalSoftmaxLinear(FEATURES, root=root), HierarchicalSoftmaxLoss(root=root)
+    layer, criterion = HierarchicalSoftmaxLinear(in_features=FEATURES, root=root), HierarchicalSoftmaxLoss(root=root)
     step_by = getattr(torch.optim, optimiser)(layer.parameters(), lr=0.01)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(len(target[0]), FEATURES)).astype(np.float32))
     seconds = []
