@@ -17,8 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import sys
 
 import numpy as np
-
 from benchmarks.common import write_results
+
 from vpunn.regress import TreeBandit
 from vpunn.tree import Tree, sweep_down
 

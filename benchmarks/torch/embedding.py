@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.common import write_results
 from torch import nn
 
-from benchmarks.common import write_results
 from vpunn.datasets import load_pantheria
 from vpunn.torch import PadicEmbedding
 from vpunn.tree import Tree, sweep_down

@@ -16,11 +16,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from benchmarks.common import write_results
+from benchmarks.torch.placement import vectors
 from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
-from benchmarks.common import write_results
-from benchmarks.torch.placement import vectors
 from vpunn.datasets.tasks import load_task
 from vpunn.tabular import semantic_ids
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.common import write_results
 from torch import nn
 
-from benchmarks.common import write_results
 from vpunn.datasets.tasks import load_task
 from vpunn.metrics import calibration_error, mistakes
 from vpunn.torch import HierarchicalCrossEntropy, HierarchicalHead
