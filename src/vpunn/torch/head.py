@@ -42,7 +42,8 @@ class HierarchicalHead(StoredModule):
     rank : if given, x goes through a linear map to this many features first: for trees of millions of nodes.
     bias : whether options have a bias.
     sparse : gradients hold the touched balls only (SGD, Adagrad and SparseAdam take them). Much faster on large trees;
-        a compiled graph is split around the step.
+        a compiled graph is split around the step, and `DistributedDataParallel`, which knows sparse gradients of its own
+        embeddings only, needs ``sparse=False``.
 
     ``loss`` costs O(batch · depth · branching · features), whatever the size of the tree; ``log_prob`` of everything
     O(batch · nodes · features). Log-probabilities are single precision or better, also under autocast or with
