@@ -6,6 +6,7 @@ error and exit code 1; ``--debug`` before the command shows the traceback.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -55,8 +56,14 @@ def options(
 def main() -> None:
     """Entry point of the ``vpunn`` command."""
     warnings.showwarning = _say_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a label may hold letters that the terminal's encoding has not
+            stream.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a full disk or a reader gone away is still told
+        sys.exit(code)
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -64,7 +71,7 @@ def main() -> None:
         if state.debug:
             raise
         _say_and_exit(str(error), 1)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         _say_and_exit("stopped.", 130)
     except UsageError as error:
         said, context = error.format_message(), getattr(error, "ctx", None)

@@ -1,11 +1,12 @@
 """Commands on trees and codes: ``tree info|check|convert``, ``encode``, ``decode``, ``distance``, ``ball``.
 
-A *source* is a tree file, ``-`` for standard input (with ``--format``), or the name of a data set that is fetched on
-first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``mammalia`` or ``ncbi``.
+A *source* is a tree file, ``-`` for standard input (with ``--format``), a model folder (its tree is meant), or the name of a
+data set that is fetched on first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``mammalia``, ``ncbi`` or ``pantheria``.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit
+from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
 from vpunn.errors import CodeError, DataError, TreeError, VpunnError
 
 if TYPE_CHECKING:
@@ -52,37 +53,117 @@ def _data_sets() -> dict[str, Callable[[str], Tree]]:
 
     return {
         "wordnet": lambda policy: datasets.load_wordnet(policy=policy).tree,
+        "wordnet-3.0": lambda policy: datasets.load_wordnet("3.0", policy=policy).tree,
         "wordnet-3.1": lambda policy: datasets.load_wordnet("3.1", policy=policy).tree,
         "go": lambda policy: datasets.load_go(policy=policy).tree,
         "mammalia": lambda _: datasets.load_ncbi(root="Mammalia").tree,
         "ncbi": lambda _: datasets.load_ncbi(root=None).tree,
+        "pantheria": lambda _: _mammal_levels(),
     }
+
+
+def _mammal_levels() -> Tree:
+    """The taxonomy in PanTHERIA's level columns."""
+    from vpunn import Tree, datasets
+
+    return Tree.from_levels(datasets.load_pantheria(), ["Order", "Family", "Genus", "Species"], root="Mammalia")
 
 
 def read_source(
     source: str, format: str | None = None, policy: str = "first", options: list[str] | None = None
 ) -> Tree:
-    """The tree of a file, of standard input or of a named data set (a file of that name comes first)."""
+    """The tree of a file, of standard input, of a model folder or of a named data set (a file of that name comes first)."""
     from vpunn.io import read_tree
 
     if source != "-" and not Path(source).exists() and format is None:
         known = _data_sets()
         if source in known:
+            refuse_unused({"--option": options}, f"{source} is a data set, and no file is read")
             return known[source](policy)
+        close = difflib.get_close_matches(source, known, n=1)
+        meant = f"did you mean {close[0]!r}? Data" if close else "data"
         raise VpunnError(
-            f"there is no file {source!r}, and no data set of that name; data sets are {', '.join(known)}."
+            f"there is no file {source!r}, and no data set of that name; {meant} sets are {', '.join(known)}."
         )
-    return read_tree(source, format=format, policy=policy, **_reader_options(options or []))
+    if format is None and (Path(source) / "model.json").is_file():
+        return _tree_of_model(source, options)
+    chosen = _reader_options(options or [])
+    try:
+        try:
+            return read_tree(source, format=format, policy=policy, **chosen)
+        except TreeError:
+            if source == "-" or not str(chosen.get("root", "")).isdecimal():
+                raise
+            return read_tree(source, format=format, policy=policy, **{**chosen, "root": int(chosen["root"])})
+    except (TreeError, DataError) as error:
+        raise type(error)(in_shell_words(str(error))) from error
+
+
+def _tree_of_model(source: str, options: list[str] | None) -> Tree:
+    """The tree inside a model folder."""
+    from vpunn.io.store import load
+    from vpunn.tree import Tree
+
+    refuse_unused({"--option": options}, f"{source} is a model folder, and no tree file is read")
+    found = load(source)
+    if isinstance(found, Tree):
+        return found
+    tree = getattr(found, "tree_", None)
+    if tree is None:
+        tree = getattr(found, "tree", None)
+    if not isinstance(tree, Tree):
+        raise DataError(
+            f"{source!r} holds a {type(found).__name__}, which has no tree; `vpunn info {source}` tells more."
+        )
+    say(f"{source} is a model folder ({type(found).__name__}); this is its tree")
+    return tree
+
+
+#: Options of readers that take several values, written with commas, and those that take a number.
+LISTS, NUMBERS = ("levels", "no_parent", "relations"), ("max_nodes",)
 
 
 def _reader_options(texts: list[str]) -> dict[str, Any]:
-    """``name=value`` as a keyword; ``true`` and ``false`` become truth values."""
+    """``name=value`` as a keyword; ``true`` and ``false`` become truth values, ``levels=order,family`` a list."""
+    from vpunn.hipan.tables import split_names
+
     words = {"true": True, "false": False}
     pairs = [text.partition("=") for text in texts]
-    for name, sign, _ in pairs:
+    options: dict[str, Any] = {}
+    for name, sign, value in pairs:
         if not sign or not name.isidentifier():
             raise VpunnError(f"an option is written name=value, such as add_root=life; got {name + sign!r}.")
-    return {name: words.get(value, value) for name, _, value in pairs}
+        if name in options:
+            raise VpunnError(f"the option {name} is given twice; give it once (several columns: {name}=a,b).")
+        if name in NUMBERS and not value.isdecimal():
+            raise VpunnError(f"the option {name} takes a whole number, got {value!r}.")
+        if name in LISTS:
+            options[name] = split_names(value)
+        else:
+            options[name] = int(value) if name in NUMBERS else words.get(value, value)
+    return options
+
+
+_PYTHON_OPTION = re.compile(r"\b(?:pass )?([a-z_]+)=(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|…|True|False)")
+
+
+def in_shell_words(sentence: str) -> str:
+    """Advice of the library as it is written in a shell: ``pass header=False`` becomes ``give -o header=false``.
+
+    >>> in_shell_words("pass parent='…' and child='…', or levels=['…', …].")
+    'give -o parent=… and -o child=…, or -o levels=…,….'
+    """
+
+    def written(found: re.Match[str]) -> str:
+        name, value = found[1], re.sub(r"['\"\[\]]", "", found[2]).replace(", ", ",")
+        flag = (
+            f"--{name} {value}"
+            if name in ("format", "policy")
+            else f"-o {name}={value.lower() if value in ('True', 'False') else value}"
+        )
+        return f"give {flag}" if found[0].startswith("pass ") else flag
+
+    return _PYTHON_OPTION.sub(written, sentence)
 
 
 def _lines(source: str, values: list[str] | None) -> list[str] | None:
@@ -109,6 +190,12 @@ def _name(tree: Tree, node: Any, json: bool) -> Any:
 def _readable(label: Any, name: Any) -> str:
     """``9606 Homo sapiens``, but plain ``dog.n.01``, which says its name already."""
     return str(label) if name is None or str(label).startswith(str(name).replace(" ", "_")) else f"{label} {name}"
+
+
+def readable_names(tree: Tree) -> list[str]:
+    """The name of every node, its label where it has none."""
+    pairs = zip(tree.labels.tolist(), tree.columns["name"].tolist(), strict=True)
+    return [str(label) if name is None or name != name or name == "" else str(name) for label, name in pairs]
 
 
 def _nodes(tree: Tree, source: str, labels: list[str] | None) -> Any:
@@ -160,13 +247,24 @@ def convert(
     option: Options = None,
     json: JsonFlag = False,
 ) -> None:
-    """Rewrite a tree in another format."""
+    """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
     from vpunn.io import write_tree
+    from vpunn.io.files import suffix
+    from vpunn.io.writers import ENDINGS
+    from vpunn.tree._inputs import object_array
 
     tree = read_source(source, format, policy, option)
+    what = "labels"
+    if (to or ENDINGS.get(suffix(out))) == "newick" and "name" in tree.columns:
+        # The other formats keep the column; Newick has one text per node, and that is the name people read.
+        tree, what = tree.relabel(object_array(readable_names(tree))), "readable names as labels"
     write_tree(tree, out, format=to)
-    if json and out != "-":
-        emit({"written": out, "nodes": tree.n_nodes}, True)
+    if out == "-":
+        return
+    if json:
+        emit({"written": out, "nodes": tree.n_nodes, "leaves": tree.n_leaves, "labels": what}, True)
+    else:
+        typer.echo(f"written: {out} ({tree.n_nodes:,} nodes, {tree.n_leaves:,} leaves, {what})")
 
 
 def encode(
@@ -225,17 +323,35 @@ def decode(
 def distance(
     source: Source,
     labels: Annotated[
-        list[str], typer.Argument(help="Two labels, or '-': two per line, tab-separated, on standard input.")
+        list[str],
+        typer.Argument(
+            help="Two labels, or '-': two per line, tab-separated, on standard input; with --matrix one per line."
+        ),
     ],
+    matrix: Annotated[bool, typer.Option("--matrix", help="Distances between all labels, as a square table.")] = False,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="For --matrix: length (branch lengths), edges, valuation or padic; length if the tree has any."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="For --matrix: write a table (.csv, .tsv, .parquet) instead.")
+    ] = None,
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
     option: Options = None,
     json: JsonFlag = False,
 ) -> None:
-    """Lowest common ancestor, valuation and p-adic distance of pairs."""
+    """Lowest common ancestor, valuation, p-adic distance and, where a tree has branch lengths, path length of pairs."""
     from vpunn.codes import PadicCode
+    from vpunn.tree.sweeps import path_lengths
 
+    if matrix:
+        _matrix(read_source(source, format, policy, option), _lines(source, labels) or [], measure, prime, out, json)
+        return
+    refuse_unused({"--measure": measure, "--out": out}, "it belongs to --matrix")
     pairs = [line.split("\t") for line in _lines(source, labels) or []] if labels == ["-"] else [labels]
     wrong = [pair for pair in pairs if len(pair) != 2]
     if wrong:
@@ -248,16 +364,63 @@ def distance(
         a, b, common = (_name(tree, node, json) for node in (i, j, tree.lca(i, j)))
         shown = f"{code.p}^-{power}" if exact else "0"
         rows.append({"a": a, "b": b, "common ancestor": common, "valuation": power, "distance": shown})
+    if "length" in tree.columns:
+        for row, length in zip(rows, path_lengths(tree, u, v).tolist(), strict=True):
+            row["path length"] = None if length != length else length
     emit(rows, json)
+
+
+def _matrix(
+    tree: Tree, labels: list[str], measure: str | None, prime: int | None, out: Path | None, json: bool
+) -> None:
+    """The square table of `distance --matrix`."""
+    import numpy as np
+    import pandas as pd
+
+    from vpunn.codes import PadicCode
+    from vpunn.errors import check_choice, examples
+    from vpunn.io.frames import check_table_path, write_table
+    from vpunn.tree.sweeps import path_lengths
+
+    if out is not None:
+        check_table_path(out)
+    if len(labels) < 2:
+        raise VpunnError(f"--matrix needs two labels or more, got {examples(labels) or 'none'}.")
+    measure = measure or ("length" if "length" in tree.columns else "edges")
+    check_choice("--measure", measure, ("length", "edges", "valuation", "padic"))
+    nodes = tree.find(labels)
+    u, v = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
+    if measure == "length":
+        found = path_lengths(tree, u, v)
+        if np.isnan(found).any():
+            raise VpunnError(
+                "some branches between these nodes have no length; give --measure edges, or complete the file."
+            )
+    elif measure == "padic":
+        found = PadicCode(tree, prime).distance(u, v)
+    else:
+        shared = tree.lca_depth(u, v)
+        found = shared if measure == "valuation" else tree.depth[u] + tree.depth[v] - 2 * shared
+    square = np.asarray(found).reshape(len(nodes), -1)
+    rows = [
+        {"": name, **dict(zip(labels, row, strict=True))} for name, row in zip(labels, square.tolist(), strict=True)
+    ]
+    if out is not None:
+        write_table(pd.DataFrame(rows).rename(columns={"": "label"}), out)
+        typer.echo(f"written: {out} ({len(labels)} × {len(labels)}, {measure})")
+    elif json:
+        emit({"measure": measure, "labels": labels, "distance": square}, True)
+    else:
+        emit(rows, False)
 
 
 def ball(
     source: Source,
     label: Annotated[str, typer.Argument(help="A node inside the ball.")],
     k: Annotated[
-        int | None, typer.Option("-k", help="Digits shared by the ball's members (default: all of the node's).")
+        int | None, typer.Option("-k", min=0, help="Digits shared by the ball's members (default: all of the node's).")
     ] = None,
-    show: Annotated[int, typer.Option(help="How many nodes to draw.")] = 30,
+    show: Annotated[int, typer.Option(min=1, help="How many nodes to draw.")] = 30,
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",

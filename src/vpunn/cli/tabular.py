@@ -40,7 +40,7 @@ def discover(
     K: Digits = 6,
     levels: Levels = None,
     refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False,
-    depth: Annotated[int, typer.Option(help="Describe balls down to this depth.")] = 2,
+    depth: Annotated[int, typer.Option(min=0, help="Describe balls down to this depth.")] = 2,
     codes: Annotated[Path | None, typer.Option(help="Write ball, code and digits of every row to this table.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a picture of the top balls (.png, .svg or .pdf).")] = None,
     seed: Seed = 0,

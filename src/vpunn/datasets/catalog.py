@@ -7,6 +7,7 @@ proxy or mirror those are set up with.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -309,6 +310,16 @@ _ALL = (
     ),
 )
 
+#: Other names under which trees, tasks and commands know a data set.
+ALIASES: Mapping[str, str] = {
+    "wordnet": "wordnet-3.0",
+    "wordnet-texts": "wordnet-3.0",
+    "go-process": "go",
+    "go-component": "go",
+    "mammalia": "ncbi",
+    "wine": "wine-quality",
+}
+
 #: All data sets by key.
 CATALOG: Mapping[str, Dataset] = {dataset.key: dataset for dataset in _ALL}
 
@@ -323,6 +334,9 @@ def describe_dataset(key: str) -> Dataset:
     ...
     vpunn.errors.DataError: no data set 'imagenet'; choose go, ncbi, pantheria, wine-quality, wordnet-3.0, wordnet-3.1.
     """
-    if key not in CATALOG:
-        raise DataError(f"no data set {key!r}; choose {', '.join(sorted(CATALOG))}.")
-    return CATALOG[key]
+    found = ALIASES.get(key, key)
+    if found not in CATALOG:
+        close = difflib.get_close_matches(key, [*CATALOG, *ALIASES], n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise DataError(f"no data set {key!r}{meant}; choose {', '.join(sorted(CATALOG))}.")
+    return CATALOG[found]

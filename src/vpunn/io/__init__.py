@@ -83,7 +83,7 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
         raise DataError(f"format {format!r} needs a path, it cannot be read from a stream.")
     module, function = _READERS[format]
     reader = getattr(import_module(f"vpunn.io.{module}"), function)
-    known = _options(reader)
+    known = reader_options(reader)
     unknown = [name for name in options if name not in known]
     if unknown:
         have = ", ".join(sorted(known - {"policy"})) or "none"
@@ -99,7 +99,7 @@ def read_tree(path: Any, format: str | None = None, policy: str = "first", **opt
         raise TreeError(f"{getattr(source, 'name', None) or path}: {error}") from None
 
 
-def _options(reader: Callable[..., Tree]) -> set[str]:
+def reader_options(reader: Callable[..., Tree]) -> set[str]:
     """The keyword options of a reader and of the function it hands further ones to."""
     from vpunn.io import tables
     from vpunn.tree.build import tree_from_edges

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.tree._tree import Tree
+from vpunn.tree._tree import Nodes, Tree
 
 
 def nearest_marked_ancestor(tree: Tree, marked: np.ndarray) -> np.ndarray:
@@ -31,6 +31,26 @@ def sweep_down(tree: Tree, coefficients: np.ndarray) -> np.ndarray:
     flat = values.reshape(len(values), -1)
     _kernels.add_parents(tree.parent, flat)
     return flat.reshape(values.shape)
+
+
+def path_lengths(tree: Tree, u: Nodes, v: Nodes) -> np.ndarray:
+    """Patristic distance of pairs of nodes: the sum of the column ``length`` over the branches between them. O(nodes + pairs).
+
+    A node's length is that of the branch above it; the root's does not count. NaN where a branch in between has none.
+
+    >>> tree = Tree.from_parents([-1, 0, 0, 1], columns={"length": [np.nan, 1.0, 2.5, 0.5]})
+    >>> path_lengths(tree, [3, 3], [2, 1])
+    array([4. , 0.5])
+    """
+    length = np.array(tree.columns["length"], dtype=float)
+    length[0] = 0.0
+    known = np.isfinite(length)
+    below = sweep_down(tree, np.where(known, length, 0.0))
+    gaps = sweep_down(tree, (~known).astype(float))
+    u, v = np.atleast_1d(u), np.atleast_1d(v)
+    top = np.atleast_1d(tree.lca(u, v))
+    found = below[u] + below[v] - 2 * below[top]
+    return np.where(gaps[u] + gaps[v] - 2 * gaps[top] > 0, np.nan, found)
 
 
 def sweep_up(tree: Tree, values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,44 @@
+"""Models that the tables of odd inputs share: fitted once, by the commands themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from inputs import run_here
+
+TEXTS = {
+    "owl": "night bird hoots mice",
+    "robin": "small bird red breast",
+    "carp": "pond fish scales",
+    "eel": "slippery fish snake",
+}
+GROUPS = {"owl": "bird", "robin": "bird", "carp": "fish", "eel": "fish"}
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """flat: text → kind. levels: text → group,kind. code: text → 01…04. num: size,weight → kind. mass: order,genus → mass."""
+    here = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(0)
+    kinds = list(TEXTS) * 10
+    frame = pd.DataFrame({"text": [TEXTS[kind] for kind in kinds], "kind": kinds})
+    frame["group"] = frame["kind"].map(GROUPS)
+    frame["code"] = frame["kind"].map({kind: f"0{i}" for i, kind in enumerate(TEXTS, 1)})
+    frame["size"] = rng.normal(size=40) + 4 * (frame["group"] == "bird")
+    frame["weight"] = rng.normal(size=40) + 4 * frame["kind"].isin(["owl", "eel"])
+    frame["mass"] = rng.normal(size=40) + 5.0 * (frame["group"] == "bird")
+    frame.to_csv(here / "train.csv", index=False)
+    (here / "zoo.csv").write_text("parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\nfish,carp\nfish,eel\n")
+    for name, options in {
+        "flat": ["--target", "kind", "--text", "text"],
+        "levels": ["--levels", "group,kind", "--text", "text"],
+        "code": ["--target", "code", "--text", "text"],
+        "num": ["--target", "kind", "--columns", "size,weight"],
+        "mass": ["--regress", "mass", "--levels", "group,kind"],
+        "tree": ["--target", "kind", "--text", "text", "--tree", str(here / "zoo.csv")],
+    }.items():
+        done = run_here(["fit", str(here / "train.csv"), "--out", str(here / name), *options])
+        assert done.code == 0, done.err
+    return {name.name.partition(".")[0]: name for name in here.iterdir()} | {"here": here}
