@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from hierarchicalsoftmax import HierarchicalSoftmaxLinear, HierarchicalSoftmaxLoss, SoftmaxNode
 
-FEATURES, WARM = 384, 3
+FEATURES, WARM, STEPS = 384, 1, 5
 
 
 def main(path: str, optimiser: str) -> None:
@@ -25,7 +25,7 @@ def main(path: str, optimiser: str) -> None:
     root = nodes[0]
     root.set_indexes()
     place = {id(node): at for at, node in enumerate(root.node_list)}
-    target = [torch.tensor([place[id(nodes[i])] for i in batch]) for batch in task["node"].tolist()]
+    target = [torch.tensor([place[id(nodes[i])] for i in batch]) for batch in task["node"][: WARM + STEPS].tolist()]
     layer, criterion = HierarchicalSoftmaxLinear(in_features=FEATURES, root=root), HierarchicalSoftmaxLoss(root=root)
     step_by = getattr(torch.optim, optimiser)(layer.parameters(), lr=0.01)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(len(target[0]), FEATURES)).astype(np.float32))

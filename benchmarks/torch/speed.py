@@ -2,8 +2,8 @@
 
     VPUNN_PEERS="hierarchicalsoftmax=/path/to/python" python -m benchmarks.torch.speed [wordnet] [ncbi]
 
-Forward, backward and the same optimiser on both sides (batch 256, 384 features); median CPU seconds of 20 warm steps, all
-in one run. The peer needs an environment with hierarchicalsoftmax==1.4.4; without it its row is left out and said to be.
+Forward, backward and the same optimiser on both sides (batch 256, 384 features); median CPU seconds of 20 warm steps (5
+of the peer, whose steps take seconds), all in one run. The peer needs an environment with hierarchicalsoftmax==1.4.4; without it its row is left out and said to be.
 """
 
 from __future__ import annotations
@@ -67,41 +67,38 @@ def wordnet() -> list[dict[str, Any]]:
     x = torch.from_numpy(rng.normal(size=(BATCH, FEATURES)).astype(np.float32))
     column = rng.integers(0, tree.n_leaves, (WARM + STEPS, BATCH))
     node = torch.from_numpy(tree.leaves[column].astype(np.int64))
-    rows = []
+    rows: list[dict[str, Any]] = []
+    target = torch.from_numpy(column)
     for name in ("SGD", "Adagrad"):
         head = HierarchicalHead(tree, FEATURES, sparse=True)
-        dense = HierarchicalHead(tree, FEATURES)
         flat = torch.nn.Linear(FEATURES, tree.n_leaves)
-        target = torch.from_numpy(column)
+        dense = HierarchicalHead(tree, FEATURES)
         models: list[tuple[str, torch.nn.Module, Callable[[int], torch.Tensor]]] = [
             ("HierarchicalHead, sparse gradients", head, lambda i, h=head: h.loss(x, node[i])),
-            ("HierarchicalHead, dense gradients", dense, lambda i, h=dense: h.loss(x, node[i])),
             (
                 "nn.Linear + cross_entropy over leaves",
                 flat,
-                lambda i, f=flat, t=target: torch.nn.functional.cross_entropy(f(x), t[i]),
+                lambda i, f=flat: torch.nn.functional.cross_entropy(f(x), target[i]),
             ),
+            ("HierarchicalHead, dense gradients", dense, lambda i, h=dense: h.loss(x, node[i])),
         ]
         for label, module, loss in models:
             optimiser = getattr(torch.optim, name)(module.parameters(), lr=0.01)
             with torch.sparse.check_sparse_tensor_invariants(False):
                 seconds = median_step(stepper(loss, optimiser))
-            rows.append(
-                {
-                    "tree": "WordNet",
-                    "model": label,
-                    "optimiser": name,
-                    "ms a step": 1000 * seconds,
-                    "weights + state MB": state_mb(module.parameters(), optimiser),
-                }
-            )
+            size = state_mb(module.parameters(), optimiser)
+            _report(rows, {"model": label, "optimiser": name, "ms a step": 1000 * seconds, "weights + state MB": size})
         peer = _peer(tree, name, column) if name == "SGD" else None  # a step of the peer takes seconds: once is enough
         if peer:
-            rows.append({"tree": "WordNet", "model": "hierarchicalsoftmax 1.4.4", "optimiser": name, **peer})
-    for row in rows:
-        ours = next(r for r in rows if r["optimiser"] == row["optimiser"])
-        row["times ours"] = row["ms a step"] / ours["ms a step"]
+            _report(rows, {"model": "hierarchicalsoftmax 1.4.4", "optimiser": name, **peer})
     return rows
+
+
+def _report(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
+    """Add a row, with how many times our own time it took, and print it at once."""
+    ours = next((r for r in rows if r["optimiser"] == row["optimiser"]), row)
+    rows.append({**row, "times ours": row["ms a step"] / ours["ms a step"]})
+    print("  ".join(f"{k}: {v:,.1f}" if isinstance(v, float) else f"{v}" for k, v in rows[-1].items()), flush=True)
 
 
 def _peer(tree: Any, optimiser: str, column: np.ndarray) -> dict[str, float] | None:
@@ -131,8 +128,7 @@ def ncbi() -> list[dict[str, Any]]:
     with torch.sparse.check_sparse_tensor_invariants(False):
         seconds = median_step(lambda i: losses.append(step(i)))
     row = {
-        "tree": f"NCBI, {tree.n_nodes:,} nodes, widest ball {tree.max_branching:,}",
-        "model": "HierarchicalHead, rank=32, sparse gradients",
+        "model": f"HierarchicalHead, rank=32, NCBI: {tree.n_nodes:,} nodes, widest ball {tree.max_branching:,}",
         "optimiser": "Adagrad",
         "ms a step": 1000 * seconds,
         "weights + state MB": state_mb(head.parameters(), optimiser),
@@ -140,7 +136,9 @@ def ncbi() -> list[dict[str, Any]]:
         "loss last": losses[-1],
         "peak RSS MB": peak_rss_mb(),
     }
-    return [row]
+    rows: list[dict[str, Any]] = []
+    _report(rows, row)
+    return rows
 
 
 def main() -> None:
@@ -149,8 +147,6 @@ def main() -> None:
     parts = {"wordnet": wordnet, "ncbi": ncbi}
     for name in sys.argv[1:] or list(parts):
         rows = parts[name]()
-        for row in rows:
-            print("  ".join(f"{k}: {v:,.1f}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
         write_results(f"torch-speed-{name}", rows)
 
 
