@@ -23,6 +23,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip $(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip $(INSTALL) -e '.[docs]'
+	@touch $@ $(VENV)/.installed
+
 $(BENCH)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/pip $(INSTALL) -e '.[bench]'
@@ -70,7 +74,11 @@ bench-torch: $(BENCH)/.installed  ## heads, embeddings, ids and bandits beside t
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports
 
-clean:  ## remove environments and everything generated
-	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results .pytest_cache .mypy_cache .ruff_cache
+docs: $(VENV)/.installed-docs  ## the documentation as docs/_build/html; offline, warnings are errors, nothing loaded from elsewhere
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_offline.py docs/_build/html
 
-.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce clean
+clean:  ## remove environments and everything generated
+	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
+
+.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce docs clean

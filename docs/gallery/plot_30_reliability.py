@@ -1,0 +1,55 @@
+"""
+How sure, how right
+===================
+
+Where does a function of SciPy belong, by the first sentence of its help? The answer's probability is about how often it is right.
+"""
+
+import importlib
+import inspect
+
+import matplotlib.pyplot as plt
+from sklearn.model_selection import train_test_split
+
+import vpunn
+from vpunn.metrics import reliability
+from vpunn.plot import reliability as plot_reliability
+
+#: every public function of SciPy: its first sentence, and the module it belongs to
+texts, homes = [], []
+for name in (
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "spatial",
+    "stats",
+):
+    for key, value in vars(importlib.import_module(f"scipy.{name}")).items():
+        if not key.startswith("_") and callable(value) and (text := inspect.getdoc(value)):
+            texts.append(text.split("\n\n")[0])
+            homes.append(name)
+group = {
+    "stats": "data",
+    "signal": "data",
+    "ndimage": "data",
+    "fft": "data",
+    "interpolate": "analysis",
+    "integrate": "analysis",
+}
+tree = vpunn.Tree.from_paths([(group.get(h, "algebra"), h) for h in dict.fromkeys(homes)], root="scipy")
+train, test, y, truth = train_test_split(texts, homes, test_size=0.4, random_state=0, stratify=homes)
+features = vpunn.text_features(characters=None).fit(train)
+model = vpunn.HiPaNClassifier(tree).fit(features.transform(train), y)
+posterior = model.posterior(features.transform(test))
+true = tree.index(truth)
+
+node, probability = posterior.top_k(1)
+
+fig, ax = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
+plot_reliability(reliability(probability[:, 0], node[:, 0] == true, bins=8, strategy="quantile"), ax)
+plt.show()
