@@ -4,6 +4,7 @@ Every function takes ``ax=`` (None: a new figure) and returns the axes it drew o
 """
 
 from vpunn.plot._style import PALETTE
+from vpunn.plot.diagrams import architecture, geometries, umap, versus
 from vpunn.plot.findings import (
     box_counting,
     branching,
@@ -28,22 +29,33 @@ from vpunn.plot.models import (
     reliability_by_depth,
     risk_coverage,
 )
+from vpunn.plot.trees import balls, code, dendrogram, diagram, force, icicle, poincare, radial
 
 __all__ = [
     "PALETTE",
     "activation",
+    "architecture",
+    "balls",
     "box_counting",
     "branching",
+    "code",
     "confusion",
     "degree_histogram",
+    "dendrogram",
     "descent",
+    "diagram",
     "distance_matrix",
     "entropy",
     "finding",
+    "force",
+    "geometries",
+    "icicle",
     "levels",
     "magnitudes",
     "mapper",
+    "poincare",
     "prefix_information",
+    "radial",
     "reliability",
     "reliability_by_depth",
     "risk_coverage",
@@ -51,4 +63,6 @@ __all__ = [
     "spectrum",
     "tree_comparison",
     "ultrametricity",
+    "umap",
+    "versus",
 ]

@@ -1,0 +1,410 @@
+"""Trees from 5 to 3 million nodes: icicle, radial, dendrogram, Poincaré disk, force-directed, nested balls, small diagrams.
+
+All of them draw what the eye can tell apart and say what they leave out: parts thinner than a pixel or so are drawn as one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.padic import next_prime
+from vpunn.plot._places import aggregate, cut, families, force_layout, nested_circles, outline, wedges, write_labels
+from vpunn.plot._style import FAINT, GRID, INK, PALETTE, axes_for, by_depth, colours, depth_map, names_of, short
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Icicle boxes and radial wedges thinner than this share of the whole are not drawn one by one.
+THIN = 1 / 900
+
+
+def icicle(
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    node: int = 0,
+    depth: int | None = None,
+    values: Any = None,
+    label: str = "",
+    column: str | None = None,
+) -> Axes:
+    """Balls as boxes below their parents, as wide as their share of the leaves; names where they fit.
+
+    A colour per large branch, or per ball the mean of ``values`` (a numeric column by name, or one number per node).
+    Balls too thin to see are drawn as one pale box below their parent.
+    """
+    from matplotlib.collections import PolyCollection
+
+    data = None if values is None else aggregate(tree, values)[tree.slice(node)]
+    part = tree.subtree(node) if node else tree
+    ax = axes_for(ax, (9.0, 4.8))
+    left, width = wedges(part)
+    limit = part.max_depth if depth is None else min(depth, part.max_depth)
+    seen = (width >= THIN) & (part.depth <= limit)
+    if depth is None:  # levels on which nothing can be seen are cut off
+        limit = int(part.depth[seen].max())
+    shade, scale = _ball_colours(part, data)
+    shown = np.flatnonzero(seen)
+    below = shown[(part.n_children[shown] > 0) & (part.depth[shown] < limit)]
+    pale = np.column_stack([0.75 + 0.25 * shade[below, :3], np.ones(len(below))])
+    boxes = [_box(left[i], width[i], part.depth[i] + 1) for i in below]
+    ax.add_collection(PolyCollection(boxes, facecolors=pale, linewidths=0))
+    thin = np.where(width[shown] > 0.004, 0.6, 0.0)
+    ax.add_collection(
+        PolyCollection(
+            [_box(left[i], width[i], part.depth[i]) for i in shown],
+            facecolors=shade[shown],
+            edgecolors="white",
+            linewidths=thin,
+        )
+    )
+    ax.set(xlim=(0, 1), ylim=(-(limit + 1), 0), ylabel="depth")
+    ax.set_yticks([-(k + 0.5) for k in range(limit + 1)], [str(k) for k in range(limit + 1)])
+    ticks = np.linspace(0, 1, 5)
+    ax.set_xticks(ticks, [f"{x * part.n_leaves:,.0f}" for x in ticks])
+    hidden = part.n_nodes - len(shown)
+    ax.set_xlabel(
+        "leaves, in the order of their codes"
+        + (f"  ({hidden:,} of {part.n_nodes:,} nodes are too thin to draw)" if hidden else "")
+    )
+    if scale is not None:
+        ax.figure.colorbar(
+            scale, ax=ax, label=label or (values if isinstance(values, str) else "mean over the ball"), shrink=0.8
+        )
+    _names_in_boxes(ax, part, shown, left, width, shade, column)
+    return ax
+
+
+def _box(left: float, width: float, depth: int) -> list[tuple[float, float]]:
+    return [(left, -depth), (left + width, -depth), (left + width, -depth - 1), (left, -depth - 1)]
+
+
+def _ball_colours(tree: Tree, data: np.ndarray | None) -> tuple[np.ndarray, Any]:
+    """A colour per node, by branch (paler with depth) or by value, and the colour scale if there is one."""
+    if data is not None:
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+
+        known = data[np.isfinite(data)]
+        norm = Normalize(*(np.quantile(known, [0.01, 0.99]) if len(known) else (0, 1)))
+        scale = ScalarMappable(norm, depth_map(light=True))
+        out = np.asarray(scale.to_rgba(np.where(np.isfinite(data), data, float(norm.vmin or 0.0))))
+        out[~np.isfinite(data)] = (0.93, 0.93, 0.93, 1.0)
+        return out, scale
+    family = families(tree)
+    base = np.array([(0.82, 0.84, 0.86), *(c[:3] for c in _rgb(max(int(family.max()) + 1, 1)))])
+    fade = np.clip((tree.depth - 1) * 0.09, 0, 0.6)[:, None]
+    rgb = base[family + 1]
+    return np.column_stack([rgb + (1 - rgb) * fade, np.ones(tree.n_nodes)]), None
+
+
+def _rgb(count: int) -> list[Any]:
+    from matplotlib.colors import to_rgb
+
+    return [to_rgb(c) for c in colours(count)]
+
+
+def _names_in_boxes(
+    ax: Axes, tree: Tree, shown: np.ndarray, left: np.ndarray, width: np.ndarray, shade: np.ndarray, column: str | None
+) -> None:
+    """Names in boxes that are wide enough, cut to fit."""
+    figure: Any = ax.figure
+    figure.draw_without_rendering()
+    points = ax.get_window_extent().width * 72 / figure.dpi
+    tall = ax.get_window_extent().height * 72 / figure.dpi / max(-ax.get_ylim()[0], 1)
+    size = float(np.clip(tall * 0.6, 4.5, 8.5))
+    letters = (width[shown] * points / (0.56 * size)).astype(int)
+    wide = shown[letters >= 4]
+    for node, text, room in zip(wide, names_of(tree, wide, column), letters[letters >= 4], strict=True):
+        dark = float(shade[node, :3] @ (0.3, 0.59, 0.11)) < 0.5
+        ax.text(left[node] + width[node] / 2, -tree.depth[node] - 0.5, short(text, int(room) - 1), ha="center", va="center",
+                fontsize=size, color="white" if dark else INK, clip_on=True)  # fmt: skip
+
+
+def radial(
+    tree: Tree, ax: Axes | None = None, *, values: Any = None, labels: int = 24, column: str | None = None
+) -> Axes:
+    """The root in the middle, depth outwards, every ball a wedge; branches coloured, or balls by the mean of ``values``."""
+    from matplotlib.collections import LineCollection
+
+    ax = axes_for(ax, (6.4, 6.4), bare=True)
+    left, width = wedges(tree)
+    shown = np.flatnonzero((width >= THIN) | (tree.n_nodes <= 1500))
+    xy = _polar(left + width / 2, tree.depth / max(tree.max_depth, 1))
+    shade, scale = _ball_colours(tree, None if values is None else aggregate(tree, values))
+    below = shown[shown > 0]
+    lines = np.stack([xy[tree.parent[below]], xy[below]], axis=1)
+    thick = np.clip(6 * np.sqrt(width[below]), 0.35, 3.0)
+    ax.add_collection(LineCollection(list(lines), colors=shade[below], linewidths=thick))
+    leaves = shown[tree.is_leaf[shown]]
+    ax.scatter(xy[leaves, 0], xy[leaves, 1], s=9 if len(leaves) < 400 else 2, c=shade[leaves], linewidths=0, zorder=3)
+    ax.scatter([0], [0], s=30, color=INK, zorder=4)
+    ax.set(xlim=(-1.18, 1.18), ylim=(-1.18, 1.18))
+    ax.set_aspect("equal")
+    order = below[np.argsort(-tree.leaf_counts[below], kind="stable")][: 12 * labels]
+    write_labels(ax, xy[order], [short(t, 26) for t in names_of(tree, order, column)], limit=labels)
+    if scale is not None:
+        ax.figure.colorbar(scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the ball")
+    _say_hidden(ax, tree.n_nodes - len(shown), tree.n_nodes)
+    return ax
+
+
+def _polar(turn: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    angle = np.pi / 2 - 2 * np.pi * turn
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def _say_hidden(ax: Axes, hidden: int, total: int) -> None:
+    if hidden:
+        ax.text(
+            0.5,
+            0.0,
+            f"{hidden:,} of {total:,} nodes are too thin to draw",
+            transform=ax.transAxes,
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=FAINT,
+        )
+
+
+def dendrogram(tree: Tree, ax: Axes | None = None, *, leaves: int = 40, column: str | None = None) -> Axes:
+    """Names on the right, joined where their balls meet; beyond ``leaves`` tips the largest balls stand for what is in them.
+
+    The horizontal axis is depth, or the column ``height`` (merge heights of a linkage) if the tree has one.
+    """
+    kept = cut(tree, leaves)
+    inside = np.zeros(tree.n_nodes, bool)
+    inside[kept] = True
+    tips = kept[np.bincount(tree.parent[kept[1:]], minlength=tree.n_nodes)[kept] == 0]
+    ax = axes_for(ax, (7.2, 0.8 + 0.2 * len(tips)))
+    height = np.asarray(tree.columns["height"], float) if "height" in tree.columns else None
+    x = tree.depth.astype(float) if height is None else np.nan_to_num(height)
+    y = np.zeros(tree.n_nodes)
+    y[tips] = np.arange(len(tips))
+    shade = _ball_colours(tree, None)[0]
+    for node in kept[::-1].tolist():
+        children = tree.children(node)
+        children = children[inside[children]]
+        if len(children):
+            y[node] = (y[children[0]] + y[children[-1]]) / 2
+            ax.plot([x[node]] * 2, [y[children[0]], y[children[-1]]], color=FAINT, linewidth=1)
+            for child in children.tolist():
+                ax.plot([x[node], x[child]], [y[child]] * 2, color=shade[child] if child else FAINT, linewidth=1.4)
+    span = max(float(np.ptp(x[kept])), 1.0)
+    right = x[tips] + 0.015 * span * (1 if height is None else -1)
+    for tip, at, text in zip(tips.tolist(), right.tolist(), names_of(tree, tips, column), strict=True):
+        more = f"  ({tree.leaf_counts[tip]:,} leaves)" if tree.size[tip] > 1 else ""
+        ax.text(at, y[tip], short(text, 34) + more, va="center", fontsize=8, color=INK)
+    ax.set(xlabel="depth" if height is None else "height of the merge", ylim=(len(tips) - 0.4, -0.6))
+    ends = (x[kept].min() - 0.03 * span, x[kept].max() + 0.55 * span)
+    ax.set_xlim(ends if height is None else (x[kept].max() + 0.03 * span, x[kept].min() - 0.55 * span))
+    if height is None:
+        ax.set_xticks(range(0, int(x[kept].max()) + 1, max(1, int(x[kept].max()) // 8)))
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def poincare(
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    colour: str = "depth",
+    labels: int = 16,
+    step: float | None = None,
+    column: str | None = None,
+) -> Axes:
+    """The Poincaré disk by exact placement: a node of depth k at hyperbolic distance k·step from the centre, in its wedge.
+
+    Shells are concentric because depth *is* the radius here (the audit's E-85): the picture shows the tree, not a learned
+    space. ``colour`` is ``"depth"`` or ``"family"``.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.patches import Circle
+
+    ax = axes_for(ax, (6.4, 6.0), bare=True)
+    left, width = wedges(tree)
+    if step is None:  # the last shell just inside the rim
+        step = 2 * float(np.arctanh(0.97)) / max(tree.max_depth, 1)
+    radius = np.tanh(step * np.arange(tree.max_depth + 1) / 2)
+    xy = _polar(left + width / 2, radius[tree.depth])
+    ax.add_patch(Circle((0, 0), 1.0, fill=False, edgecolor=INK, linewidth=1.2))
+    for r in radius[1:]:
+        ax.add_patch(Circle((0, 0), r, fill=False, edgecolor=GRID, linewidth=0.6, zorder=0))
+    shown = np.flatnonzero((width >= THIN / 3) | (tree.n_nodes <= 3000))
+    below = shown[shown > 0]
+    lines = np.stack([xy[tree.parent[below]], xy[below]], axis=1)
+    ax.add_collection(LineCollection(list(lines), colors=FAINT, linewidths=0.35, alpha=0.7, zorder=1))
+    many = tree.n_nodes > 2000
+    if colour == "family":
+        shade: Any = _ball_colours(tree, None)[0]
+        ax.scatter(xy[:, 0], xy[:, 1], s=3 if many else 14, c=shade, linewidths=0, rasterized=many, zorder=2)
+    else:
+        dots = ax.scatter(
+            xy[:, 0],
+            xy[:, 1],
+            s=3 if many else 14,
+            c=tree.depth,
+            cmap=depth_map(),
+            linewidths=0,
+            rasterized=many,
+            zorder=2,
+        )
+        ax.figure.colorbar(dots, ax=ax, label="depth", shrink=0.7)
+    ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
+    ax.set_aspect("equal")
+    order = np.argsort(-tree.leaf_counts, kind="stable")[: 12 * labels]
+    write_labels(ax, xy[order], [short(t, 24) for t in names_of(tree, order, column)], limit=labels)
+    return ax
+
+
+def force(
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    seed: int = 0,
+    labels: int = 0,
+    skeleton: int = 700,
+    column: str | None = None,
+) -> Axes:
+    """A force-directed layout, for contrast: springs pull children to parents, all nodes push each other away.
+
+    The forces act on the ``skeleton`` largest balls; other nodes are thrown around the nearest of these, so that any tree
+    finishes in seconds.
+    """
+    from matplotlib.collections import LineCollection
+
+    ax = axes_for(ax, (6.4, 6.0), bare=True)
+    xy = force_layout(tree, skeleton=skeleton, seed=seed)
+    shade = _ball_colours(tree, None)[0]
+    many = tree.n_nodes > 2000
+    lines = np.stack([xy[tree.parent[1:]], xy[1:]], axis=1)
+    ax.add_collection(
+        LineCollection(list(lines), colors=shade[1:], linewidths=0.15 if many else 0.8, alpha=0.5, rasterized=many)
+    )
+    ax.scatter(xy[:, 0], xy[:, 1], s=0.8 if many else 16, c=shade, linewidths=0, rasterized=many, zorder=2)
+    ax.autoscale_view()
+    ax.set_aspect("equal")
+    if labels:
+        order = outline(tree, 10 * labels)
+        order = order[np.argsort(-tree.leaf_counts[order], kind="stable")]
+        write_labels(ax, xy[order], [short(t, 24) for t in names_of(tree, order, column)], limit=labels)
+    return ax
+
+
+def balls(
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    depth: int = 3,
+    node: int | None = None,
+    labels: bool = True,
+    column: str | None = None,
+) -> Axes:
+    """Balls as circles inside circles: two are nested or apart, never crossing. The balls around ``node`` are drawn bold."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle
+
+    ax = axes_for(ax, (5.6, 5.6), bare=True)
+    depth = min(depth, tree.max_depth)
+    centre, radius = nested_circles(tree, depth)
+    shown = np.flatnonzero(radius > 0.004)
+    shade = by_depth(depth + 2)[::-1]
+    circles = [Circle(tuple(centre[i]), radius[i]) for i in shown]
+    faces = [(*shade[tree.depth[i]][:3], 0.16) for i in shown]
+    ax.add_collection(
+        PatchCollection(circles, facecolors=faces, edgecolors=[shade[tree.depth[i]] for i in shown], linewidths=0.7)
+    )
+    if node is not None:
+        for ball in tree.ancestors(node)[: depth + 1].tolist():
+            ax.add_patch(
+                Circle(tuple(centre[ball]), radius[ball], fill=False, edgecolor=PALETTE[5], linewidth=2.0, zorder=3)
+            )
+    ax.set(xlim=(-1.03, 1.03), ylim=(-1.03, 1.03))
+    ax.set_aspect("equal")
+    if labels:
+        last = shown[(tree.depth[shown] == depth) | tree.is_leaf[shown]]
+        across = ax.get_window_extent().width * 72 / ax.figure.dpi / 2.06  # points for a radius of 1
+        room = (radius[last] * 2 * across / 4.4).astype(int)  # letters of 7.5 points that fit
+        last, room = last[room >= 4], room[room >= 4]
+        order = np.argsort(-radius[last], kind="stable")
+        texts = [short(t, int(r)) for t, r in zip(names_of(tree, last[order], column), room[order], strict=True)]
+        write_labels(ax, centre[last[order]], texts, limit=60, size=7.5, anchor="center")
+    return ax
+
+
+def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = None) -> Axes:
+    """A node's code digit by digit: each step names a ball, takes one digit, and shrinks the set of leaves (bars, logarithmic)."""
+    chain = tree.ancestors(node).tolist()
+    ax = axes_for(ax, (8.0, 0.9 + 0.42 * len(chain)))
+    p = next_prime(tree.max_branching + 1)
+    y = np.arange(len(chain))
+    leaves = tree.leaf_counts[chain]
+    ax.barh(y, leaves, color=[(*c[:3], 0.8) for c in by_depth(len(chain))], height=0.62, left=0.8)
+    for i, (ball, text) in enumerate(zip(chain, names_of(tree, chain, column), strict=True)):
+        said = "root" if i == 0 else f"$a_{{{i - 1}}}$ = {tree.digit[ball]}"
+        ax.text(-0.01, i, said, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=9, color=INK)
+        ax.text(
+            leaves[i] * 1.15 + 0.8,
+            i,
+            f"{short(text, 36)}: {leaves[i]:,} {'leaf' if leaves[i] == 1 else 'leaves'}",
+            va="center",
+            fontsize=8.5,
+            color=INK,
+        )
+    value = " + ".join(f"{tree.digit[ball]}·{p}^{k}" for k, ball in enumerate(chain[1:6]))
+    ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 6 else ''}", fontsize=9.5, loc="left", color=INK)
+    ax.set(xscale="log", xlim=(0.8, leaves[0] * 20), xlabel="leaves in the ball")
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.invert_yaxis()
+    return ax
+
+
+def diagram(
+    tree: Tree, ax: Axes | None = None, *, ball: int | None = None, texts: Any = None, digits: bool = True
+) -> Axes:
+    """A small tree from the root down, digits on its edges, the subtree ``ball`` shaded; for trees of up to a few hundred nodes.
+
+    ``texts`` are written below the leaves (default: their labels; an empty list: nothing).
+    """
+    left, width = wedges(tree)
+    x, y = left + width / 2, -tree.depth.astype(float)
+    ax = axes_for(ax, (min(2.5 + 0.32 * tree.n_leaves, 12.0), 1.2 + 0.8 * tree.max_depth), bare=True)
+    inside = np.zeros(tree.n_nodes, bool)
+    if ball is not None:
+        inside[tree.slice(ball)] = True
+        box = (left[ball] - 0.004, width[ball] + 0.008)
+        deep = -float(tree.depth[tree.slice(ball)].max()) - 0.35
+        ax.fill_between([box[0], box[0] + box[1]], deep, y[ball] + 0.3, color=PALETTE[2], alpha=0.16, linewidth=0)
+    path = set() if ball is None else set(tree.ancestors(ball).tolist())
+    for node in range(1, tree.n_nodes):
+        up = tree.parent[node]
+        on = node in path or inside[node]
+        ax.plot(
+            [x[up], x[node]],
+            [y[up], y[node]],
+            color=PALETTE[2] if on else FAINT,
+            linewidth=1.8 if on else 0.9,
+            zorder=1,
+        )
+        if digits and (width[node] > 0.025 or node in path):
+            at = ((x[up] + 2 * x[node]) / 3, (y[up] + 2 * y[node]) / 3)
+            ground = {"boxstyle": "circle,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+            ax.text(*at, str(tree.digit[node]), fontsize=8, color=INK, ha="center", va="center", bbox=ground, zorder=2)
+    ax.scatter(
+        x,
+        y,
+        s=34 if tree.n_nodes < 60 else 14,
+        c=[PALETTE[2] if i or n in path else INK for n, i in enumerate(inside)],
+        zorder=3,
+    )
+    words = names_of(tree, tree.leaves) if texts is None else list(texts)
+    for leaf, word in zip(tree.leaves.tolist(), words, strict=False):
+        ax.text(x[leaf], y[leaf] - 0.14, word, ha="center", va="top", fontsize=8, color=INK)
+    ax.set(xlim=(-0.01, 1.01), ylim=(-tree.max_depth - 0.75, 0.35))
+    return ax
