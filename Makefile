@@ -78,7 +78,10 @@ docs: $(VENV)/.installed-docs  ## the documentation as docs/_build/html; offline
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_offline.py docs/_build/html
 
-clean:  ## remove environments and everything generated
-	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
+figures: $(VENV)/.installed-dev  ## the paper's figures from WordNet, GO and Mammalia, as figures/*/index.html
+	$(BIN)/vpunn figures --data wordnet --data go --data mammalia --out figures
 
-.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce docs clean
+clean:  ## remove environments and everything generated
+	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports figures benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
+
+.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce figures docs clean

@@ -22,6 +22,7 @@ from vpunn.plot.findings import (
 )
 from vpunn.plot.models import (
     activation,
+    chance_error,
     confusion,
     descent,
     levels,
@@ -38,6 +39,7 @@ __all__ = [
     "balls",
     "box_counting",
     "branching",
+    "chance_error",
     "code",
     "confusion",
     "degree_histogram",

@@ -164,7 +164,7 @@ def architecture(
 
 def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int = 12) -> Axes:
     """A dense network beside a v-PuNN on the same tree: every weight touches every input, or one coefficient one subtree."""
-    from vpunn.plot._places import cut, wedges
+    from vpunn.plot._places import outline, wedges
 
     ax = axes_for(ax, (9.0, 4.2), bare=True)
     left = [(0.05, y) for y in np.linspace(0.12, 0.78, inputs)]
@@ -187,7 +187,7 @@ def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int =
         fontsize=8,
         color=INK,
     )
-    kept = cut(tree, 10)
+    kept = outline(tree, 16)
     kept = kept[tree.depth[kept] <= 3]
     start, width = wedges(tree)
     x, y = 0.5 + 0.48 * (start + width / 2), 0.78 - 0.2 * tree.depth

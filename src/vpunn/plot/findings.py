@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError
+from vpunn.plot._places import write_labels
 from vpunn.plot._style import (
     FAINT,
     GRID,
@@ -202,20 +203,11 @@ def spectrum(result: s.Spectrum, ax: Axes | None = None, *, labels: int = 6) -> 
     )
     ax.scatter([0], [0], marker="*", s=120, color=PALETTE[5], edgecolor="white", linewidth=0.5, zorder=4, label="root")
     ax.figure.colorbar(dots, ax=ax, label="depth", shrink=0.8)
-    far = _spread_labels(tree, at, labels)
-    for node in far:
-        ax.annotate(
-            names_of(tree, node)[0],
-            at[node],
-            xytext=(5, 4),
-            textcoords="offset points",
-            fontsize=8,
-            color=INK,
-            zorder=5,
-        )
     ax.set(xlabel="second eigenvector of the Laplacian", ylabel="third eigenvector")
     ax.locator_params(nbins=5)
     ax.margins(0.12)
+    far = _spread_labels(tree, at, 3 * labels)
+    write_labels(ax, at[far], [short(name, 26) for name in names_of(tree, far)], limit=labels)
     legend(ax, loc="best")
     return ax
 
@@ -262,7 +254,7 @@ def mapper(result: s.Mapper, ax: Axes | None = None, *, largest: int = 24, sets:
     )
     for family in families[:8]:
         ax.scatter([], [], color=colour[family], s=40, label=short(graph.graph["families"][family], 28))
-    legend(ax, loc="upper left", bbox_to_anchor=(0, -0.01), ncols=4)
+    legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2)
     left_out = graph.number_of_nodes() - len(shown)
     rest = f"; {left_out:,} smaller sets are not drawn" if left_out else ""
     ax.set_title(f"{result.n_components:,} components, {graph.number_of_nodes():,} sets{rest}", fontsize=10, color=INK)
@@ -350,10 +342,10 @@ def shared_levels(result: s.SharedLevels, ax: Axes | None = None) -> Axes:
 def magnitudes(result: s.Magnitudes, ax: Axes | None = None, *, claim: bool = True) -> Axes:
     """Mean |c_B| by depth with the middle half of the balls, and the decay p^{-k} the paper claims."""
     ax = axes_for(ax)
-    k = np.flatnonzero(result.mean > 0)
+    k = np.flatnonzero(result.mean > 1e-9 * result.mean.max(initial=0.0))
     if len(k) == 0:
         return explain_nothing(ax, result.verdict)
-    quartiles = np.maximum(result.quartiles[k], result.mean[k].min() * 1e-3)
+    quartiles = np.maximum(result.quartiles[k], result.mean[k].min() * 1e-2)
     ax.fill_between(
         k, quartiles[:, 0], quartiles[:, 2], color=PALETTE[4], alpha=0.35, linewidth=0, label="middle half of the balls"
     )

@@ -61,7 +61,7 @@ def reliability_by_depth(curves: Mapping[int, Reliability], ax: Axes | None = No
         return explain_nothing(ax, "no prediction reaches below the root")
     depths = np.array(list(curves))
     seen = np.array([curves[k].ece for k in depths.tolist()]) * 100
-    chance = np.array([_chance(curves[k]) for k in depths.tolist()]) * 100
+    chance = np.array([chance_error(curves[k]) for k in depths.tolist()]) * 100
     ax.bar(depths, seen, color=PALETTE[0], width=0.7, label="seen")
     ax.plot(
         depths,
@@ -91,7 +91,7 @@ def reliability_by_depth(curves: Mapping[int, Reliability], ax: Axes | None = No
     return ax
 
 
-def _chance(curve: Reliability) -> float:
+def chance_error(curve: Reliability) -> float:
     """Mean of the calibration error if every bin's items were right with exactly its mean confidence (normal approximation)."""
     spread = np.sqrt(np.maximum(curve.confidence * (1 - curve.confidence), 0.0) / curve.n_items)
     return float(np.sum(curve.n_items * spread * np.sqrt(2 / np.pi)) / curve.n_items.sum())

@@ -351,14 +351,14 @@ def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = 
         ax.text(
             leaves[i] * 1.15 + 0.8,
             i,
-            f"{short(text, 36)}: {leaves[i]:,} {'leaf' if leaves[i] == 1 else 'leaves'}",
+            f"{short(text, 26)}: {leaves[i]:,} {'leaf' if leaves[i] == 1 else 'leaves'}",
             va="center",
             fontsize=8.5,
             color=INK,
         )
-    value = " + ".join(f"{tree.digit[ball]}·{p}^{k}" for k, ball in enumerate(chain[1:6]))
-    ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 6 else ''}", fontsize=9.5, loc="left", color=INK)
-    ax.set(xscale="log", xlim=(0.8, leaves[0] * 20), xlabel="leaves in the ball")
+    value = " + ".join(f"{tree.digit[ball]}·{p}^{k}" for k, ball in enumerate(chain[1:5]))
+    ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 5 else ''}", fontsize=9.5, loc="left", color=INK)
+    ax.set(xscale="log", xlim=(0.8, leaves[0] * 300), xlabel="leaves in the ball")
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.invert_yaxis()

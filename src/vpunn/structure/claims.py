@@ -266,7 +266,7 @@ def magnitudes(tree: Tree, coefficients: Any, *, tolerance: float = 0.01) -> Mag
     mean = np.array([level.mean() for level in levels])
     quartiles = np.array([np.quantile(level, [0.25, 0.5, 0.75]) for level in levels])
     p = code_prime(tree.max_branching)
-    below = np.flatnonzero(mean[1:] > 0) + 1
+    below = np.flatnonzero(mean[1:] > 1e-9 * mean.max(initial=0.0)) + 1  # less is rounding
     slope = float(np.polyfit(below, np.log(mean[below]) / np.log(p), 1)[0]) if len(below) > 1 else None
     bits, error = _needed_bits(tree, flat, tolerance)
     return Magnitudes(p, np.diff(start), mean, quartiles, slope, tolerance, bits, error)

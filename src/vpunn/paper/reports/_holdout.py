@@ -114,3 +114,26 @@ def _best_strength(tree: Tree, train: np.ndarray, tune: np.ndarray) -> float:
 def _counts(tree: Tree, leaves: np.ndarray) -> np.ndarray:
     items = np.bincount(leaves, minlength=tree.n_nodes).astype(float)
     return SoftmaxHeads(tree, items=items).counts
+
+
+def digit_predictions_by_depth(
+    tree: Tree, seed: int = 0, hidden: float = 0.2
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Confidence and rightness of digits of hidden leaves by depth of the ball they name, one entry per item.
+
+    The protocol of `held_out_calibration`, one seed.
+    """
+    order = np.random.default_rng(seed).permutation(tree.leaves)
+    cut = int(len(order) * (1 - hidden))
+    inner = int(cut * 0.9)
+    strength = _best_strength(tree, order[:inner], order[inner:cut])
+    law, picked, passing = _laws(tree, order[:cut], order[cut:], strength)
+    layout = Layout(tree)
+    used = np.flatnonzero(passing)
+    context = layout.context[used]
+    weight = passing[used].astype(np.int64)
+    confidence, right = (
+        np.repeat(values, weight) for values in (law[picked[context]], (picked[context] == used).astype(float))
+    )
+    depth = np.repeat(layout.position[context] + 1, weight)
+    return {int(k): (confidence[depth == k], right[depth == k]) for k in np.unique(depth)}

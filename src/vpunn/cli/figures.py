@@ -1,0 +1,64 @@
+"""``vpunn figures``: the paper's nineteen figures, drawn from real data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vpunn.errors import VpunnError
+
+#: Data sets by the names this command knows, with their titles.
+TITLES = {"wordnet": "WordNet nouns", "go": "Gene Ontology, molecular function", "mammalia": "NCBI taxonomy, Mammalia"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(figures)
+
+
+def figures(
+    names: Annotated[list[str] | None, typer.Argument(help="Which figures, F1 to F19; all by default.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="wordnet, go, mammalia or a tree file; may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and captions.")] = Path("figures"),
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="A folder of vpunn reproduce: redraw from its checkpoints, without training."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of samples and starts.")] = 0,
+) -> None:
+    """Draw the paper's figures from a hierarchy, each with a caption that says what it shows and where the paper errs."""
+    from vpunn.cli.structure import read_source
+    from vpunn.paper._study import Study
+    from vpunn.paper.figures import draw_figures, find_figures, saved_models
+
+    find_figures(names)  # refuse unknown names before any work
+    wanted = data or ["wordnet"]
+    saved = saved_models(source) if source is not None else []
+    skipped = 0
+    for name in wanted:
+        tree = read_source(name)
+        fitting = [
+            model for model in saved if getattr(model, "tree", None) is not None and model.tree.n_nodes == tree.n_nodes
+        ]
+        if saved and not fitting:
+            raise VpunnError(
+                f"no model under {source} belongs to {name} ({tree.n_nodes:,} nodes); name its own folder."
+            )
+        study = Study(name, TITLES.get(name, Path(name).stem), tree, fitting, seed)
+        folder = out / (name if name in TITLES else Path(name).stem) if len(wanted) > 1 else out
+        keys = [figure.key for figure in find_figures(names) if figure.about_data or name == wanted[0]]
+        for figure, caption, error in draw_figures(study, keys, folder):
+            if error is not None:
+                skipped += 1
+                typer.echo(f"{figure.key} skipped: {error}", err=True)
+            else:
+                typer.echo(caption)
+        typer.echo(
+            f"written: {folder}/index.html, captions.md and {len(list(folder.glob('F*.png')))} figures as PNG and SVG"
+        )
+    if skipped:
+        raise typer.Exit(1)

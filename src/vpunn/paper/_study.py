@@ -1,0 +1,121 @@
+"""A hierarchy to be drawn, and what is computed from it once for several figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn import structure
+from vpunn.metrics import Reliability, reliability
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.vapo import VapoResult
+
+
+@dataclass
+class Study:
+    """A tree to be drawn, and what is computed from it once for several figures."""
+
+    name: str
+    title: str
+    tree: Tree
+    saved: list[Any] = field(default_factory=list)  #: models of earlier runs; training is skipped where they suffice
+    seed: int = 0
+
+    @cached_property
+    def branching(self) -> structure.Branching:
+        """Degrees by depth."""
+        return structure.branching(self.tree, seed=self.seed)
+
+    @cached_property
+    def part(self) -> int:
+        """The subtree of F16: the largest branch below the root (WordNet: *physical entity*); the root if there is none."""
+        if self.tree.max_depth < 1:
+            return 0
+        first = np.flatnonzero(self.tree.depth == 1)
+        return int(first[np.argmax(self.tree.size[first])])
+
+    @cached_property
+    def item(self) -> int:
+        """A typical leaf: of the median depth, in the largest branches."""
+        tree, node = self.tree, 0
+        want = int(np.median(tree.depth[tree.leaves]))
+        while tree.n_children[node]:
+            children = tree.children(node)
+            deep = children if tree.depth[node] + 1 >= want else children[tree.n_children[children] > 0]
+            node = int((deep if len(deep) else children)[np.argmax(tree.size[deep if len(deep) else children])])
+            if tree.depth[node] >= want and tree.n_children[node] == 0:
+                break
+        return node
+
+    @cached_property
+    def training(self) -> dict[str, VapoResult]:
+        """Runs of VAPO: those saved, else Fisher and two Adam schedules on soft-max heads from one random start."""
+        found = {_run_name(model): model.result_ for model in self.saved if getattr(model, "result_", None) is not None}
+        if found:
+            return found
+        from vpunn import vapo
+        from vpunn.vapo.heads import SoftmaxHeads
+
+        heads = SoftmaxHeads(self.tree)
+        start = np.random.default_rng(self.seed).normal(size=heads.n_parameters)
+        plans: dict[str, tuple[str, dict[str, Any]]] = {
+            "Fisher (natural gradient)": ("fisher", {}),
+            "Adam, automatic schedule": ("adam", {"schedule": "auto"}),
+            "Adam, the paper's schedule": ("adam", {"schedule": "paper-main"}),
+        }
+        return {
+            name: vapo.minimize(heads, how, start=start, seed=self.seed, **more) for name, (how, more) in plans.items()
+        }
+
+    @cached_property
+    def optimum(self) -> float | None:
+        """The least loss of the heads trained here, in closed form; unknown for saved models."""
+        if self.saved:
+            return None
+        from vpunn.vapo.heads import SoftmaxHeads
+
+        return float(SoftmaxHeads(self.tree).optimum())
+
+    @cached_property
+    def coefficients(self) -> tuple[np.ndarray, str]:
+        """One trained number per ball and where it comes from: of a saved HiPaN, else the logits of the trained heads."""
+        for model in self.saved:
+            if hasattr(model, "coefficients_"):
+                return np.nan_to_num(np.asarray(model.coefficients_, float)), f"values of {model!r}"
+        from vpunn.vapo.heads import SoftmaxHeads
+
+        heads = SoftmaxHeads(self.tree)
+        result = self.training["Fisher (natural gradient)"]
+        layout = heads.layout
+        centred = result.parameters - (layout.per_context(result.parameters) / np.diff(layout.start))[layout.context]
+        values = np.zeros(self.tree.n_nodes)
+        values[1:] = centred[layout.slot[1:]]
+        return values, "logits of soft-max heads trained by Fisher steps, centred in every ball"
+
+    @cached_property
+    def held_out(self) -> dict[int, Reliability]:
+        """Reliability of digit heads on hidden leaves, by depth of the ball they name."""
+        from vpunn.paper.reports._holdout import digit_predictions_by_depth
+
+        found = digit_predictions_by_depth(self.tree, seed=self.seed)
+        return {k: reliability(c, r, strategy="quantile", bins=10) for k, (c, r) in found.items() if len(c) >= 30}
+
+    @cached_property
+    def digit_accuracy(self) -> np.ndarray:
+        """Share of leaves whose digit k is the commonest child of their ball: what a rule told the whole prefix can reach."""
+        tree = self.tree
+        best = np.zeros(tree.n_nodes, np.int64)
+        np.maximum.at(best, tree.parent[1:], tree.leaf_counts[1:])
+        inner = ~tree.is_leaf
+        hit = np.bincount(tree.depth[inner], weights=best[inner], minlength=tree.max_depth)
+        asked = np.bincount(tree.depth[inner], weights=tree.leaf_counts[inner], minlength=tree.max_depth)
+        return hit / asked
+
+
+def _run_name(model: Any) -> str:
+    return f"{type(model).__name__}, {getattr(model, 'optimizer', 'saved')}"

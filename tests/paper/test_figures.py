@@ -1,0 +1,121 @@
+"""The paper's figures: all of them from a small tree, the numbers of a few read back, saved models used, gaps announced."""
+
+from __future__ import annotations
+
+import builtins
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from commands import run
+from strategies import random_tree
+from vpunn import HiPaN, VpunnError, write_tree
+from vpunn.cli import app
+from vpunn.paper._study import Study
+from vpunn.paper.figures import FIGURES, draw_figures, find_figures, saved_models
+
+TREE = random_tree(900, 7, 60)
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study("small", "a random tree", TREE)
+
+
+def test_nineteen_figures_each_with_a_caption():
+    assert [figure.key for figure in FIGURES] == [f"F{i}" for i in range(1, 20)]
+    assert all(figure.title and figure.moral.endswith(".") and figure.paper.endswith(".") for figure in FIGURES)
+
+
+def test_names_are_understood_or_refused():
+    assert [figure.key for figure in find_figures(["f13", "16a", "F16", "07"])] == ["F13", "F16", "F7"]
+    assert len(find_figures(None)) == 19
+    with pytest.raises(VpunnError, match="no figure 'F20'"):
+        find_figures(["F20"])
+
+
+def test_every_figure_of_a_small_tree_is_written(study, tmp_path):
+    names = [figure.key for figure in FIGURES if figure.key != "F17"]  # UMAP takes a minute to compile
+    done = list(draw_figures(study, names, tmp_path))
+    assert [error for _, _, error in done if error] == []
+    for figure, caption, _ in done:
+        stem = f"F{int(figure.key[1:]):02d}"
+        assert (tmp_path / f"{stem}.png").read_bytes()[:4] == b"\x89PNG"
+        assert b"</svg>" in (tmp_path / f"{stem}.svg").read_bytes()
+        assert caption.startswith(f"{figure.key}. ") and f"Drawn from {figure.source}" in caption
+    text = (tmp_path / "captions.md").read_text(encoding="utf-8")
+    assert text.count("![F") == 18
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("<figure>") == 18 and "http" not in page
+
+
+def test_the_same_figure_twice_is_the_same_bytes(study, tmp_path):
+    for folder in ("a", "b"):
+        list(draw_figures(Study("small", "a random tree", TREE), ["F13", "F9"], tmp_path / folder))
+    for name in ("F13.png", "F13.svg", "F09.png"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_digit_accuracy_is_that_of_the_commonest_child(study):
+    hits, asked = np.zeros(TREE.max_depth), np.zeros(TREE.max_depth)
+    for leaf in TREE.leaves.tolist():
+        chain = TREE.ancestors(leaf).tolist()
+        for k, (ball, child) in enumerate(pairwise(chain)):
+            children = TREE.children(ball)
+            asked[k] += 1
+            hits[k] += child == children[np.argmax(TREE.leaf_counts[children])]
+    assert study.digit_accuracy == pytest.approx(hits / asked)
+
+
+def test_held_out_items_are_the_hidden_leaves(study):
+    curves = study.held_out
+    assert curves[1].n_items.sum() == len(TREE.leaves) - int(len(TREE.leaves) * 0.8)
+    counts = [int(curves[k].n_items.sum()) for k in sorted(curves)]
+    assert counts == sorted(counts, reverse=True)  # fewer leaves reach deeper balls
+
+
+def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
+    model = HiPaN.DS(TREE, sweeps=2).fit()
+    model.save(tmp_path / "checkpoints" / "gist")
+    found = saved_models(tmp_path)
+    assert len(found) == 1
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("trained although a model was saved")
+
+    from vpunn import vapo
+
+    monkeypatch.setattr(vapo, "minimize", refuse)
+    study = Study("small", "a random tree", TREE, found)
+    done = list(draw_figures(study, ["F7", "F8"], tmp_path / "out"))
+    assert [error for _, _, error in done] == [None, None]
+    history = study.training["HiPaN, gist"].history
+    assert history == pytest.approx(model.result_.history)
+    assert study.coefficients[0] == pytest.approx(np.nan_to_num(model.coefficients_))
+    with pytest.raises(VpunnError, match="no saved model"):
+        saved_models(tmp_path / "out")
+
+
+def test_a_missing_extra_skips_the_figure_and_fails(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "networkx":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    done = list(draw_figures(Study("small", "a random tree", TREE), ["F12", "F13"], tmp_path))
+    assert "vpunn[figures]" in str(done[0][2]) and done[1][2] is None
+    assert not (tmp_path / "F12.png").exists() and (tmp_path / "F13.png").exists()
+
+
+def test_command(tmp_path):
+    write_tree(TREE, tmp_path / "small.json")
+    where = ("--data", tmp_path / "small.json", "--out")
+    said = run(app, "figures", "F13", "F3", *where, tmp_path / "out")
+    assert "F13. Box counting (small)" in said and (tmp_path / "out" / "F03.svg").exists()
+    with pytest.raises(VpunnError, match="no figure 'F99'"):
+        run(app, "figures", "F99", *where, tmp_path / "no")
+    assert not (tmp_path / "no").exists()
