@@ -3,7 +3,7 @@
 Every function takes ``ax=`` (None: a new figure) and returns the axes it drew on; `save` writes the figure of any axes.
 """
 
-from vpunn.plot._style import PALETTE
+from vpunn.plot._style import PALETTE, names_of
 from vpunn.plot.diagrams import architecture, geometries, umap, versus
 from vpunn.plot.findings import (
     box_counting,
@@ -55,6 +55,7 @@ __all__ = [
     "levels",
     "magnitudes",
     "mapper",
+    "names_of",
     "poincare",
     "prefix_information",
     "radial",

@@ -35,7 +35,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 table { border-collapse: collapse; margin: .5rem 0 1.5rem; } caption, h2 { text-align: left; }
 th, td { padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #e3e6ea; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } figure { margin: 1rem 0 2rem; }
-figure img { max-width: 100%; } figcaption, footer { color: #57606a; }
+figure img { max-width: 100%; height: auto; } .scroll { overflow-x: auto; }
+nav ul { padding: 0; display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; } figcaption, footer { color: #57606a; }
 """
 
 
@@ -115,8 +116,9 @@ class Report:
         title = html.escape(self.title)
         command = html.escape(self.command)
         return (
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-            f"<h1>{title}</h1>\n{body}\n<footer>Made by <code>{command}</code> ({html.escape(made)}).</footer></html>"
+            '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>{title}</title><style>{STYLE}</style><h1>{title}</h1>\n{_contents(self.blocks)}"
+            f"{body}\n<footer>Made by <code>{command}</code> ({html.escape(made)}).</footer></html>"
         )
 
     def write(self, folder: str | Path) -> Path:
@@ -210,9 +212,20 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def _contents(blocks: Sequence[Mapping[str, Any]]) -> str:
+    """A list of the sections, if there are enough of them to need one."""
+    names = [block["text"] for block in blocks if block["kind"] == "heading"]
+    links = "".join(f'<li><a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
+    return f"<nav><ul>{links}</ul></nav>\n" if len(names) > 2 else ""
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w-]+", "-", heading.lower()).strip("-")
+
+
 def _html_block(block: Mapping[str, Any]) -> str:
     if block["kind"] == "heading":
-        return f"<h2>{html.escape(block['text'])}</h2>"
+        return f'<h2 id="{_anchor(block["text"])}">{html.escape(block["text"])}</h2>'
     if block["kind"] == "text":
         return f"<p>{html.escape(block['text'])}</p>"
     if block["kind"] == "figure":
@@ -221,7 +234,7 @@ def _html_block(block: Mapping[str, Any]) -> str:
         return f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
     head = "".join(f"<th>{html.escape(str(name))}" for name in block["columns"])
     rows = "".join("<tr>" + "".join(_html_cell(row[name]) for name in block["columns"]) for row in block["rows"])
-    return f"<h3>{html.escape(block['title'])}</h3><table><tr>{head}{rows}</table>"
+    return f"<h3>{html.escape(block['title'])}</h3><div class=scroll><table><tr>{head}{rows}</table></div>"
 
 
 def _html_cell(value: Any) -> str:

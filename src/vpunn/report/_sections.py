@@ -1,0 +1,257 @@
+"""What a page about a tree or a classifier says: the parts that `vpunn report` and other reports share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn import plot, structure
+from vpunn.codes import PadicCode
+from vpunn.errors import VpunnError
+from vpunn.metrics import hierarchical_summary, reliability, risk_coverage
+from vpunn.report._page import Report
+from vpunn.report._triage import Triage, triage_of
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Trees with more nodes than this get no eigenmap and no disk: a picture of a million dots says nothing.
+DETAIL = 200_000
+
+
+def report_tree(tree: Tree, title: str, command: str = "vpunn.report.report_tree") -> Report:
+    """A page about a tree: what it is, its codes, its structure; a summary first. Seconds for a hundred thousand nodes.
+
+    >>> page = report_tree(Tree.from_parents([-1, 0, 0, 1, 1]), "five nodes")
+    >>> [block["text"] for block in page.blocks if block["kind"] == "heading"]
+    ['Summary', 'The tree', 'Codes', 'Structure']
+    """
+    report = Report(title, command)
+    findings = tree_findings(tree)
+    report.heading("Summary")
+    report.text(_what(tree))
+    for finding in findings.values():
+        report.text(finding.verdict[:1].upper() + finding.verdict[1:])
+    add_tree(report, tree)
+    add_codes(report, tree)
+    add_structure(report, findings)
+    return report
+
+
+def tree_findings(tree: Tree) -> dict[str, structure.Finding]:
+    """The analyses a page shows, by the heading they stand under."""
+    found: dict[str, structure.Finding] = {
+        "Branching": structure.branching(tree, permutations=199),
+        "Box counting": structure.box_counting(tree),
+        "Entropy of the digits": structure.entropy(tree),
+        "Distances in code order": structure.distance_matrix(tree, sample=300),
+    }
+    if tree.n_nodes <= DETAIL:
+        found["Laplacian eigenmap"] = structure.spectrum(tree)
+    return found
+
+
+def _draw(report: Report, caption: str, ax: Axes) -> None:
+    """The figure of some axes, with its caption."""
+    figure: Any = ax.figure
+    report.figure(caption, figure)
+
+
+def _what(tree: Tree) -> str:
+    inner = tree.n_nodes - tree.n_leaves
+    return (
+        f"A tree of {tree.n_nodes:,} nodes: {tree.n_leaves:,} leaves and {inner:,} inner nodes, {tree.max_depth} levels deep, "
+        f"with at most {tree.max_branching:,} children a node."
+    )
+
+
+def add_tree(report: Report, tree: Tree) -> None:
+    """What the tree is: counts, what reading it changed, its largest branches, pictures."""
+    report.heading("The tree")
+    depth = tree.depth[tree.leaves]
+    rows = {
+        "nodes": tree.n_nodes,
+        "leaves": tree.n_leaves,
+        "depth K": tree.max_depth,
+        "median depth of a leaf": float(np.median(depth)),
+        "largest branching": tree.max_branching,
+        "nodes with one child": int((tree.n_children == 1).sum()),
+    }
+    report.table("Counts", [{"quantity": key, "value": value} for key, value in rows.items()])
+    for line in tree.report:
+        report.text(f"When it was read: {str(line).splitlines()[0]}.")
+    _draw(report, "Balls as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
+    if tree.n_nodes > 1:
+        _draw(
+            report,
+            "The largest branches; numbers count the leaves in what is not opened.",
+            plot.dendrogram(tree, leaves=24),
+        )
+    if 2 < tree.n_nodes <= DETAIL:
+        _draw(
+            report, "Poincaré disk: depth is the radius, so shells are concentric by construction.", plot.poincare(tree)
+        )
+
+
+def add_codes(report: Report, tree: Tree) -> None:
+    """How nodes are written as numbers, with examples from the whole tree."""
+    report.heading("Codes")
+    code = PadicCode(tree)
+    report.text(
+        f"Every node is the number Σ a_k p^k with p = {code.p} and up to {code.K} digits: a_k is the child taken at depth k, "
+        f"counted from 1, and 0 means that the path stops. The longest code takes {code.bits:,} bits."
+    )
+    chosen = np.unique(tree.leaves[np.linspace(0, tree.n_leaves - 1, 5).astype(int)]).tolist()
+    names = plot.names_of(tree, chosen)
+    rows = []
+    for leaf, name in zip(chosen, names, strict=True):
+        digits = tree.digit[tree.ancestors(leaf)[1:]].tolist()
+        rows.append({"leaf": name, "digits": " ".join(map(str, digits)), "depth": int(tree.depth[leaf])})
+    report.table("Some leaves and their digits, root first", rows)
+    deepest = int(np.argmax(tree.depth))
+    if tree.depth[deepest] <= 40:
+        _draw(report, "The longest path, digit by digit: each step names a smaller ball.", plot.code(tree, deepest))
+
+
+def add_structure(report: Report, findings: dict[str, structure.Finding]) -> None:
+    """Each finding with its verdict, its picture and its table."""
+    report.heading("Structure")
+    for name, finding in findings.items():
+        report.text(f"{name}: {finding.verdict}")
+        _draw(report, f"{name}.", finding.plot())
+        rows = finding.rows()
+        if rows:
+            report.table(f"{name}, in numbers", rows[:40])
+
+
+def report_model(
+    model: Any, X: Any, y: Any, title: str, command: str = "vpunn.report.report_model", *, texts: Any = None
+) -> Report:
+    """A page about a fitted classifier on test rows: accuracy, calibration, where it goes wrong, examples with explanations.
+
+    ``texts`` are shown beside the examples (one per row). The model needs ``posterior`` and ``nodes_of``, see `triage`.
+    """
+    if not hasattr(model, "posterior") or not hasattr(model, "nodes_of"):
+        raise VpunnError(
+            f"a page about test rows needs a classifier with posterior and nodes_of, got {type(model).__name__}."
+        )
+    true = np.asarray(model.nodes_of(y), np.int64)
+    posterior = model.posterior(X)
+    found = triage_of(posterior, true, names=getattr(model, "label_tree_", None))
+    tree = posterior.tree
+    report = Report(title, command)
+    report.heading("Summary")
+    report.text(_what(tree))
+    report.text(found.verdict[:1].upper() + found.verdict[1:])
+    add_accuracy(report, found, posterior)
+    add_triage(report, found)
+    add_examples(report, model, X, found, texts)
+    add_tree(report, tree)
+    return report
+
+
+def add_accuracy(report: Report, found: Triage, posterior: Any) -> None:
+    """How often answers are right, at every depth, and how honest their probabilities are."""
+    report.heading("Accuracy and calibration")
+    tree = posterior.tree
+    scores = hierarchical_summary(tree, found.true, found.predicted)
+    shown = {
+        "rows": found.n_rows,
+        "exactly right": float(1 - found.wrong.mean()),
+        "first digit right": scores["root_accuracy"],
+        "hierarchical F1": scores["hierarchical_f1"],
+        "mean depth of the shared path": scores["mean_lca_depth"],
+    }
+    report.table("Scores", [{"score": key, "value": value} for key, value in shown.items()])
+    balls, p = posterior.chain(found.predicted)
+    curves, rows = {}, []
+    for k in range(1, balls.shape[1]):
+        there = np.flatnonzero(balls[:, k] >= 0)
+        if len(there) < 10:
+            break
+        right = tree.is_ancestor(balls[there, k], found.true[there])
+        curves[k] = reliability(p[there, k], right, strategy="quantile", bins=10)
+        rows.append(
+            {
+                "depth": k,
+                "answers": len(there),
+                "share right": float(right.mean()),
+                "mean probability": float(p[there, k].mean()),
+                "calibration error": curves[k].ece,
+                "by chance": plot.chance_error(curves[k]),
+            }
+        )
+    if rows:
+        report.table("The ball around the answer, by depth", rows)
+        _draw(
+            report,
+            "Calibration error by depth; the marks are what exact probabilities would show.",
+            plot.reliability_by_depth(curves),
+        )
+        _draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curves[1]))
+    _draw(
+        report,
+        "If only the surest rows are answered, how many answers are wrong?",
+        plot.risk_coverage(risk_coverage(found.confidence, found.wrong.astype(float))),
+    )
+
+
+def add_triage(report: Report, found: Triage) -> None:
+    """Where paths go wrong, what is taken for what, and which subtrees are too sure."""
+    report.heading("Where it goes wrong")
+    report.table(
+        "Hardest balls: rows that reach a ball and leave the true path there",
+        [
+            {"ball": b["name"], "depth": b["depth"], "mistakes": b["mistakes"], "reached": b["reached"], "rate": b["rate"],
+             "95 % interval": f"{b['low']:.2f} to {b['high']:.2f}"}
+            for b in found.hardest(15)
+        ],
+    )  # fmt: skip
+    report.table(
+        "Worst confusions, at the step where the path goes wrong",
+        [
+            {"at": c["fork_name"], "truth": c["true_name"], "answer": c["predicted_name"], "rows": c["rows"]}
+            for c in found.confusions(15)
+        ],
+    )
+    _draw(report, "Truth against answer for the branches below the root.", plot.confusion(found))
+    sure = found.overconfident(15)
+    if sure:
+        keys = ("rows", "confidence", "accuracy", "excess", "z")
+        report.table(
+            "Over-confident subtrees: answers in them, mean probability, share right, rows claimed too many",
+            [{"subtree": b["name"], "depth": b["depth"], **{key: b[key] for key in keys}} for b in sure],
+        )
+    else:
+        report.text("No subtree claims more than chance explains (false discovery rate 5 %).")
+
+
+def add_examples(report: Report, model: Any, X: Any, found: Triage, texts: Any = None, count: int = 4) -> None:
+    """The surest mistakes and one right answer, each with the balls that made it."""
+    from vpunn.explain import explain
+
+    report.heading("Examples")
+    wrong = np.flatnonzero(found.wrong)
+    right = np.flatnonzero(~found.wrong)
+    rows = [
+        *right[np.argsort(-found.confidence[right], kind="stable")][:1],
+        *wrong[np.argsort(-found.confidence[wrong], kind="stable")][: count - 1],
+    ]
+    for row in map(int, rows):
+        truth, answer = found.names[found.true[row]], found.names[found.predicted[row]]
+        said = f" {str(texts[row])[:160]!r}" if texts is not None else ""
+        report.text(
+            f"Row {row}{said}: answered {answer!r} with probability {found.confidence[row]:.2f}; the truth is {truth!r}."
+        )
+        try:
+            reason = explain(model, X[row : row + 1])
+        except VpunnError as error:
+            report.text(f"No explanation: {error}")
+            continue
+        _draw(
+            report,
+            f"The balls around the answer of row {row}: what each adds and how probable it is.",
+            plot.activation(reason),
+        )
