@@ -56,23 +56,39 @@ def _tree_page(source: str, test: Path | None, out: Path) -> Report:
 
 
 def _model_page(folder: Path, test: Path | None, out: Path) -> Report:
-    from vpunn.cli import predict
+    """Rows without a label, or with one the model does not know, are left out, and the page says how many."""
+    import numpy as np
+
+    from vpunn.hipan.table_models import open_table_model, task_rows
+    from vpunn.hipan.tables import locate, matched, place_cells
+    from vpunn.io import read_table
     from vpunn.report import report_model
 
-    if test is None and "task" not in predict._opened(folder)[1]:
+    fitted = open_table_model(folder)
+    inputs = fitted.inputs
+    if not hasattr(fitted.model, "posterior"):
+        raise VpunnError(
+            f"{folder} holds a {type(fitted.model).__name__}; pages are made for classifiers and for trees."
+        )
+    if test is None and inputs.task is None:
         raise VpunnError(
             "a page about a model needs --test TABLE with the target column, of rows it was not fitted on."
         )
-    model, X, frame, meta = predict._load_all(folder, test, None)
-    labels = predict._labels(frame, meta["target"], test)
-    shown = [name for name in (meta.get("text") or []) if name in frame]
-    texts = None if not shown else [" / ".join(map(str, row)) for row in frame[shown].itertuples(index=False)]
-    words = f" --test {test}" if test else ""
-    return report_model(
-        model,
-        X,
-        labels,
-        f"{folder.name}: a classifier on {len(labels):,} test rows",
-        f"vpunn report {folder}{words} --out {out}",
-        texts=texts,
-    )
+    frame = task_rows(inputs) if test is None else read_table(test, as_text=inputs.as_text)
+    where = test or inputs.task
+    cells, _ = matched(place_cells(frame, inputs.target, where), fitted.model.label_tree_)
+    _, new = locate(fitted.model.label_tree_, cells)
+    keep = np.flatnonzero(~new & ~cells.blank)
+    if len(keep) == 0:
+        raise VpunnError(f"no row of {where} has a label this model knows in {', '.join(inputs.target)}.")
+    X = fitted.rows(frame, where)[keep]
+    shown = frame[list(inputs.text)].iloc[keep] if inputs.text else None
+    texts = None if shown is None else [" / ".join(map(str, row)) for row in shown.itertuples(index=False)]
+    command = f"vpunn report {folder}{f' --test {test}' if test else ''} --out {out}"
+    title = f"{folder.name}: a classifier on {len(keep):,} test rows"
+    page = report_model(fitted.model, X, cells.take(keep).labels(), title, command, texts=texts)
+    if len(keep) < len(frame):
+        page.text(
+            f"{len(frame) - len(keep):,} of {len(frame):,} rows have no label this model knows and were left out."
+        )
+    return page
