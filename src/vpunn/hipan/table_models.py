@@ -536,11 +536,17 @@ def splits(sample: Sample, inputs: Inputs, *, test_size: float | None, folds: in
         raise VpunnError(f"the rows cannot be split: {error}.") from None
 
 
+#: Scores that others of a summary say already.
+SAID_ONCE = ("leaf_accuracy", "hierarchical_precision", "hierarchical_recall", "mean_lca_depth", "ultrametric_loss")
+
+
 def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
     """Mean scores of several splits, with the standard deviation between them if there are several."""
     found: dict[str, float] = {}
     for name in scores[0].scores:
         values = [one.scores[name] for one in scores]
+        if name in SAID_ONCE:
+            continue
         if name == "rows":
             found["held-out rows"] = int(sum(values))
         else:

@@ -1,0 +1,275 @@
+"""``python -m vpunn.cli.manual > docs/cli.md``: the page of the command line, made by running it.
+
+Every command is asked for its own help, every example is run on small files in a folder of its own, and the options of the
+readers come from their signatures, so that the page cannot say what is not so; a test makes it again and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from vpunn import _progress, cli
+
+#: What the options of the tree readers mean; a reader's option that is not here fails the test of this page.
+READER_OPTIONS = {
+    "add_root": "name of a new root above several nodes without a parent",
+    "child": "column of children in an edge table",
+    "children": "key of the list of children (default: children)",
+    "delimiter": "what separates cells; found in the first line by itself",
+    "duplicates": "repeated edges: `drop` (default) or `error`",
+    "encoding": "encoding of the file, such as `latin-1`",
+    "files": "`false`: folders only",
+    "gaps": "a blank level above a given one: `error` (default), `skip` it, or `fill` it as (missing)",
+    "header": "`true` or `false`: whether the first line names the columns",
+    "hidden": "`true`: also files whose name starts with a dot",
+    "label": "column of names beside a column of ids",
+    "levels": "level columns, broadest first: `levels=order,family,genus`",
+    "max_nodes": "how many nodes `--policy unfold` may make",
+    "name": "key of the name (default: name)",
+    "namespace": "keep one namespace of an ontology",
+    "no_parent": "values of the parent column that mean: no parent",
+    "numbers": "whether labels that are all whole numbers are numbers",
+    "obsolete": "`true`: keep obsolete terms",
+    "parent": "column of parents in an edge table",
+    "paths": "column of paths such as animal/bird/owl",
+    "relations": "relations that lead to a parent: `relations=is_a,part_of`",
+    "root": "keep this node and what lies below it (level and path tables: name of the root)",
+    "self_parents": "a node that is its own parent: `error` (default) or `root`",
+    "sep": "what separates the labels of a path",
+}
+
+TREE = "parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\nfish,carp\nfish,eel\n"
+NEWICK = "((Homo_sapiens:1,Pan_troglodytes:1)Hominini:0.5,Gorilla_gorilla:1.5)Homininae;\n"
+MASSES = """order,genus,species,log_mass
+Rodentia,Mus,musculus,1.3
+Rodentia,Mus,caroli,1.2
+Rodentia,Rattus,rattus,2.2
+Rodentia,Rattus,norvegicus,2.5
+Cetacea,Orcinus,orca,6.6
+Cetacea,Tursiops,truncatus,5.3
+Cetacea,,incertus,5.9
+"""
+
+
+def messy_shop() -> str:
+    """A shop's table as it comes: semicolons, decimal commas, codes with leading zeros, blanks, repeated rows."""
+    things = {
+        "Garden;Tools": ("steel rake", "garden spade", "pruning shears", "hand trowel"),
+        "Garden;Plants": ("red rose bush", "lavender plant", "tomato seedling", "fern in a pot"),
+        "Kitchen;Pans": ("frying pan", "cast iron pan", "sauce pan with lid", "steel wok"),
+        "Kitchen;Knives": ("bread knife", "paring knife", "chef knife steel", "knife block"),
+    }
+    lines = ["sku;title;dept;category;price"]
+    for k, (place, titles) in enumerate(things.items()):
+        for i, title in enumerate(titles):
+            for j, word in enumerate(("small", "large", "classic", "budget")):
+                lines.append(f"0{k}{i}{j};{word} {title};{place};{4 + 3 * i + j},50")
+    lines[7] = lines[7].replace(";Garden;", "; Garden ;")
+    lines[20] = lines[20].replace(";Garden;Plants;", ";Garden;;")
+    lines[40] = lines[40].replace(";Kitchen;", ";;")
+    return "\n".join([*lines, *lines[1:3]]) + "\n"
+
+
+NEW_ROWS = """sku;title;dept;category
+0901;huge frying pan;Kitchen;Pans
+0902;rose bush, white;Garden;Plants
+0903;oak spade;Garden;Tools
+0904;garden gnome;Garden;Figures
+0905;xyzzy;Kitchen;Knives
+"""
+
+#: Examples by command; each runs in the folder that the ones before it left.
+EXAMPLES = {
+    "tree info": ["vpunn tree info zoo.csv"],
+    "tree check": ["vpunn tree check zoo.csv"],
+    "tree convert": ["vpunn tree convert zoo.csv zoo.nwk"],
+    "encode": ["vpunn encode zoo.csv owl eel --mode digits"],
+    "decode": ["vpunn decode zoo.csv 4"],
+    "distance": [
+        "vpunn distance zoo.csv owl eel",
+        "vpunn distance apes.nwk Homo_sapiens Pan_troglodytes Gorilla_gorilla --matrix",
+    ],
+    "ball": ["vpunn ball zoo.csv bird"],
+    "data list": ["vpunn data list --json | head -n 9"],
+    "info": ["vpunn info mass | head -n 6"],
+    "discover": ["vpunn discover shop.csv --drop sku --drop title --K 2 --depth 1"],
+    "hipaq trees": ["vpunn hipaq trees --max-nodes 4"],
+}
+#: Commands whose examples stand in the sections above the list.
+ABOVE = ("fit", "predict", "evaluate", "explain")
+
+
+def page() -> str:
+    """The whole page in Markdown."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, text in {
+            "zoo.csv": TREE,
+            "apes.nwk": NEWICK,
+            "mass.csv": MASSES,
+            "shop.csv": messy_shop(),
+            "new.csv": NEW_ROWS,
+        }.items():
+            Path(name).write_text(text, encoding="utf-8")
+        parts = [
+            "# The command line",
+            INTRODUCTION,
+            worked_example(),
+            regression(),
+            "## Every command",
+            *commands(),
+            readers(),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+INTRODUCTION = """This page is made by `python -m vpunn.cli.manual > docs/cli.md`, which runs every example; a test makes it again
+and compares. Every command prints a table or, with `--json`, one JSON document. A mistake is one sentence on standard error and
+exit code 1 (2 for a word that is no option); `vpunn --debug …` shows the traceback, `vpunn --quiet …` no progress. `-` is
+standard input or output. Output files are checked before work starts and appear whole or not at all."""
+
+
+def worked_example() -> str:
+    """From a messy table to an exported prediction, every step run."""
+    fit = "vpunn fit shop.csv --levels dept,category --text title --out shop"
+    steps = [
+        "## From a messy CSV to a scored, explained, exported prediction",
+        "A shop's export has semicolons, decimal commas, article numbers with leading zeros, blanks around names, blank levels and "
+        "repeated rows:",
+        fenced("$ head -n 4 shop.csv\n" + "\n".join(messy_shop().splitlines()[:4])),
+        "The first line of a `fit` says what was read, the notes what was odd. A blank at the end of the level columns ends "
+        'the path; one above a given level is called "(missing)", so that deeper names keep their depth. `--folds` scores rows '
+        "that the model has not seen (rows with the same inputs stay together); what is written has seen all rows.",
+        run(f"{fit} --folds 4"),
+        "New rows: `--keep` hands columns through as they are written, and a row without a single known word says so.",
+        run("vpunn predict shop new.csv --keep sku"),
+        "A surer, broader answer where the model is not sure, and the same as a file (`.csv`, `.tsv`, `.parquet`, `.jsonl`):",
+        run("vpunn predict shop new.csv --keep sku --stop threshold --threshold 0.8 --out answers.csv"),
+        fenced("$ cat answers.csv\n" + Path("answers.csv").read_text(encoding="utf-8").rstrip()),
+        "Against known answers. A category the model has never seen is scored at its deepest known ancestor, and counted "
+        "(`--unseen` chooses otherwise):",
+        run("vpunn evaluate shop new.csv"),
+        "Why? Each ball's contribution, in words of the text:",
+        run("vpunn explain shop new.csv --row 0"),
+    ]
+    return "\n\n".join(steps)
+
+
+def regression() -> str:
+    """A number from level columns."""
+    steps = [
+        "## A number from levels",
+        "`--regress` predicts a number from level columns (or the label column of a `--tree`, with `--match loose` for "
+        "Homo_sapiens ~ Homo sapiens) and, with `--columns`, covariates. Predictions have a standard deviation and a 90 % "
+        "interval; unseen genera borrow from their order.",
+        run("vpunn fit mass.csv --regress log_mass --levels order,genus --out mass"),
+        run("vpunn predict mass mass.csv --keep species"),
+    ]
+    return "\n\n".join(steps)
+
+
+def commands() -> Iterator[str]:
+    """A section per command: what it does, its arguments and options, and examples."""
+    for words, command in found_commands(typer.main.get_command(cli.app)):
+        name = " ".join(words)
+        lines = [f"### `vpunn {name}`", " ".join((command.help or "").split())]
+        rows = []
+        for parameter in command.params:
+            if parameter.name == "help":
+                continue
+            flags = ", ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
+            is_option = parameter.param_type_name == "option"
+            shown = flags if is_option else f"`{parameter.name.upper()}`"
+            unset = (
+                parameter.default is None
+                or parameter.default is False
+                or not isinstance(parameter.default, str | int | float | Path)
+            )
+            default = "" if unset else f" (default: {parameter.default})"
+            needed = " **(required)**" if parameter.required and is_option else ""
+            rows.append(
+                f"| {shown} | {' '.join((parameter.help or '').split()).replace('|', chr(92) + '|')}{default}{needed} |"
+            )
+        if rows:
+            lines.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]))
+        lines += [run(example) for example in EXAMPLES.get(name, ())]
+        lines += ["Examples with their output stand above."] if name in ABOVE else []
+        yield "\n\n".join(line for line in lines if line)
+
+
+def found_commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All commands below a group, with the words that call them."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from found_commands(command, (*words, name))
+        elif not command.hidden:
+            yield (*words, name), command
+
+
+def readers() -> str:
+    """The options of every tree reader."""
+    from vpunn.io import _READERS, reader_options
+
+    rows = []
+    for format, (module, function) in _READERS.items():
+        reader = getattr(import_module(f"vpunn.io.{module}"), function)
+        names = sorted(reader_options(reader) - {"policy"})
+        summary = " ".join((inspect.getdoc(reader) or "").split("\n\n")[0].split())
+        rows.append(
+            f"### `--format {format}`\n\n{summary}\n\n"
+            + "\n".join(
+                [
+                    "| option | meaning |",
+                    "|---|---|",
+                    *[f"| `-o {name}=…` | {READER_OPTIONS[name]} |" for name in names],
+                ]
+            )
+        )
+    head = (
+        "## Options of the tree readers\n\nA tree is read from a file, from `-`, from a model folder or from a data set. Its "
+        "format follows from the ending or the content; `--format` says otherwise, `--policy` (first, deepest, most-specific, "
+        "unfold) chooses among several parents, and `-o name=value` sets what belongs to one format:"
+    )
+    return "\n\n".join([head, *rows])
+
+
+def run(command: str) -> str:
+    """A command and what it prints, fenced."""
+    plain, _, cut = command.partition(" | head -n ")
+    out, err = io.StringIO(), io.StringIO()
+    kept, quiet, shown = sys.argv, _progress.quiet, warnings.showwarning
+    sys.argv = shlex.split(plain)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            os.environ["COLUMNS"] = "160"
+            sys.argv.insert(1, "--quiet")
+            cli.main()
+    except SystemExit as exit:
+        if exit.code:
+            raise RuntimeError(f"{command} failed: {err.getvalue()}") from None
+    finally:
+        sys.argv, _progress.quiet, warnings.showwarning = kept, quiet, shown
+    lines = (err.getvalue() + out.getvalue()).rstrip().splitlines()
+    return fenced("\n".join([f"$ {command}", *(lines[: int(cut)] if cut else lines)]))
+
+
+def fenced(text: str) -> str:
+    """A block of text as it stands."""
+    return f"```text\n{text}\n```"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,20 @@
+"""docs/cli.md is what `python -m vpunn.cli.manual` makes of the commands as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from vpunn.cli.manual import page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+
+
+def plain(text):
+    """Without what another processor or version of a library may change: digits and the width of columns."""
+    return re.sub(r"[ ]+", " ", re.sub(r"[-+]?[0-9][0-9.,e-]*", "#", text))
+
+
+def test_the_page_is_what_the_commands_say():
+    made, written = plain(page()).splitlines(), plain(PAGE.read_text(encoding="utf-8")).splitlines()
+    assert made == written, "run `python -m vpunn.cli.manual > docs/cli.md`"
