@@ -77,6 +77,7 @@ def test_held_out_items_are_the_hidden_leaves(study):
 
 def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
     model = HiPaN.DS(TREE, sweeps=2).fit()
+    (tmp_path / "checkpoints").mkdir()
     model.save(tmp_path / "checkpoints" / "gist")
     found = saved_models(tmp_path)
     assert len(found) == 1
