@@ -3,6 +3,9 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 BENCH   := .venv-bench
+# PECOS wants older libraries than ours, so it has an environment of its own; it needs no torch for linear models.
+PECOS   := .venv-pecos
+PEERS   := pecos=$(CURDIR)/$(PECOS)/bin/python
 INSTALL := install -q --disable-pip-version-check -c constraints.txt
 export MPLBACKEND := Agg
 export OMP_NUM_THREADS := 1
@@ -32,6 +35,12 @@ $(BENCH)/.installed: pyproject.toml constraints.txt
 	$(BENCH)/bin/pip $(INSTALL) -e '.[bench]'
 	@touch $@
 
+$(PECOS)/.installed:
+	$(PYTHON) -m venv $(PECOS)
+	$(PECOS)/bin/pip install -q --disable-pip-version-check --no-deps libpecos
+	$(PECOS)/bin/pip install -q --disable-pip-version-check 'numpy<2' 'scipy<1.14' 'scikit-learn<1.6' tqdm
+	@touch $@
+
 demo: $(VENV)/.installed  ## install, fetch WordNet, encode it, show codes and write demo/
 	$(BIN)/vpunn demo --out demo
 
@@ -54,14 +63,16 @@ test-wheel: $(BIN)/python  ## build the wheel, install it alone in an empty envi
 	$(PYTHON) -m venv .venv-wheel && .venv-wheel/bin/pip $(INSTALL) dist/*.whl
 	cd dist && ../.venv-wheel/bin/vpunn --help > /dev/null && ../.venv-wheel/bin/vpunn demo --out demo && rm -rf demo
 
-bench: $(BENCH)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
+bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
 	$(BENCH)/bin/python -m benchmarks.structure
 	$(BENCH)/bin/python -m benchmarks.traits
 	$(BENCH)/bin/python -m benchmarks.tabular
 	$(BENCH)/bin/python -m benchmarks.vapo heads
 	$(BENCH)/bin/python -m benchmarks.vapo blackbox
-	$(BENCH)/bin/python -m benchmarks.predict --task wordnet
-	$(BENCH)/bin/python -m benchmarks.predict --task go
+	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases all
+
+bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside its peers on the small cases
+	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases quick --budget 100
 
 bench-torch: $(BENCH)/.installed  ## heads, embeddings, ids and bandits beside their flat rivals (under an hour)
 	$(BENCH)/bin/python -m benchmarks.torch.speed wordnet
@@ -82,6 +93,6 @@ figures: $(VENV)/.installed-dev  ## the paper's figures from WordNet, GO and Mam
 	$(BIN)/vpunn figures --data wordnet --data go --data mammalia --out figures
 
 clean:  ## remove environments and everything generated
-	rm -rf $(VENV) $(BENCH) .venv-wheel dist demo reports figures benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(PECOS) .venv-wheel dist demo reports figures benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help demo browser test test-slow test-wheel bench bench-torch reproduce figures docs clean
+.PHONY: help demo browser test test-slow test-wheel bench bench-quick bench-torch reproduce figures docs clean

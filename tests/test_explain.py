@@ -63,7 +63,7 @@ def slow_head_score(classifier, x, node):
     feature = np.repeat(np.arange(classifier.n_features_in_), np.diff(balls.feature_start))
     dense[balls.entry_block, feature] = classifier.heads_.weight
     chain = [node] + [n + u for u in balls.tree.ancestors(node) if not balls.tree.is_leaf[u]]
-    row = classifier._rows(x).toarray()[0]
+    row = classifier._rows(x).words.toarray()[0]
     return sum(dense[b] @ row + classifier.heads_.bias[b] for b in chain)
 
 

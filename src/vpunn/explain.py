@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +100,8 @@ class BallContribution:
 class Explanation:
     """Why a node got its score. ``score`` is the sum of the balls' ``head``, ``log_probability`` of their ``log_conditional``.
 
-    ``evidence`` is what the combiner saw for the node, by name; empty if the node was not among the candidates.
+    ``evidence`` is what the combiner saw for the node, by name; empty if the node was not among the candidates. ``blocks`` says
+    how much each block of features spoke: the log-odds that would be lost if it had brought average evidence.
     """
 
     node: int
@@ -109,9 +110,12 @@ class Explanation:
     log_probability: float
     balls: list[BallContribution]
     evidence: dict[str, float]
+    blocks: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.label}: probability {np.exp(self.log_probability):.3f}, head score {self.score:+.3f}"]
+        if len(self.blocks) > 1:
+            lines.append("  spoke for it: " + ", ".join(f"{name} {value:+.2f}" for name, value in self.blocks.items()))
         for ball in self.balls:
             name = f"stop at {ball.label}" if ball.stops_here else str(ball.label)
             why = ", ".join(f"{feature} {value:+.2f}" for feature, value in ball.features)
@@ -229,7 +233,6 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     The head score of the node is Σ_B (⟨w_B, x⟩ + b_B) over the balls listed, and ln P(node) is Σ_B ln P(B | ball above), the
     last term being that the path stops there; both sums are exact up to float rounding.
     """
-    from vpunn.hipan._combiner import evidence_names
     from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 
     if hasattr(model, "step_log_prob") or hasattr(model, "head_"):  # a head of `vpunn.torch`, alone or as an estimator
@@ -246,47 +249,76 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     posterior = model.posterior(x, evidence=True)
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
-    tree, balls, heads = model.tree_, model.balls_, model.heads_
+    tree = model.tree_
     i = int(posterior.best()[0]) if node is None else int(model.label_tree_.find(node))
-    row = posterior.rows
+    row = _features(model, posterior.rows)
     names = _names(model, feature_names)
     chain, p = posterior.chain(np.array([i]))
     mass = float(posterior.masses(slice(0, 1))[0, i])
     steps, above = [], 1.0
     for j, q in zip(chain[0][chain[0] >= 0].tolist(), p[0].tolist(), strict=False):
         if not tree.is_leaf[j]:
-            steps.append(_step(tree, balls, heads, row, names, k, tree.n_nodes + j, j, False, q, above))
+            steps.append(_step(model, row, names, k, tree.n_nodes + j, j, False, q, above))
             above = q
-    steps.append(_step(tree, balls, heads, row, names, k, i, i, not tree.is_leaf[i], mass, above))
+    steps.append(_step(model, row, names, k, i, i, not tree.is_leaf[i], mass, above))
     at = np.flatnonzero(posterior.candidates[0] == i)
     evidence = {}
     if len(at):
-        evidence = dict(zip(evidence_names(balls.n_kinds), posterior.evidence[0, at[0]].tolist(), strict=True))
+        evidence = dict(zip(model.experts_.names(), posterior.evidence[0, at[0]].tolist(), strict=True))
     score = sum(step.head for step in steps)
-    return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence)
+    said = _spoke(model, posterior.evidence[0, at[0]]) if len(at) else {}
+    return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence, said)
+
+
+def _features(model: Any, rows: Any) -> np.ndarray:
+    """One row over all columns of X, as the heads read it: words of unit length, dense columns standardised."""
+    values, at = np.zeros(model.n_features_in_), 0
+    for kind, columns in _column_places(model):
+        if kind is None:
+            words = rows.words.toarray()[0]
+            values[columns] = words[at : at + len(columns)]
+            at += len(columns)
+        else:
+            block = model.dense_[kind]
+            values[columns] = (rows.dense[kind][0] - block.space.centre) / block.space.scale
+    return values
+
+
+def _column_places(model: Any) -> list[tuple[str | None, np.ndarray]]:
+    """Blocks in the order of X with their columns; None for a block of words."""
+    layout, at, places = model.layout_, 0, []
+    for name, dense, width in zip(layout.names, layout.dense, layout.columns, strict=True):
+        places.append(((name or "numbers") if dense else None, np.arange(at, at + width)))
+        at += width
+    return places
+
+
+def _spoke(model: Any, evidence: np.ndarray) -> dict[str, float]:
+    """How much each block spoke for a candidate: its score by the combiner, minus that with the block's evidence at its mean."""
+    combiner = model.combiner_
+    names = model.experts_.names()
+    blocks = list(model.dense_)
+    owner = np.array(
+        [next((b for b in blocks if n.removeprefix("rank by ").startswith(f"{b}: ")), "words") for n in names]
+    )
+    cases = [evidence]
+    for block in ("words", *blocks):
+        cases.append(np.where(owner == block, combiner.centre, evidence))
+    score = combiner.scores(np.stack(cases)[:, None].astype(np.float32), np.zeros((len(cases), 0), np.int32))[:, 0]
+    listed = ["words"] if model.layout_.words() else []
+    said = dict(zip(("words", *blocks), (score[0] - score[1:]).tolist(), strict=True))
+    return {name: said[name] for name in (*listed, *blocks)}
 
 
 def _step(
-    tree: Tree,
-    balls: Any,
-    heads: Any,
-    row: Any,
-    names: Any,
-    k: int,
-    block: int,
-    node: int,
-    stops: bool,
-    p: float,
-    above: float,
+    model: Any, row: np.ndarray, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
 ) -> BallContribution:
-    values = {}
-    for f, v in zip(row.indices.tolist(), row.data.tolist(), strict=True):
-        start, stop = balls.feature_start[f], balls.feature_start[f + 1]
-        e = start + np.searchsorted(balls.entry_block[start:stop], block)
-        if e < stop and balls.entry_block[e] == block:
-            values[f] = float(heads.weight[e]) * v
+    tree = model.tree_
+    parts = _block(model, block) * row
+    values = {int(f): float(parts[f]) for f in np.flatnonzero(parts)}
     largest = sorted(values.items(), key=lambda item: (-abs(item[1]), item[0]))[:k]
-    head = float(heads.bias[block]) + sum(values.values())
+    head = float(model.heads_.bias[block]) + sum(values.values())
+    head += sum(block_of.ball_head(block)[1] for block_of in model.dense_.values())
     gain = float(np.log(p / above)) if p > 0 and above > 0 else -np.inf
     return BallContribution(
         node,
@@ -414,6 +446,8 @@ def find_node(source: Any, theta: Any) -> int:
         if any(not 0 <= d < code.p for d in theta):
             raise VpunnError(f"digits must lie in 0..{code.p - 1}, got {examples(theta)}.")
         return int(code.parse(str([int(d) for d in theta])))
+    if isinstance(theta, list | np.ndarray) and np.ndim(theta) > 0:
+        raise VpunnError(f"name one node, by label, id or digits; got {examples(theta)}.")
     return int(tree.find(theta))
 
 
@@ -436,30 +470,33 @@ def _chain_blocks(tree: Tree, i: int) -> list[int]:
     return [i] + [tree.n_nodes + u for u in chain if u and not tree.is_leaf[u]]
 
 
-def _block(model: Any, block: int) -> np.ndarray:
-    """The weights of one ball, dense over features."""
+def _block(model: Any, *blocks: int) -> np.ndarray:
+    """The weights of one ball, or the mean of several, over all columns of X."""
     balls = model.balls_
-    at = np.flatnonzero(balls.entry_block == block)
-    weights = np.zeros(len(balls.feature_start) - 1)
-    weights[np.searchsorted(balls.feature_start, at, side="right") - 1] = model.heads_.weight[at]
+    at = np.flatnonzero(np.isin(balls.entry_block, blocks))
+    words = np.zeros(len(balls.feature_start) - 1)
+    np.add.at(words, np.searchsorted(balls.feature_start, at, side="right") - 1, model.heads_.weight[at])
+    weights, start = np.zeros(model.n_features_in_), 0
+    for kind, columns in _column_places(model):
+        if kind is None:
+            weights[columns] = words[start : start + len(columns)] / len(blocks)
+            start += len(columns)
+        else:
+            weights[columns] = np.mean([model.dense_[kind].ball_head(b)[0] for b in blocks], 0)
     return weights
 
 
 def _above_siblings(model: Any, i: int) -> np.ndarray:
     tree = model.tree_
     if i == 0:
-        return np.zeros(len(model.balls_.feature_start) - 1)
+        return np.zeros(model.n_features_in_)
     blocks = [tree.n_nodes + j if not tree.is_leaf[j] else j for j in tree.children(int(tree.parent[i])).tolist()]
     mine = tree.n_nodes + i if not tree.is_leaf[i] else i
     siblings = [b for b in blocks if b != mine]
     own = _block(model, mine)
     if not siblings:
         return own
-    balls = model.balls_
-    at = np.flatnonzero(np.isin(balls.entry_block, siblings))
-    mean = np.zeros_like(own)
-    np.add.at(mean, np.searchsorted(balls.feature_start, at, side="right") - 1, model.heads_.weight[at])
-    return own - mean / len(siblings)
+    return np.asarray(own - _block(model, *siblings))
 
 
 def _names(model: Any, feature_names: Any) -> Any:

@@ -15,9 +15,11 @@ from vpunn.hipan import HiPaNClassifier, conformal
 from vpunn.hipan._balls import Balls, Items, branches
 from vpunn.hipan._combiner import EVIDENCE, evidence_names, fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary, read_through
+from vpunn.hipan._experts import Experts
 from vpunn.hipan._rest import BY_PRIOR, fit_rings, rings_around, rounded
-from vpunn.hipan._training import as_unseen, unit_rows
-from vpunn.hipan._weights import Heads, add_by_heads, examine
+from vpunn.hipan._training import as_unseen
+from vpunn.hipan._views import Rows, unit_rows
+from vpunn.hipan._weights import Heads, add_by_heads
 from vpunn.hipan.posterior import Posterior
 from vpunn.text import text_features
 from vpunn.tree import Tree
@@ -236,8 +238,9 @@ def test_evidence_matches_a_slow_twin():
     heads.weight[:] = rng.normal(size=balls.n_entries)
     heads.bias[:] = rng.normal(size=2 * tree.n_nodes)
     queries = unit_rows(sparse.csr_matrix(rng.random((6, 25)) * (rng.random((6, 25)) < 0.4)))
-    candidates, evidence, branch_score = examine(balls, heads, queries, 6)
-    assert evidence.shape[2] == len(evidence_names(1))
+    experts = Experts(balls, heads, {})
+    candidates, evidence, branch_score = experts.examine(Rows(queries, {}), 6)
+    assert evidence.shape[2] == len(experts.names()) and experts.names()[: len(evidence_names(1))] == evidence_names(1)
     read = read_through(balls.dictionary, queries).toarray()
     N, dense = tree.n_nodes, X.toarray().astype(float)
     member = np.array([[b <= v < b + tree.size[b] for v in range(N)] for b in range(N)])
@@ -330,10 +333,13 @@ def test_descriptions_reach_nodes_without_rows():
         HiPaNClassifier(tree).fit(X[: len(texts)], labels, X_nodes=X[:3])
 
 
+SAID = ("hoots at night", "night feathers", "red breast feathers", "lives in ponds")
+
+
 def test_several_descriptions_per_node():
     """Names and definitions as two matrices: each kind has evidence of its own, and the fitted model is kept whole."""
     tree = Tree.from_paths([("bird", "owl"), ("bird", "robin"), ("fish", "carp"), ("fish", "eel")], root="animal")
-    texts = ["hoots at night", "night feathers", "red breast feathers", "lives in ponds"] * 12
+    texts = [f"{text} w{i}" for i in range(12) for text in SAID]  # equal rows would be held out together
     names = ["", "bird", "owl", "robin", "fish", "carp", "eel"]
     definitions = ["", "feathers wings", "", "red breast", "water fins", "pond ponds", "long slippery snake"]
     features = text_features(characters=None, min_rows=1)
@@ -419,7 +425,7 @@ def test_partial_fit_learns_a_new_class():
     later = nodes[300:] == rare
     before = np.mean(model.locate(X[300:][later]) == rare)
     model.partial_fit(X[:300][~first], tree.labels[nodes[:300][~first]])
-    assert before == 0 < np.mean(model.locate(X[300:][later]) == rare)
+    assert before < 0.6 < np.mean(model.locate(X[300:][later]) == rare)  # "none of the others" may have meant it
     np.testing.assert_allclose(model.predict_node_proba(X[300:])[:, 0], 1.0)
 
 
@@ -489,36 +495,45 @@ def test_held_out_rows_bring_no_private_vocabulary():
 
 
 def cellular_components():
+    """Features of GO cellular component synonyms and, of a nearest-centroid rule, how often it is right and what it says."""
     from vpunn.datasets.tasks import go_synonyms
-    from vpunn.paper.reports.baselines import LOCAL, _stacked, features, score
 
     task = go_synonyms(0, namespace="cellular_component")
-    X, Z, D = features(task)
-    return task, X, Z, D, score(task, **LOCAL["centroid"](task, *_stacked(task, X, D), Z))
+    features = text_features(characters=None, min_rows=1)
+    everything = features.fit_transform(np.concatenate([task.texts["train"], *task.descriptions]))
+    rows, n = len(task.texts["train"]), task.tree.n_nodes
+    X, D = everything[:rows], [everything[rows + k * n : rows + (k + 1) * n] for k in range(2)]
+    Z = features.transform(task.texts["test"])
+    member = sparse.csr_matrix((np.ones(rows), (task.nodes["train"], np.arange(rows))), shape=(n, rows))
+    sums = (member @ X + sum(D)).toarray()
+    cosine = Z @ (sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)).T
+    return task, X, Z, D, cosine.argmax(1) == task.nodes["test"], cosine.max(1)
 
 
 def test_beats_centroids_on_real_data():
     """GO cellular component synonyms, two passes only: still well above nearest centroid, and far better calibrated."""
     from vpunn.metrics import calibration_error
 
-    task, X, Z, D, centroid = cellular_components()
+    task, X, Z, D, centroid, said = cellular_components()
     model = HiPaNClassifier(task.tree, epochs=2, holdout=0.3).fit(X, task.labels("train"), X_nodes=D)
     labels, p = model.top_k(Z, 1)
     right = labels[:, 0] == task.labels("test")
-    assert np.mean(model.predict(Z) == task.labels("test")) > centroid["exact"] + 0.03
-    assert calibration_error(p[:, 0], right) < 0.5 * centroid["ECE"]
+    assert np.mean(model.predict(Z) == task.labels("test")) > centroid.mean() + 0.03
+    assert calibration_error(p[:, 0], right) < 0.5 * calibration_error(np.clip(said, 0, 1), centroid)
 
 
 @pytest.mark.slow
 def test_shuffled_tree_loses_the_gain():
     """The control: the same shape with nodes permuted must be worse, else the tree would not be what helps."""
-    from vpunn.paper.reports.baselines import _vpunn, score
-
-    task, X, Z, D, _ = cellular_components()
-    ours = score(task, **_vpunn(task, X, Z, D, shuffled=False, seed=0))
-    control = score(task, **_vpunn(task, X, Z, D, shuffled=True, seed=0))
-    assert ours["exact"] > control["exact"] + 0.02
-    assert ours["Wu–Palmer"] > control["Wu–Palmer"] + 0.02
+    task, X, Z, D, *_ = cellular_components()
+    tree, place, rng = task.tree, np.arange(task.tree.n_nodes), np.random.default_rng(0)
+    for group in (np.flatnonzero(tree.is_leaf), np.flatnonzero(~tree.is_leaf)):
+        place[group] = rng.permutation(group)
+    ours = HiPaNClassifier(tree).fit(X, task.labels("train"), X_nodes=D).locate(Z)
+    moved = [d[np.argsort(place)] for d in D]
+    control = HiPaNClassifier(tree).fit(X, tree.labels[place[task.nodes["train"]]], X_nodes=moved).locate(Z)
+    found = np.argsort(place)[control]
+    assert np.mean(ours == task.nodes["test"]) > np.mean(found == task.nodes["test"]) + 0.02
 
 
 def test_sharpness_is_found_again():

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.datasets.fetch import DATA_DIR, data_dir
+from vpunn.errors import DataError, VpunnError
 from vpunn.tree import Tree
 
 Part = Literal["train", "validation", "test"]
@@ -87,19 +88,54 @@ def go_synonyms(seed: int = 0, *, namespace: Namespace = "molecular_function") -
     return PlacementTask(f"GO {namespace.replace('_', ' ')} synonyms", tree, texts, nodes, (names, definitions))
 
 
+def coded_texts(name: str, seed: int = 0) -> PlacementTask:
+    """Texts and the code of a classification each belongs to, from the folder ``tasks/<name>`` under ``VPUNN_DATA_DIR``.
+
+    ``nodes.csv`` has the columns node, parent, code, name, and ``rows.csv`` text, node, split. Seed 0 is the split of the
+    file; others redraw the same rows into parts of the same sizes. No registry carries these tables, so without the folder
+    there is one sentence that says what is missing.
+    """
+    import pandas as pd
+
+    folder = data_dir()
+    where = None if folder is None else folder / "tasks" / name
+    if where is None or not (where / "rows.csv").is_file():
+        raise DataError(
+            f"task {name!r} needs the tables tasks/{name}/nodes.csv and rows.csv in the folder that {DATA_DIR} names, "
+            f"which is {str(folder) if folder else 'not set'}."
+        )
+    nodes = pd.read_csv(where / "nodes.csv", dtype={"code": str, "name": str}, keep_default_na=False)
+    rows = pd.read_csv(where / "rows.csv", keep_default_na=False)
+    code = dict(zip(nodes["node"], nodes["code"], strict=True))
+    above = [code[int(parent)] if parent != "" else None for parent in nodes["parent"]]
+    edges = [(up, name) for up, name in zip(above, nodes["code"], strict=True) if up is not None]
+    tree = Tree.from_edges(edges)
+    split, node = rows["split"].to_numpy(str), np.asarray(tree.index(rows["node"].map(code).to_numpy(object)))
+    if seed:
+        split = np.random.default_rng(seed).permutation(split)
+    text = rows["text"].to_numpy(object)
+    parts = ("train", "validation", "test")
+    return PlacementTask(
+        name, tree, {part: text[split == part] for part in parts}, {part: node[split == part] for part in parts}
+    )
+
+
 TASKS = {
     "wordnet": lambda seed: wordnet_placement(seed),
     "wordnet-texts": lambda seed: wordnet_placement(seed, descriptions=True),
     "go": lambda seed: go_synonyms(seed),
     "go-process": lambda seed: go_synonyms(seed, namespace="biological_process"),
     "go-component": lambda seed: go_synonyms(seed, namespace="cellular_component"),
+    "naics": lambda seed: coded_texts("naics", seed),
+    "isco": lambda seed: coded_texts("isco", seed),
+    "headlines": lambda seed: coded_texts("headlines", seed),
 }
 #: The task no setting was chosen on.
 UNTOUCHED = "go-component"
 
 
 def load_task(name: str, seed: int = 0) -> PlacementTask:
-    """A task by its short name: wordnet, wordnet-texts, go, go-process or go-component (the one kept out of all tuning)."""
+    """A task by its short name, one of `TASKS`; go-component is the one kept out of all tuning of its settings."""
     if name not in TASKS:
         raise VpunnError(f"there is no task {name!r}; choose one of {', '.join(TASKS)}.")
     return TASKS[name](seed)

@@ -1,5 +1,6 @@
-"""The classifier that places items on a tree; see `HiPaNClassifier`."""
+"""The classifier that places items on a tree; see `HiPaNClassifier`. `Views` names several blocks of features for the same rows."""
 
+from vpunn.hipan._views import Views
 from vpunn.hipan.classifier import HiPaNClassifier
 
-__all__ = ["HiPaNClassifier"]
+__all__ = ["HiPaNClassifier", "Views"]

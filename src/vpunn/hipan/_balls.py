@@ -20,6 +20,8 @@ PROPOSING = 1_500, 5_000
 MEMORY = 64
 #: Depth-1 balls that are compared with each other as a whole, at most.
 BRANCHES = 64
+#: So many classes are all candidates of every row.
+FEW_CLASSES = 64
 #: Memory for the direct tables, in entries; the most frequent features come first.
 TABLE_ENTRIES = 20_000_000
 
@@ -33,15 +35,18 @@ def writable(array: np.ndarray) -> np.ndarray:
 class Items:
     """Training rows: features (unit length), the node, weight and kind of each: 0 for a row, k for a node's k-th description."""
 
-    X: sparse.csr_matrix
+    X: Any
     node: np.ndarray
     weight: np.ndarray
     kind: np.ndarray
 
     def __post_init__(self) -> None:
         X = self.X
-        self.X = sparse.csr_matrix((writable(X.data), writable(X.indices), writable(X.indptr)), shape=X.shape)
         self.node, self.weight, self.kind = map(writable, (self.node, self.weight, self.kind))
+        if isinstance(X, np.ndarray):  # a dense block
+            self.X = writable(X)
+            return
+        self.X = sparse.csr_matrix((writable(X.data), writable(X.indices), writable(X.indptr)), shape=X.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Items, (self.X, self.node, self.weight, self.kind)
@@ -49,6 +54,13 @@ class Items:
     def take(self, rows: np.ndarray) -> Items:
         """Some of the rows."""
         return Items(self.X[rows], self.node[rows], self.weight[rows], self.kind[rows])
+
+    def joined(self, more: Items) -> Items:
+        """These rows and more of them."""
+        dense = isinstance(self.X, np.ndarray)
+        X = np.concatenate([self.X, more.X]) if dense else sparse.csr_matrix(sparse.vstack([self.X, more.X]))
+        arrays = zip((self.node, self.weight, self.kind), (more.node, more.weight, more.kind), strict=True)
+        return Items(X, *(np.concatenate(pair) for pair in arrays))
 
 
 @dataclass

@@ -61,6 +61,22 @@ KIND_EVIDENCE = (
 )
 
 
+#: Evidence by which candidates are also ranked: an answer that is best by several counts is likelier than its distances tell.
+RANKED = (
+    "log-probability by the heads",
+    "coverage × cosine below the best",
+    "nearest-item similarity below the best",
+    "log-likelihood shrunk along the ancestors, below the best",
+    "cosine through the dictionary, below the best",
+)
+RANKED_PER_KIND = ("similarity with description {}",)
+
+
+def ranked_names(n_kinds: int) -> tuple[str, ...]:
+    """Names of the evidence columns of words that candidates are ranked by."""
+    return RANKED + tuple(name.format(k + 1) for k in range(n_kinds) for name in RANKED_PER_KIND)
+
+
 def evidence_names(n_kinds: int) -> tuple[str, ...]:
     """Names of all evidence columns of a model with that many descriptions per node."""
     return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in KIND_EVIDENCE)
@@ -151,6 +167,7 @@ def fit_combiner(
     z[~valid] = 0
     linear = np.zeros(width, np.float32)
     linear[HEADS], linear[NONE] = scale[HEADS], -3 * scale[NONE]  # start from what the heads say, "none" unlikely
+    linear = _fit_linear(z, valid, truth, weight, linear, penalty)
     params = [
         linear,
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width)).astype(np.float32),
@@ -182,6 +199,31 @@ def fit_combiner(
     return Combiner(
         centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness, BY_PRIOR
     )
+
+
+def _fit_linear(
+    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, start: np.ndarray, penalty: float
+) -> np.ndarray:
+    """The best combiner without hidden units: convex, so that whichever evidence is good is found at once."""
+    from scipy.optimize import minimize
+
+    share = (weight / max(float(weight.sum()), 1e-12)).astype(np.float64)
+    flat, at = z.reshape(-1, z.shape[-1]), np.arange(len(z))
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        score = (flat @ w.astype(np.float32)).reshape(z.shape[:2]).astype(np.float64)
+        score[~valid] = -np.inf
+        score -= score.max(1, keepdims=True)
+        p = np.exp(score)
+        total = p.sum(1)
+        value = float(share @ (np.log(total) - score[at, truth])) + 0.5 * penalty * float(w @ w)
+        p /= total[:, None]
+        p[at, truth] -= 1.0
+        p *= share[:, None]
+        return value, (p.reshape(-1).astype(np.float32) @ flat).astype(np.float64) + penalty * w
+
+    found = minimize(loss, start.astype(np.float64), jac=True, method="L-BFGS-B", options={"maxiter": 60, "ftol": 1e-5})
+    return np.asarray(found.x, np.float32)
 
 
 def _gradients(

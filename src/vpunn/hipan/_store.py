@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import DataError
 from vpunn.hipan._balls import Balls, Items
-from vpunn.hipan._combiner import Combiner, evidence_names
+from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT
+from vpunn.hipan._views import Layout
 from vpunn.hipan._weights import Heads, from_halves, upper_halves
 from vpunn.io.store import Draft, Stored
 from vpunn.tree import Tree
@@ -49,9 +51,10 @@ def write(model: Any, draft: Draft) -> None:
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
     draft.array("miss_scores", model.miss_scores_)
-    if model.centre_ is not None:
-        draft.array("centre", model.centre_)
-        draft.array("scale", model.scale_)
+    layout = model.layout_
+    draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
+    for number, block in enumerate(model.dense_.values()):
+        draft.part(f"dense{number}", _dense_draft(block))
     if hasattr(model, "feature_names_in_"):
         draft.labels("feature_names", model.feature_names_in_)
 
@@ -59,15 +62,13 @@ def write(model: Any, draft: Draft) -> None:
 def read(cls: Any, stored: Stored) -> Any:
     """The fitted classifier, everything checked; sums, dictionary and memory are rebuilt from the rows."""
     tree = stored.tree()
-    flat, width = stored.setting("flat", bool), stored.setting("n_features", int)
+    flat, total = stored.setting("flat", bool), stored.setting("n_features", int)
+    layout = _layout(stored, total)
+    width = layout.words()
     model = cls(None if flat else tree, **stored.params(cls))
-    model.tree_, model.n_features_in_ = tree, width
-    model.centre_ = model.scale_ = None
-    if "centre" in stored:
-        model.centre_ = stored.array("centre", dtype="f8", shape=(width,))
-        model.scale_ = stored.array("scale", dtype="f8", shape=(width,), low=1e-12)
+    model.tree_, model.n_features_in_, model.layout_ = tree, total, layout
     if "feature_names" in stored:
-        model.feature_names_in_ = stored.labels("feature_names", width)
+        model.feature_names_in_ = stored.labels("feature_names", total)
     model._settings()
     # First, because everything built below has a place for each feature: a folder cannot claim more of them than it holds.
     start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
@@ -85,10 +86,55 @@ def read(cls: Any, stored: Stored) -> Any:
         for name, file in _ENERGY.items()
     )  # from the least positive number to the largest finite one
     model.heads_ = Heads(weight, bias, energy, bias_energy, branch)
-    model.combiner_ = _combiner(stored, len(evidence_names(balls.n_kinds)))
+    widths = [columns for dense, columns in zip(layout.dense, layout.columns, strict=True) if dense]
+    model.dense_ = {
+        name: _dense(stored.part(f"dense{number}", "Dense"), name, tree, columns)
+        for number, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
+    }
+    model.combiner_ = _combiner(stored, len(model.experts_.names()))
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
+
+
+def _layout(stored: Stored, total: int) -> Layout:
+    """Names, kinds and widths of the blocks, which must make up all columns."""
+    rows = stored.setting("blocks", list)
+    try:
+        names, dense, columns = zip(*((str(name), bool(kind), int(width)) for name, kind, width in rows), strict=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{str(stored.path)!r}: the blocks of features are not as they should be.") from error
+    if min(columns) < 0 or sum(columns) != total:
+        raise DataError(f"{str(stored.path)!r}: the blocks of features do not make up {total:,} columns.")
+    return Layout(names, dense, columns)
+
+
+def _dense_draft(block: Dense) -> Draft:
+    """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
+    draft = Draft("Dense")
+    assert block.space is not None and block.head is not None
+    draft.array("rows", block.items.X)
+    draft.array("node", block.items.node.astype(np.int32))
+    draft.array("weight", block.items.weight.astype(np.float32))
+    draft.array("kind", block.items.kind.astype(np.int8))
+    for name in ("centre", "scale", "turn"):
+        draft.array(name, getattr(block.space, name))
+    draft.array("head", block.head, balls=True)
+    return draft
+
+
+def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
+    """A dense block, everything checked."""
+    node = stored.array("node", dtype="i4", shape=(None,), low=0, high=tree.n_nodes)
+    rows = stored.array("rows", dtype="f4", shape=(len(node), width))
+    weight = stored.array("weight", dtype="f4", shape=(len(node),), low=0)
+    kind = stored.array("kind", dtype="i1", shape=(len(node),), low=0)
+    centre, scale = (stored.array(part, dtype="f4", shape=(width,)) for part in ("centre", "scale"))
+    turn = stored.array("turn", dtype="f4", shape=(width, None))
+    head = stored.array("head", dtype="f4", shape=(turn.shape[1] + 1, None))
+    if head.shape[1] not in (0, len(np.unique(node))):
+        raise DataError(f"{str(stored.path)!r}: the head of block {name!r} does not belong to its rows.")
+    return Dense(name, tree, Items(rows, node, weight, kind), Space(centre, scale, turn), head)
 
 
 def _items(stored: Stored, tree: Tree, width: int) -> Items:

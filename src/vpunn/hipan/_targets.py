@@ -176,6 +176,31 @@ def refuse_huge(X: Any, name: str = "X") -> Any:
     return X
 
 
+def checked_block(X: Any, name: str) -> Any:
+    """One named block of features: a table of finite numbers, sparse or dense."""
+    from sklearn.utils.validation import check_array
+
+    try:
+        checked = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+    except (TypeError, ValueError) as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise VpunnError(f"block {name!r} cannot be used: {said}.") from error
+    return refuse_huge(checked, f"block {name!r}")
+
+
+def checked_groups(groups: Any, rows: int) -> np.ndarray | None:
+    """Groups as numbers, one per row."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.ndim != 1 or len(given) != rows:
+        raise VpunnError(f"groups needs one entry per row, {rows:,} of them, got an array of shape {given.shape}.")
+    try:
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        raise VpunnError(f"groups of several types have no order ({error}); turn all of them into text.") from error
+
+
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """One weight of at least zero per row, not all of them zero."""
     from sklearn.utils.validation import _check_sample_weight

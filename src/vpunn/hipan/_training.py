@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._balls import Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
-from vpunn.hipan._weights import Heads, Seen, add_by_heads, examine, propose_for_items, train_branch, train_pass
+from vpunn.hipan._experts import Experts, Seen
+from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._views import Rows, Sample, unit_rows
+from vpunn.hipan._weights import Heads, add_by_heads, propose_for_items, train_branch, train_pass
 from vpunn.tree import Tree
 
-#: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
-PLENTY = 2000
-#: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
-ENOUGH = 1300
 #: A row whose loss is below this when it is met is not visited again.
 EXPLAINED = 0.05
 
@@ -60,29 +59,34 @@ class HeldOut:
         return cls(seen, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
 
 
-def fit_parts(tree: Tree, items: Items, settings: Settings, rng: np.random.Generator) -> tuple[Balls, Heads, HeldOut]:
-    """Train the heads. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
-    judged = rng.permutation(np.flatnonzero(items.kind == 0))
-    part = int(np.ceil(max(settings.holdout * len(judged), min(PLENTY, 0.2 * len(judged)), 1)))
-    rounds = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(judged) / part)))
+def fit_parts(
+    tree: Tree, sample: Sample, unit: np.ndarray, n_empty: int, settings: Settings, rng: np.random.Generator
+) -> tuple[Experts, HeldOut]:
+    """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
+    asked = np.flatnonzero(sample.kind == 0)
+    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng)
     found = []
-    for k in range(rounds):
-        out = judged[k * part : (k + 1) * part]
-        kept = np.setdiff1d(np.arange(len(items.node)), out)
+    for one in rounds:
+        out = asked[one.out]
+        left = np.concatenate([out, asked[one.dropped]])
+        kept = np.setdiff1d(np.arange(len(sample.node)), left)
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
-        balls = Balls(tree, items.take(kept))
-        heads = Heads.zeros(balls)
-        train_branch(balls, heads, rng)
-        train(balls, heads, np.arange(len(kept)), settings, rng)
-        found.append(judge(balls, heads.rounded(), items.take(out), settings))
-    everything = Balls(tree, items)
-    heads = heads.carried(balls, everything)
+        experts = Experts.fitted(tree, sample.take(kept))
+        train_branch(experts.balls, experts.heads, rng)
+        train(experts.balls, experts.heads, np.arange(len(kept)), settings, rng)
+        experts.heads = experts.heads.rounded()
+        judged = judge(experts, sample.take(out), settings)
+        judged.weight = (judged.weight * one.weight).astype(np.float32)
+        found.append(judged)
+    everything = Experts.fitted(tree, sample)
+    heads = experts.heads.carried(experts.balls, everything.balls)
     # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.
-    train_branch(everything, heads, rng)
-    others = rng.permutation(kept)[: len(out)]
-    train(everything, heads, np.union1d(out, others), settings, rng)
-    return everything, heads.rounded(), HeldOut.joined(found)
+    train_branch(everything.balls, heads, rng)
+    others = rng.permutation(kept)[: len(left)]
+    train(everything.balls, heads, np.union1d(left, others), settings, rng)
+    everything.heads = heads.rounded()
+    return everything, HeldOut.joined(found)
 
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
@@ -106,10 +110,16 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
         train_pass(balls, heads, candidates, rng.permutation(rows), losses)
 
 
-def judge(balls: Balls, heads: Heads, rows: Items, settings: Settings) -> HeldOut:
+def judge(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
     """Candidates and evidence for rows the model has not seen."""
-    X = as_unseen(balls.items.X, rows.X)
-    return HeldOut(examine(balls, heads, X, settings.candidates), rows.node, rows.weight)
+    rows = Rows(as_unseen(experts.balls.items.X, sample.rows.words), sample.rows.dense)
+    parts = [experts.examine(rows[part], settings.candidates) for part in experts.batches(len(rows))]
+    return HeldOut.joined(
+        [
+            HeldOut(seen, sample.node[part], sample.weight[part])
+            for seen, part in zip(parts, experts.batches(len(rows)), strict=True)
+        ]
+    )
 
 
 def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
@@ -127,17 +137,6 @@ def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matr
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     start = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=X.shape[0]))])
     return unit_rows(sparse.csr_matrix((X.data[keep], X.indices[keep], start), shape=X.shape))
-
-
-def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Rows scaled to length one in float32; empty rows stay empty."""
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    largest = np.zeros(X.shape[0])
-    np.maximum.at(largest, row, np.abs(X.data))  # first, so that squares neither overflow nor vanish
-    data = X.data / np.where(largest == 0, 1.0, largest)[row]
-    norm = np.sqrt(np.bincount(row, data.astype(np.float64) ** 2, minlength=X.shape[0]))
-    norm[norm == 0] = 1.0
-    return sparse.csr_matrix(((data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
 def learn_to_combine(

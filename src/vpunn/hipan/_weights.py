@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
-from vpunn.hipan._dictionary import read_through
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
 #: Passes over the rows for the weights of the depth-1 balls.
@@ -110,7 +109,7 @@ def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_m
     new = np.full(X.shape[0], -1, np.int32)
     nothing = np.zeros(X.shape[0], np.float32)
     first = _nearest(balls, X, new, nothing, limit)
-    first = _merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))
+    first = merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))
     return add_by_heads(balls, heads, X, first, limit)
 
 
@@ -135,22 +134,7 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
         )
 
 
-class Seen(NamedTuple):
-    """What the balls say about some rows: candidates (−1 padded), evidence about each and "none", scores of the depth-1 balls."""
-
-    candidates: np.ndarray
-    evidence: np.ndarray
-    branch_score: np.ndarray
-
-
-def examine(balls: Balls, heads: Heads, X: sparse.csr_matrix, limit: int) -> Seen:
-    """Candidates of every row and the evidence about them; ``limit`` nodes by centroid, by heads, half as many by dictionary."""
-    read = read_through(balls.dictionary, X)
-    candidates = propose(balls, heads, X, read, limit)
-    return Seen(candidates, *gather(balls, heads, X, read, candidates))
-
-
-def _merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
+def merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
     """Candidates of both, each once, the first ones in front; −1 padded."""
     more = np.where((more[:, :, None] == first[:, None, :]).any(2), -1, more)
     both = np.concatenate([first, more], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -11,20 +12,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._progress import announced_compiling
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._dense import Dense
+from vpunn.hipan._experts import Experts, Seen
+from vpunn.hipan._holdout import units
 from vpunn.hipan._rest import fit_rings, rings_around, rounded
-from vpunn.hipan._training import HeldOut, Settings, fit_parts, judge, learn_to_combine, slots, train, unit_rows
-from vpunn.hipan._weights import Heads, Seen, examine, train_branch
+from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine, slots, train
+from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
+from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
-#: Rows predicted at once; the answer for a row does not depend on it.
-BATCH = 1024
 #: Descriptions are numbered in one signed byte.
 MAX_DESCRIPTIONS = 127
 #: Fewer held-out rows than this are not worth a combiner of their own.
@@ -86,38 +89,50 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
     @announced_compiling()
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, X_nodes: Any = None) -> HiPaNClassifier:
-        """Fit on rows ``X`` and their labels; ``X_nodes`` has one row of features per node of the tree (may be empty rows).
+    def fit(
+        self, X: Any, y: Any, *, sample_weight: Any = None, X_nodes: Any = None, groups: Any = None
+    ) -> HiPaNClassifier:
+        """Fit on rows ``X`` and their labels.
 
-        Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as training
-        rows of their node, and each kind is also compared directly.
+        ``X`` is one matrix, or a dict (or `Views`) of named blocks of features, such as ``{"words": X, "meaning": E}``.
+        ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
+        the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
+        training rows of their node, and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
+        are held out together, as rows with the same features always are.
         """
         settings = self._settings()
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
         flat: np.ndarray | None = None
+        blocks, y = self._checked_pair(X, y)
         if self.tree is None:
-            X, y = self._checked_pair(X, y)
             self.tree_, node, flat = targets.tree_of(y)
         else:
-            X, y = self._checked_pair(X, y)
             self.tree_ = self.tree
             node = targets.check_in_tree(self.tree_, y)
-        weight = targets.checked_weight(sample_weight, X)
-        self._learn_scale(X)
-        rows = self._rows(X)
+        first = next(iter(blocks.values()))
+        weight = targets.checked_weight(sample_weight, first)
+        group = targets.checked_groups(groups, first.shape[0])
+        self.layout_ = Layout.of(blocks)
         keep = weight > 0
-        rows, node, weight = rows[keep], node[keep], weight[keep]
-        kind = np.zeros(len(node), np.int8)
+        rows = _half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
+        sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
+        unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
         if X_nodes is not None:
-            rows, node, weight, kind = self._with_descriptions(X_nodes, rows, node, weight, flat is not None)
+            sample = self._with_descriptions(X_nodes, sample, flat is not None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        items = Items(_half_precision(rows), node, weight, kind)
-        self.balls_, self.heads_, held = fit_parts(self.tree_, items, settings, rng)
+        empty = 0 if flat is not None else _n_empty(self.tree_, sample.node[: len(unit)])
+        experts, held = fit_parts(self.tree_, sample, unit, empty, settings, rng)
+        self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
         self._set_classes(flat)
         self.combiner_ = self._learned_combiner(held, settings, rng)
         self._calibrate_on(held, settings, rng)
         return self
+
+    @property
+    def experts_(self) -> Experts:
+        """All experts of the fitted model."""
+        return Experts(self.balls_, self.heads_, self.dense_)
 
     def _settings(self) -> Settings:
         for name, low in (("candidates", 1), ("epochs", 1), ("hidden", 1)):
@@ -138,9 +153,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             ) from error
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden))
 
-    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _checked_pair(self, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
         """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
-        X = targets.checked_features(self, X)
+        blocks = checked_blocks(self, X)
+        X = next(iter(blocks.values()))
         if not isinstance(y, list | tuple):
             y = np.asarray(y)
         _check_length(X, y)
@@ -156,69 +172,51 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
                 raise VpunnError(str(error)) from error
         if column.ndim == 2 and column.shape[1] == 1:
             y = targets.as_column(np.asarray(y))
-        return X, y
+        return blocks, y
 
-    def _learn_scale(self, X: Any) -> None:
-        """Dense features are standardised; sparse ones are taken as they are, zero meaning absent."""
-        if sparse.issparse(X):
-            self.centre_ = self.scale_ = None
-            return
-        self.centre_, scale = X.mean(0), X.std(0)
-        self.scale_ = np.where(scale > 1e-12, scale, 1.0)
+    def _rows(self, X: Any) -> Rows:
+        """New rows as the experts read them."""
+        return self.layout_.read(checked_blocks(self, X, self.layout_))
 
-    def _rows(self, X: Any) -> sparse.csr_matrix:
-        """Features as unit rows in float32, sorted, without stored zeros."""
-        if self.centre_ is not None:
-            X = (X.toarray() if sparse.issparse(X) else X) - self.centre_
-            X /= self.scale_
-        X = sparse.csr_matrix(X, copy=True)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        return unit_rows(X)
-
-    def _with_descriptions(
-        self, X_nodes: Any, rows: sparse.csr_matrix, node: np.ndarray, weight: np.ndarray, flat: bool
-    ) -> tuple[Any, ...]:
+    def _with_descriptions(self, X_nodes: Any, sample: Sample, flat: bool) -> Sample:
         """The training rows followed by the descriptions that are not empty; the root of flat classes takes none."""
-        given = X_nodes if isinstance(X_nodes, list | tuple) else [X_nodes]
-        if len(given) > MAX_DESCRIPTIONS:
-            raise VpunnError(f"X_nodes can hold at most {MAX_DESCRIPTIONS} descriptions per node, got {len(given):,}.")
-        texts, described, kinds = [rows], [node], [np.zeros(len(node), np.int8)]
-        for k, features in enumerate(given):
-            table = self._checked_descriptions(features)
-            has = np.flatnonzero(np.diff(table.indptr))  # before scaling, which moves zero
-            text = self._rows(table[has])
-            kept = (np.diff(text.indptr) > 0) & ((has > 0) | (not flat))
-            has = has[kept]
-            texts.append(text[kept])
-            described.append(has.astype(np.int32))
-            kinds.append(np.full(len(has), k + 1, np.int8))
-        extra = sum(map(len, described[1:]))
-        return (
-            sparse.vstack(texts).tocsr(),
-            np.concatenate(described),
-            np.concatenate([weight, np.ones(extra, np.float32)]),
-            np.concatenate(kinds),
-        )
+        tables = self._checked_descriptions(X_nodes)
+        parts, described, kinds = [sample.rows], [sample.node], [sample.kind]
+        for k in range(max(map(len, tables.values()))):
+            rows = _half_precision(self.layout_.read({name: given[k] for name, given in tables.items()}))
+            for name, block in rows.dense.items():  # here a row of zeros is always an empty one
+                block[~tables["" if self.layout_.single else name][k].any(1)] = 0
+            has = np.diff(rows.words.indptr) > 0
+            for block in rows.dense.values():
+                has = has | np.asarray(block.any(1))
+            has[0] &= not flat
+            at = np.flatnonzero(has)
+            parts.append(rows[at])
+            described.append(at.astype(np.int32))
+            kinds.append(np.full(len(at), k + 1, np.int8))
+        node = np.concatenate(described)
+        weight = np.concatenate([sample.weight, np.ones(len(node) - len(sample.node), np.float32)])
+        return Sample(Rows.joined(parts), node, weight, np.concatenate(kinds))
 
-    def _checked_descriptions(self, given: Any) -> sparse.csr_matrix:
-        """One table of descriptions: finite numbers, a row per node and the columns of X."""
-        expected = (self.tree_.n_nodes, self.n_features_in_)
-        try:
-            table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise VpunnError(f"X_nodes must be a table of numbers of shape {expected}, or a list of them.") from None
-        if table.shape != expected:
-            raise VpunnError(
-                f"X_nodes needs one row per node of the tree and the columns of X, {expected}, got {table.shape}."
-            )
-        table = sparse.csr_matrix(table, dtype=np.float64, copy=True)
-        table.sum_duplicates()
-        table.eliminate_zeros()
-        if not np.isfinite(table.data).all():
-            raise VpunnError("X_nodes contains NaN or infinity; leave rows of nodes without a description at zero.")
-        targets.refuse_huge(table, "X_nodes")
-        return table
+    def _checked_descriptions(self, given: Any) -> dict[str, list[Any]]:
+        """Tables of descriptions of every block, empty where none were given, equally many of each."""
+        layout = self.layout_
+        if (isinstance(given, Mapping) and not sparse.issparse(given)) == layout.single:
+            raise VpunnError("X_nodes has the form of X: a matrix or list of them, or a dict with those of the blocks.")
+        by_block = dict(given) if not layout.single else {"": given}
+        if other := [name for name in by_block if name not in layout.names]:
+            raise VpunnError(f"X_nodes names the blocks {examples(other)}, X has {examples(layout.names)}.")
+        lists = {name: list(t) if isinstance(t, list | tuple) else [t] for name, t in by_block.items()}
+        kinds = max(map(len, lists.values()), default=0)
+        if kinds > MAX_DESCRIPTIONS:
+            raise VpunnError(f"X_nodes can hold at most {MAX_DESCRIPTIONS} descriptions per node, got {kinds:,}.")
+        tables = {}
+        for name, columns, dense in zip(layout.names, layout.columns, layout.dense, strict=True):
+            expected = (self.tree_.n_nodes, columns)
+            nothing = np.zeros(expected) if dense else sparse.csr_matrix(expected)
+            tables[name] = [_description(table, expected, dense, name) for table in lists.get(name, [])]
+            tables[name] += [nothing] * (kinds - len(tables[name]))
+        return tables
 
     def _set_classes(self, flat: np.ndarray | None) -> None:
         """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
@@ -311,19 +309,18 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
                         "classes]) to learn classes later."
                     )
             return self.fit(X, y, sample_weight=sample_weight)
-        X = targets.checked_features(self, X, reset=False)
-        _check_length(X, y)
+        rows = _half_precision(self._rows(X))
+        _check_length(rows.words, y)
         node = self.nodes_of(y)
-        weight = targets.checked_weight(sample_weight, X)
+        weight = targets.checked_weight(sample_weight, rows.words)
         keep = weight > 0
-        node, weight = node[keep], weight[keep]
-        old, rows = self.balls_, _half_precision(self._rows(X[keep]))
-        items = Items(
-            sparse.vstack([old.items.X, rows]).tocsr(),
-            np.concatenate([old.items.node, node]),
-            np.concatenate([old.items.weight, weight]),
-            np.concatenate([old.items.kind, np.zeros(len(node), np.int8)]),
-        )
+        rows, node, weight = rows[keep], node[keep], weight[keep]
+        old = self.balls_
+        kind = np.zeros(len(node), np.int8)
+        items = old.items.joined(Items(rows.words, node, weight, kind))
+        for name, block in self.dense_.items():
+            more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
+            self.dense_[name] = Dense(name, self.tree_, more, block.space)
         self.balls_ = Balls(self.tree_, items)
         heads = self.heads_.carried(old, self.balls_)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -343,24 +340,25 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         """
         check_is_fitted(self, "balls_")
         limit = self._settings().candidates
-        rows = self._rows(targets.checked_features(self, X, reset=False))
+        rows, experts = self._rows(X), self.experts_
         found, read = [], []
-        for start in range(0, rows.shape[0], BATCH):
-            seen = examine(self.balls_, self.heads_, rows[start : start + BATCH], limit)
+        for part in experts.batches(len(rows)):
+            seen = experts.examine(rows[part], limit)
             found.append(self._posterior_of(seen, self.combiner_))
             if evidence:
                 read.append(seen.evidence)
+        wide = max(p.candidates.shape[1] for p in found)
         return Posterior(
             self.tree_,
-            np.concatenate([p.candidates for p in found]),
-            np.concatenate([p.probability for p in found]),
+            np.concatenate([_widened(p.candidates, wide, -1) for p in found]),
+            np.concatenate([_widened(p.probability, wide, 0) for p in found]),
             np.concatenate([p.rest for p in found]),
             self.prior_,
             self.balls_.branch_of,
             np.concatenate([p.tilt for p in found]),
             self.combiner_.ring_weights,
             rows if evidence else None,
-            np.concatenate(read) if evidence else None,
+            np.concatenate([_widened(part[:, :-1], wide, 0) for part in read]) if evidence else None,
         )
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
@@ -518,10 +516,46 @@ def _check_length(X: Any, y: Any) -> None:
         )
 
 
-def _half_precision(X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Values as they will be stored, so that a loaded model equals the fitted one."""
-    X.data = X.data.astype(np.float16).astype(np.float32)
-    return X
+def _half_precision(rows: Rows) -> Rows:
+    """Words as they will be stored, so that a loaded model equals the fitted one."""
+    rows.words.data = rows.words.data.astype(np.float16).astype(np.float32)
+    return rows
 
 
-__all__ = ["Combiner", "Heads", "HiPaNClassifier", "judge"]
+def _widened(array: np.ndarray, wide: int, fill: float) -> np.ndarray:
+    """More slots of candidates, so that batches can be joined."""
+    missing = wide - array.shape[1]
+    return (
+        np.pad(array, [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2), constant_values=fill) if missing else array
+    )
+
+
+def _n_empty(tree: Tree, node: np.ndarray) -> int:
+    """Possible answers without a row: leaves, and inner nodes if any row is labelled with one."""
+    met = np.zeros(tree.n_nodes, bool)
+    met[node] = True
+    possible = tree.is_leaf if not met[~tree.is_leaf].any() else np.ones(tree.n_nodes, bool)
+    return int((possible & ~met).sum())
+
+
+def _description(given: Any, expected: tuple[int, int], dense: bool, block: str) -> Any:
+    """One table of descriptions: finite numbers, a row per node and the columns of X."""
+    of = f" of block {block!r}" if block else ""
+    try:
+        table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise VpunnError(f"X_nodes{of} must be a table of numbers of shape {expected}, or a list of them.") from None
+    if table.shape != expected:
+        raise VpunnError(
+            f"X_nodes{of} needs one row per node of the tree and the columns of X, {expected}, got {table.shape}."
+        )
+    table = sparse.csr_matrix(table, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    if not np.isfinite(table.data).all():
+        raise VpunnError(f"X_nodes{of} contains NaN or infinity; leave rows of nodes without a description at zero.")
+    targets.refuse_huge(table, f"X_nodes{of}")
+    return table.toarray() if dense else table
+
+
+__all__ = ["Combiner", "Heads", "HiPaNClassifier"]

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import sparse
 
 from vpunn.errors import check_choice
 from vpunn.hipan._balls import writable
@@ -114,7 +113,7 @@ class Posterior(NodeDistribution):
     branch: np.ndarray
     tilt: np.ndarray
     ring_weights: np.ndarray
-    rows: sparse.csr_matrix | None = None
+    rows: Any = None
     evidence: np.ndarray | None = None
 
     def __len__(self) -> int:

@@ -1,0 +1,1 @@
+"""Placement on trees, every method on every task: `python -m benchmarks.predict`."""

@@ -1,0 +1,53 @@
+"""Placement of held-out items: vpunn beside the tools people would pick, one thread, every method in its own process.
+
+    python -m benchmarks.predict --cases isco,digits --methods vpunn,linear-svm --part validation
+
+Set VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python" for tools that need an environment of their own
+(`make bench` builds them). Answers are kept under benchmarks/results/predict and made anew for vpunn only.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.common import RESULTS, write_results
+from benchmarks.predict.cases import CASES, QUICK
+from benchmarks.predict.matrix import METHODS, OURS, against_the_best, run
+from vpunn.cli.common import JsonFlag, emit
+
+
+def main(
+    cases: Annotated[str, typer.Option(help="Cases, separated by commas; 'quick' for the small ones, 'all'.")] = "all",
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
+    seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas.")] = "1",
+    part: Annotated[str, typer.Option(help="validation to choose settings, test to report.")] = "test",
+    fresh: Annotated[str, typer.Option(help="Methods whose kept answers are not used.")] = OURS,
+    kept: Annotated[Path, typer.Option(help="Folder of kept answers.")] = RESULTS / "predict",
+    budget: Annotated[float, typer.Option(help="Seconds each method may take on a case.")] = 600.0,
+    json: JsonFlag = False,
+) -> None:
+    """Compare, print a row per method and case, and ours against the best peer of every case."""
+    names = {"quick": list(QUICK), "all": list(CASES)}.get(cases) or [c for c in cases.split(",") if c]
+    rows = run(
+        names,
+        [m for m in methods.split(",") if m],
+        seeds=[int(s) for s in seeds.split(",")],
+        kept=kept,
+        part=part,
+        fresh=tuple(fresh.split(",")),
+        budget=budget,
+    )
+    write_results(f"predict-{cases if cases in ('quick', 'all') else 'some'}-{part}", rows)
+    emit(against_the_best(kept, rows, part), json, f"ours beside the peer that is best on validation rows, {part} rows")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,158 @@
+"""Which rows are held out inside ``fit``: rows that look like the ones that will be asked.
+
+*Together.* Rows with the same features, and rows of one group (``groups=``), are held out together: a copy that stays behind would
+make memory look better than it is.
+
+*Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
+Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
+without any. Good and Turing: a new row belongs to the classes met r times with probability (r+1) N_{r+1} / n, which is what
+leaving out rows at random shows. But a class met less often is not likelier than one met more often, and code lists that
+give every code at least one text break the formula: it says N_1/n for the unmet, of which there may be none. So the masses
+per class, m_r = (r+1) N_{r+1} / (n N_r), are made increasing by pooling from r = 0 upwards (the isotonic fit). Where the
+formula holds nothing changes. Where it does not, rows were not drawn at random but listed: single rows are held out less often,
+and some larger classes are cut down to one row in turn, so that classes known by one row are asked about as often as there are
+such classes (half) and as the pooled masses say (half).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
+PLENTY = 2000
+#: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
+ENOUGH = 1300
+#: Rows held out of a class that is cut down to one.
+THINNED = 3
+#: A held-out row stands for at most so many.
+LARGEST_WEIGHT = 4.0
+
+
+class Round(NamedTuple):
+    """Rows held out together with what each counts, and rows that neither teach nor are asked about in this round."""
+
+    out: Ints
+    weight: Floats
+    dropped: Ints
+
+
+def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.random.Generator) -> list[Round]:
+    """Rounds of rows; ``unit`` numbers what is held out together, ``n_empty`` possible answers have no row at all.
+
+    >>> rounds = plan_holdout(np.arange(6), np.arange(6), 0, 0.5, np.random.default_rng(0))  # one row a class, all classes met
+    >>> sorted(len(round.out) for round in rounds)  # nothing looks like the question, so any rows must do
+    [3, 3]
+    """
+    n = len(node)
+    units_of_row = _units_of_class(node, unit)
+    chance, single = _question(units_of_row, node, n_empty)
+    free = (units_of_row > 1) | (rng.random(n) < chance)
+    if not free.any():
+        free[:] = True
+    eligible = np.setdiff1d(np.unique(unit[free]), np.unique(unit[~free]))
+    if not len(eligible):
+        eligible = np.unique(unit)
+    order = rng.permutation(eligible)
+    place = np.full(int(unit.max(initial=0)) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    rows = np.flatnonzero(place[unit] >= 0)
+    rows = rows[np.argsort(place[unit[rows]], kind="stable")]
+    part = int(np.ceil(max(share * n, min(PLENTY, 0.2 * n), 1)))
+    count = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(rows) / part)))
+    ordinary = max(int(part * (1.0 - single)), 1)
+    starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
+    cuts = [int(starts[min(np.searchsorted(starts, k * ordinary), len(starts) - 1)]) for k in range(count + 1)]
+    rounds = []
+    for a, b in pairwise(cuts):
+        if b > a:
+            out, dropped = _thinned(node, unit, units_of_row, int(single * part), rng)
+            usual = rows[a:b][~np.isin(node[rows[a:b]], node[out])]  # what is left of a class cut down stays
+            usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
+            odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
+            weight = np.concatenate([np.ones(len(usual)), np.full(len(out), np.clip(odds, 0.25, LARGEST_WEIGHT))])
+            rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
+    return rounds
+
+
+def _thinned(node: Ints, unit: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Rows of larger classes that are to keep one unit only: a few rows of each to be held out, and the others."""
+    rich = np.unique(node[units_of_row > 2])
+    if wanted < 1 or not len(rich):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    chosen = rng.permutation(rich)[: max(min(len(rich) // 2, -(-wanted // THINNED)), 1)]
+    out, dropped = [], []
+    by_class = np.argsort(node, kind="stable")
+    start, stop = np.searchsorted(node[by_class], chosen), np.searchsorted(node[by_class], chosen, side="right")
+    for a, b in zip(start, stop, strict=True):
+        rows = by_class[a:b]
+        order = rng.permutation(np.unique(unit[rows]))
+        out.append(rows[np.isin(unit[rows], order[1 : 1 + THINNED])])
+        dropped.append(rows[np.isin(unit[rows], order[1 + THINNED :])])
+    return np.concatenate(out), np.concatenate(dropped)
+
+
+def _units_of_class(node: Ints, unit: Ints) -> Ints:
+    """For every row, in how many units its class occurs."""
+    pairs = np.unique(np.stack([node, unit], 1), axis=0)
+    classes, count = np.unique(pairs[:, 0], return_counts=True)
+    return count[np.searchsorted(classes, node)]
+
+
+def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
+    """The chance of a single row to be held out, and the share of questions about classes of one unit that random rows miss."""
+    classes = np.unique(node, return_index=True)[1]
+    met = np.bincount(units[classes], minlength=3).astype(float)  # N_r
+    met[0] = n_empty
+    asked = np.append(np.arange(1, len(met)) * met[1:], 0.0)  # (r+1) N_{r+1}
+    if met[1] == 0:
+        return 1.0, 0.0
+    mass, number, last = asked[0], met[0], 0
+    while last + 1 < len(met) - 1 and met[last + 1] > 0 and mass * met[last + 1] > asked[last + 1] * number:
+        last += 1
+        mass, number = mass + asked[last], number + met[last]
+    rate = mass / max(number, 1e-12)
+    if last == 0 or rate * met[0] >= 0.5 * asked[0]:
+        return float(min(1.0, rate * met[0] / asked[0])) if last else 1.0, 0.0
+    by_rows, by_classes = rate * met[1] / asked.sum(), met[1] / met[1:].sum()
+    shown = asked[1] / asked.sum()  # what random rows show of them
+    return float(rate * met[0] / asked[0]), float(np.clip(0.5 * (by_rows + by_classes) - shown, 0.0, 0.8))
+
+
+def units(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]], groups: Ints | None) -> Ints:
+    """Numbers of what is held out together: rows with the same features and, if given, the same group."""
+    same = _same(words, dense)
+    if groups is None:
+        return same
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(same)
+    offset = int(same.max(initial=0)) + 1
+    row = np.arange(n)
+    links = sparse.coo_matrix(
+        (np.ones(2 * n), (np.concatenate([row, row]), n + np.concatenate([same, offset + groups]))),
+        shape=(n + offset + int(groups.max(initial=0)) + 1,) * 2,
+    )
+    return np.asarray(connected_components(links, directed=False)[1][:n], np.int64)
+
+
+def _same(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> Ints:
+    """Equal numbers for rows with equal features, by two independent random sums of them; empty rows stay apart."""
+    rng = np.random.default_rng(20)
+    key = np.zeros((words.shape[0], 2))
+    if words.shape[1]:
+        key += words @ rng.standard_normal((words.shape[1], 2))
+    for block in dense:
+        key += block.astype(np.float64) @ rng.standard_normal((block.shape[1], 2))
+    number = np.unique(np.ascontiguousarray(key).view("V16").ravel(), return_inverse=True)[1].ravel()
+    empty = ~key.any(1)
+    number = number.astype(np.int64)
+    number[empty] = number.max(initial=0) + 1 + np.arange(int(empty.sum()))
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)

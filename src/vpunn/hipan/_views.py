@@ -1,0 +1,199 @@
+"""What ``X`` may be: one matrix, or several named blocks of features for the same rows, each sparse or dense.
+
+Sparse blocks hold words, counts and the like (zero means absent) and are read together as one matrix of words; every dense block
+has a space of its own (`_dense`). A dense table that is mostly zeros and never negative, as ``toarray()`` makes one, holds words.
+A row of zeros in a dense block of many columns says nothing, as in a sparse one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.errors import VpunnError, examples
+from vpunn.hipan import _targets as targets
+from vpunn.hipan._balls import Items
+
+#: Dense tables with this many columns or more and this share of zeros hold words.
+WORDY_COLUMNS, WORDY_ZEROS = 65, 0.8
+#: In narrower dense blocks a row of zeros is a row like any other.
+SILENT_COLUMNS = 16
+#: Numbers beyond this cannot be squared in 32 bits.
+LARGEST = 1e15
+
+
+class Views(dict[str, Any]):
+    """Named blocks of features for the same rows: ``Views(words=X, meaning=E)``; a plain dict does as well.
+
+    >>> views = Views(words=sparse.csr_matrix(np.eye(3)), size=np.ones((3, 2)))
+    >>> views.take([0, 2])["size"].shape
+    (2, 2)
+    """
+
+    def __init__(self, blocks: Mapping[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(blocks or {}, **more)
+
+    def take(self, rows: Any) -> Views:
+        """Some of the rows of every block."""
+        return Views({name: block[rows] for name, block in self.items()})
+
+
+def says(block: np.ndarray) -> np.ndarray:
+    """Which rows of a dense block say something."""
+    return np.asarray(block.any(1)) if block.shape[1] >= SILENT_COLUMNS else np.ones(len(block), bool)
+
+
+@dataclass
+class Rows:
+    """Rows as the experts read them: one matrix of words (no columns if there are none) and the dense blocks."""
+
+    words: sparse.csr_matrix
+    dense: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return int(self.words.shape[0])
+
+    def __getitem__(self, rows: Any) -> Rows:
+        return Rows(self.words[rows], {name: block[rows] for name, block in self.dense.items()})
+
+    @staticmethod
+    def joined(parts: list[Rows]) -> Rows:
+        """Several one after the other."""
+        names = parts[0].dense
+        return Rows(
+            sparse.csr_matrix(sparse.vstack([p.words for p in parts])),
+            {name: np.concatenate([p.dense[name] for p in parts]) for name in names},
+        )
+
+    def known(self) -> np.ndarray:
+        """Which rows say anything at all."""
+        some = np.diff(self.words.indptr) > 0
+        for block in self.dense.values():
+            some = some | says(block)
+        return np.asarray(some)
+
+
+@dataclass
+class Sample:
+    """Training rows: what the experts read of them, and the node, weight and kind of each, as in `Items`."""
+
+    rows: Rows
+    node: np.ndarray
+    weight: np.ndarray
+    kind: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Sample:
+        """Some of the rows."""
+        return Sample(self.rows[rows], self.node[rows], self.weight[rows], self.kind[rows])
+
+    def words(self) -> Items:
+        """The items of the words."""
+        return Items(self.rows.words, self.node, self.weight, self.kind)
+
+    def numbers(self, name: str) -> Items:
+        """The items of a dense block that say something in it."""
+        X = self.rows.dense[name]
+        some = says(X)
+        if not some.any():
+            some[:1] = True
+        return Items(X[some], self.node[some], self.weight[some], self.kind[some])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names, kinds and widths of the blocks a model was fitted on; a single matrix is a block without a name."""
+
+    names: tuple[str, ...]
+    dense: tuple[bool, ...]
+    columns: tuple[int, ...]
+
+    @property
+    def single(self) -> bool:
+        """Whether ``X`` is one matrix."""
+        return self.names == ("",)
+
+    def words(self) -> int:
+        """Columns of the matrix of words."""
+        return sum(n for n, dense in zip(self.columns, self.dense, strict=True) if not dense)
+
+    def dense_names(self) -> list[str]:
+        """Blocks with a space of their own, a single one called "numbers"."""
+        return [name or "numbers" for name, dense in zip(self.names, self.dense, strict=True) if dense]
+
+    @classmethod
+    def of(cls, blocks: dict[str, Any]) -> Layout:
+        """The layout of checked blocks."""
+        dense = tuple(not sparse.issparse(X) and not _wordy(X) for X in blocks.values())
+        return cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()))
+
+    def read(self, blocks: dict[str, Any]) -> Rows:
+        """Checked blocks as the experts read them."""
+        words, dense = [], {}
+        for (name, X), is_dense in zip(blocks.items(), self.dense, strict=True):
+            if is_dense:
+                X = X.toarray() if sparse.issparse(X) else X
+                dense[name or "numbers"] = np.clip(X, -LARGEST, LARGEST).astype(np.float32)
+            else:
+                words.append(_unit(X))
+        n = next(iter(blocks.values())).shape[0]
+        if not words:
+            return Rows(sparse.csr_matrix((n, 0), dtype=np.float32), dense)
+        return Rows(words[0] if len(words) == 1 else unit_rows(sparse.csr_matrix(sparse.hstack(words))), dense)
+
+
+def _wordy(X: np.ndarray) -> bool:
+    return X.shape[1] >= WORDY_COLUMNS and float((X == 0).mean()) >= WORDY_ZEROS and bool((X >= 0).all())
+
+
+def _unit(X: Any) -> sparse.csr_matrix:
+    """Features as unit rows in float32, sorted, without stored zeros."""
+    X = sparse.csr_matrix(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return unit_rows(X)
+
+
+def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows scaled to length one in float32; empty rows stay empty."""
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    largest = np.zeros(X.shape[0])
+    np.maximum.at(largest, row, np.abs(X.data))  # first, so that squares neither overflow nor vanish
+    data = X.data / np.where(largest == 0, 1.0, largest)[row]
+    norm = np.sqrt(np.bincount(row, data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    norm[norm == 0] = 1.0
+    return sparse.csr_matrix(((data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+
+
+def checked_blocks(model: Any, X: Any, layout: Layout | None = None) -> dict[str, Any]:
+    """``X`` as blocks of finite numbers with equally many rows and, given a ``layout``, its names and columns."""
+    if not isinstance(X, Mapping) or sparse.issparse(X):  # a dictionary of keys is a matrix
+        if layout is not None and not layout.single:
+            raise VpunnError(
+                f"this model reads the blocks {examples(layout.names)}; pass a dict with a matrix for each."
+            )
+        return {"": targets.checked_features(model, X, reset=layout is None)}
+    if layout is not None and layout.single:
+        raise VpunnError(f"this model reads one matrix, got blocks named {examples(list(X))}.")
+    if not X:
+        raise VpunnError("X has no blocks; give at least one matrix, such as {'words': X}.")
+    names = tuple(X) if layout is None else layout.names
+    if layout is not None and (other := set(X) ^ set(names)):
+        raise VpunnError(f"this model reads the blocks {examples(names)}; {examples(sorted(map(str, other)))} differ.")
+    blocks = {str(name): targets.checked_block(X[name], str(name)) for name in names}
+    rows = {name: block.shape[0] for name, block in blocks.items()}
+    if len(set(rows.values())) > 1:
+        raise VpunnError(
+            "blocks differ in their number of rows: " + ", ".join(f"{k!r} has {n:,}" for k, n in rows.items()) + "."
+        )
+    for name, columns in zip(layout.names, layout.columns, strict=True) if layout is not None else ():
+        if blocks[name].shape[1] != columns:
+            raise VpunnError(
+                f"block {name!r} has {blocks[name].shape[1]:,} columns, the model was fitted on {columns:,}."
+            )
+    if layout is None:
+        model.n_features_in_ = sum(block.shape[1] for block in blocks.values())
+    return blocks

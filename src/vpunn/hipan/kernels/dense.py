@@ -1,0 +1,174 @@
+"""Compiled loops of the dense expert: the best columns of a product, and the evidence about candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Columns of one candidate; `EVIDENCE` in `_dense` names them.
+N_EVIDENCE = 20
+PER_KIND = 2
+
+
+@njit(cache=True, nogil=True)
+def times(X, turn):
+    """Rows times a matrix by fixed loops, and the lengths of the results."""
+    rows, width = len(X), turn.shape[1]
+    out = np.zeros((rows, width))
+    length = np.empty(rows)
+    for r in range(rows):
+        for k in range(X.shape[1]):
+            x = X[r, k]
+            if x != 0:
+                for j in range(width):
+                    out[r, j] += x * turn[k, j]
+        square = 0.0
+        for j in range(width):
+            square += out[r, j] * out[r, j]
+        length[r] = np.sqrt(square)
+    return out, length
+
+
+@njit(cache=True, nogil=True)
+def best_columns(values, limit):
+    """The ``limit`` largest columns of every row, best first, smaller columns first among equals."""
+    rows, width = values.shape
+    out = np.empty((rows, limit), np.int32)
+    top = np.empty(limit, np.float32)
+    for r in range(rows):
+        filled = 0
+        for j in range(width):
+            v = values[r, j]
+            if filled == limit and not v > top[limit - 1]:
+                continue
+            place = filled if filled < limit else limit - 1
+            filled = min(filled + 1, limit)
+            while place > 0 and top[place - 1] < v:
+                top[place] = top[place - 1]
+                out[r, place] = out[r, place - 1]
+                place -= 1
+            top[place] = v
+            out[r, place] = j
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _below_best(z, count, column, into):
+    """How far each candidate is below the best one in a column; returns the best."""
+    top = z[0, column]
+    for j in range(1, count):
+        top = max(top, z[j, column])
+    for j in range(count):
+        z[j, into] = z[j, column] - top
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _distances_below_best(z, count, column):
+    """Log-distances against the least; a candidate without items is as far as the farthest."""
+    top, low = np.float32(-1e30), np.float32(1e30)
+    for j in range(count):
+        if not np.isnan(z[j, column]):
+            top = max(top, z[j, column])
+            low = min(low, z[j, column])
+    for j in range(count):
+        z[j, column] = (low - top if np.isnan(z[j, column]) else z[j, column] - top) if top > -1e29 else np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def _log_share(z, count, score, into, family, group):
+    """Log-probability of every candidate by a column of scores (≤ 0), and of its group if ``family`` is a column."""
+    total = np.float32(0)
+    for j in range(count):
+        total += np.exp(z[j, score])
+    for j in range(count):
+        z[j, into] = z[j, score] - np.log(total)
+        if family >= 0:
+            shared = np.float32(0)
+            for i in range(count):
+                if group[i] == group[j]:
+                    shared += np.exp(z[i, score])
+            z[j, family] = np.log(max(shared / total, np.float32(1e-30)))
+    return -np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, voters, sharpness):
+    """Evidence (rows, candidates + 1, columns) from the products of rows with items, centroids and heads; last slot "none"."""
+    near, length, item_length, item_node, item_kind, span = items
+    balls, block_at = centroids
+    closed, trained, class_at = heads
+    rows, width = candidates.shape
+    n_nodes = len(parent)
+    out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
+    best = best_columns(near, min(voters, near.shape[1]))
+    vote = np.empty(best.shape[1], np.float32)
+    up = np.empty(width, np.int32)
+    for r in range(rows):
+        z = out[r]
+        none = z[width]
+        if length[r] == 0:
+            continue  # nothing known about the row
+        total = np.float32(0)
+        for v in range(len(vote)):
+            vote[v] = np.exp(sharpness * (near[r, best[r, v]] - near[r, best[r, 0]]))
+            total += vote[v]
+        count = 0
+        while count < width and candidates[r, count] >= 0:
+            c = candidates[r, count]
+            up[count] = parent[c]
+            if block_at[c] >= 0:
+                z[count, 0] = balls[r, block_at[c]]
+            ball = block_at[n_nodes + c] if block_at[n_nodes + c] >= 0 else block_at[c]
+            if ball >= 0:
+                z[count, 1] = balls[r, ball]
+            if parent[c] > 0 and block_at[n_nodes + parent[c]] >= 0:
+                z[count, 2] = balls[r, block_at[n_nodes + parent[c]]]
+            first, second, least, any_kind = np.float32(0), np.float32(0), np.float32(1e30), np.float32(0)
+            for i in range(span[c], span[c + 1]):
+                s = near[r, i]
+                any_kind = max(any_kind, s)
+                if item_kind[i]:
+                    z[count, N_EVIDENCE + PER_KIND * (item_kind[i] - 1)] = s
+                    continue
+                if s > first:
+                    first, second = s, first
+                elif s > second:
+                    second = s
+                least = min(least, item_length[i] * item_length[i] - 2 * item_length[i] * length[r] * s)
+            z[count, 3], z[count, 4] = first, second
+            z[count, 18] = any_kind
+            gap = np.sqrt(max(least + length[r] * length[r], np.float32(1e-6)))
+            z[count, 5] = -np.log(gap) if least < 1e29 else np.float32(np.nan)  # no item at all
+            for v in range(len(vote)):
+                node = item_node[best[r, v]]
+                share = vote[v] / total
+                if node == c:
+                    z[count, 6] += share
+                if parent[node] == parent[c]:
+                    z[count, 7] += share
+                if branch[node] == branch[c]:
+                    z[count, 8] += share
+            at = class_at[c]
+            z[count, 9] = closed[r, at] if at >= 0 else np.float32(-1e4)
+            if trained.shape[1]:
+                z[count, 12] = trained[r, at] if at >= 0 else np.float32(-1e4)
+            count += 1
+        if count == 0:
+            continue
+        _distances_below_best(z, count, 5)
+        _below_best(z, count, 9, 9)
+        none[18] = _below_best(z, count, 18, 19)
+        for j in range(count):
+            z[j, 9] = max(z[j, 9], np.float32(-60))
+        none[10] = _log_share(z, count, 9, 10, 11, up)
+        if trained.shape[1]:
+            _below_best(z, count, 12, 12)
+            for j in range(count):
+                z[j, 12] = max(z[j, 12], np.float32(-60))
+            none[13] = _log_share(z, count, 12, 13, -1, up)
+        for k in range(4):
+            none[k] = _below_best(z, count, k, 14 + k)
+        for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
+            none[kind] = _below_best(z, count, kind, kind + 1)
+    return out

@@ -1,0 +1,240 @@
+"""Blocks of features: dense evidence against slow twins, several blocks at once, and the hold-out rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from vpunn import load
+from vpunn.errors import VpunnError
+from vpunn.explain import contrast, describe_ball, explain
+from vpunn.hipan import HiPaNClassifier, Views
+from vpunn.hipan._balls import Items, branches
+from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, Dense
+from vpunn.hipan._holdout import plan_holdout, units
+from vpunn.hipan._logistic import fit_logistic
+from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns
+from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
+from vpunn.hipan.kernels.ranks import log_ranks
+from vpunn.tree import Tree
+
+TREE = Tree.from_paths([("a", "b"), ("a", "c"), ("d", "e"), ("d", "f", "g"), ("d", "f", "h")], root="r")
+
+
+def dense_case(seed=0, rows=60, width=5):
+    rng = np.random.default_rng(seed)
+    node = np.concatenate([np.asarray(TREE.index(list("bcegh"))).repeat(rows // 5), [TREE.index(["f"])[0]] * 2])
+    X = (rng.normal(size=(TREE.n_nodes, width))[node] * 2 + rng.normal(size=(len(node), width))).astype(np.float32)
+    kind = np.zeros(len(node), np.int8)
+    kind[np.unique(node, return_index=True)[1]] = 1
+    weight = (rng.random(len(node)) + 0.5).astype(np.float32)
+    return X, Items(X, node.astype(np.int32), weight, kind)
+
+
+def test_dense_evidence_matches_a_slow_twin():
+    """Every column, recomputed from the definition with plain loops."""
+    X, items = dense_case()
+    block = Dense("x", TREE, items)
+    assert len(EVIDENCE) == N_EVIDENCE and len(PER_KIND) == KERNEL_PER_KIND
+    queries = X[::7] + np.random.default_rng(1).normal(size=X[::7].shape).astype(np.float32)
+    nodes = np.unique(items.node)
+    candidates = np.tile(np.append(nodes, -1), (len(queries), 1)).astype(np.int32)
+    evidence = block.look(queries).evidence(candidates)
+    assert evidence.shape[2] == len(block.names())
+    space, branch = block.space, branches(TREE)
+    Z, Q = ((A - space.centre) / space.scale @ space.turn for A in (X, queries))
+    U, V = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (Z, Q))
+    inside = [np.arange(TREE.n_nodes)[TREE.slice(b)] for b in range(TREE.n_nodes)]
+    for r, (z, v) in enumerate(zip(Q, V, strict=True)):
+        cosine = U @ v
+        voters = np.lexsort((np.arange(len(cosine)), -cosine[block_order(items)]))[:VOTERS]
+        voters = block_order(items)[voters]
+        share = np.exp(SHARPNESS * (cosine[voters] - cosine[voters].max()))
+        share /= share.sum()
+        table = np.zeros((len(nodes), len(EVIDENCE) + 2))
+        for j, c in enumerate(nodes):
+            parent = TREE.parent[c]
+            for k, ball in enumerate(([c], inside[c], inside[parent])):
+                at = np.isin(items.node, ball)
+                total = (items.weight[at, None] * U[at]).sum(0)
+                table[j, k] = v @ total / np.linalg.norm(total)
+            mine = (items.node == c) & (items.kind == 0)
+            near = np.sort(np.append(cosine[mine], [0, 0]))[::-1]
+            table[j, 3:5] = np.maximum(near[:2], 0)
+            table[j, 5] = -np.log(np.linalg.norm(Z[mine] - z, axis=1).min())
+            table[j, 6] = share[items.node[voters] == c].sum()
+            table[j, 7] = share[TREE.parent[items.node[voters]] == parent].sum()
+            table[j, 8] = share[branch[items.node[voters]] == branch[c]].sum()
+            at = block.class_at[c]
+            table[j, 9] = block.own_mean[at] @ z + block.mean_bias[at]
+            table[j, 12] = z @ block.head[:-1, at] + block.head[-1, at]
+            table[j, 18] = max(cosine[items.node == c].max(), 0)
+            table[j, 20] = cosine[(items.node == c) & (items.kind == 1)][0]
+        for column, into in ((5, 5), (9, 9), (12, 12), (0, 14), (1, 15), (2, 16), (3, 17), (18, 19), (20, 21)):
+            table[:, into] = table[:, column] - table[:, column].max()
+        table[:, [9, 12]] = np.maximum(table[:, [9, 12]], -60)
+        for score, into in ((9, 10), (12, 13)):
+            p = np.exp(table[:, score]) / np.exp(table[:, score]).sum()
+            table[:, into] = np.log(p)
+            if into == 10:
+                family = [p[TREE.parent[nodes] == TREE.parent[c]].sum() for c in nodes]
+                table[:, 11] = np.log(np.maximum(family, 1e-30))
+        np.testing.assert_allclose(evidence[r, : len(nodes)], table, rtol=5e-3, atol=1e-2)
+        assert not evidence[r, len(nodes)].any()  # an empty slot
+
+
+def block_order(items):
+    return np.lexsort((-items.kind.astype(np.int8), items.node))
+
+
+def test_closed_form_heads_are_sums_along_the_balls():
+    _, items = dense_case(2)
+    block = Dense("x", TREE, items)
+    for j, c in enumerate(block.classes):
+        chain = [int(c)] + [TREE.n_nodes + u for u in TREE.ancestors(int(c)) if u and not TREE.is_leaf[u]]
+        weights = sum(block.ball_head(b)[0] for b in chain)
+        constant = sum(block.ball_head(b)[1] for b in chain)
+        np.testing.assert_allclose(weights, block.space.turn @ block.own_mean[j], atol=1e-6)
+        np.testing.assert_allclose(constant, -0.5 * (block.own_mean[j] ** 2).sum(), atol=1e-6)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 8), st.integers(1, 12))
+@settings(max_examples=40, deadline=None)
+def test_best_columns_and_ranks_match_sorting(seed, limit, width):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 5, (4, width)).astype(np.float32)
+    limit = min(limit, width)
+    np.testing.assert_array_equal(best_columns(values, limit), np.argsort(-values, axis=1, kind="stable")[:, :limit])
+    evidence = np.concatenate([values, np.zeros((4, 1), np.float32)], 1)[:, :, None]
+    ranks = log_ranks(evidence, np.zeros((4, width), np.int32), np.array([0]))[:, :-1, 0]
+    np.testing.assert_allclose(ranks, -np.log1p((values[:, None, :] > values[:, :, None]).sum(2)), rtol=1e-6)
+
+
+def test_softmax_regression_has_no_slope_left():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    X[np.arange(300), y] += 1.5
+    found = fit_logistic(X, y, np.ones(300), 3)
+    score = X @ found[:-1] + found[-1]
+    assert np.mean(score.argmax(1) == y) > 0.7
+    p = np.exp(score - score.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    np.testing.assert_allclose(p.mean(0), np.bincount(y) / 300, atol=1e-2)  # the bias is not penalised
+
+
+def digits_model(rows=500):
+    X, y = load_digits(return_X_y=True)
+    tree = Tree.from_paths([("even" if c % 2 == 0 else "odd", str(c)) for c in range(10)], root="digit")
+    return HiPaNClassifier(tree).fit(X[:rows], y[:rows].astype(str)), X, y.astype(str)
+
+
+def test_dense_tables_are_learned_and_kept(tmp_path):
+    model, X, y = digits_model()
+    assert np.mean(model.predict(X[900:]) == y[900:]) > 0.88
+    together = model.predict_node_proba(X[900:1200])
+    for size in (1, 7, 256):
+        parts = [model.predict_node_proba(X[900 + i : 900 + min(i + size, 300)]) for i in range(0, 300, size)]
+        assert np.array_equal(np.concatenate(parts), together)
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict_node_proba(X[900:1200]), together)
+    said = explain(model, X[900:901])
+    assert abs(sum(ball.head for ball in said.balls) - said.score) < 1e-9 and said.blocks.keys() == {"numbers"}
+    assert describe_ball(model, "3").speaks_for and contrast(model, "3", "8")
+
+
+def two_blocks(seed=0, rows=400):
+    """Words tell the branch, numbers the leaf within it."""
+    rng = np.random.default_rng(seed)
+    leaf = rng.integers(0, 4, rows)
+    tree = Tree.from_paths([("a", "a0"), ("a", "a1"), ("b", "b0"), ("b", "b1")], root="r")
+    words = sparse.csr_matrix(
+        (rng.random((rows, 30)) < 0.1) + 3.0 * np.eye(30)[leaf // 2 + 2 * rng.integers(0, 5, rows)]
+    )
+    numbers = rng.normal(size=(rows, 3)) + 4.0 * (leaf % 2)[:, None]
+    return tree, Views(words=words, size=numbers), tree.labels[tree.leaves][leaf]
+
+
+def test_blocks_speak_together(tmp_path):
+    tree, X, y = two_blocks()
+    model = HiPaNClassifier(tree).fit(X.take(slice(0, 300)), y[:300])
+    rest = X.take(slice(300, None))
+    both = np.mean(model.predict(rest) == y[300:])
+    alone = [
+        np.mean(HiPaNClassifier(tree).fit(X[b][:300], y[:300]).predict(X[b][300:]) == y[300:])
+        for b in ("words", "size")
+    ]
+    assert both > 0.9 > max(alone) + 0.2
+    swapped = {"size": rest["size"], "words": rest["words"]}
+    assert np.array_equal(model.predict_node_proba(swapped), model.predict_node_proba(rest))
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict_node_proba(rest), model.predict_node_proba(rest))
+    said = explain(model, rest.take(slice(0, 1)))
+    assert said.blocks.keys() == {"words", "size"} and "spoke for it" in str(said)
+    model.partial_fit(rest, y[300:])
+    assert np.mean(model.predict(rest) == y[300:]) > 0.9
+
+
+def test_descriptions_of_a_dense_block_reach_nodes_without_rows():
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths([(f"g{i // 6}", f"c{i}") for i in range(90)], root="r")
+    place = rng.normal(size=(tree.n_nodes, 20))
+    node = rng.choice(tree.leaves[:75], 600)
+    model = HiPaNClassifier(tree).fit(
+        {"e": place[node] + 0.3 * rng.normal(size=(600, 20))}, tree.labels[node], X_nodes={"e": place}
+    )
+    asked = rng.choice(tree.leaves[75:], 100)
+    found = model.locate({"e": place[asked] + 0.3 * rng.normal(size=(100, 20))})
+    assert np.mean(found == asked) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X: X | {"size": X["size"][:-1]}, "differ in their number of rows"),
+        (lambda X: X | {"size": np.full_like(X["size"], np.nan)}, "block 'size' .*NaN"),
+        (lambda X: X | {"size": X["size"][:, :2]}, "block 'size' has 2 columns"),
+        (lambda X: {"words": X["words"]}, "reads the blocks"),
+        (lambda X: X["words"], "pass a dict"),
+        (lambda X: X | {"size": np.array([["x"] * 3] * len(X["size"]))}, "block 'size' cannot be used"),
+    ],
+)
+def test_bad_blocks_are_named(change, said):
+    tree, X, y = two_blocks(rows=80)
+    model = HiPaNClassifier(tree, epochs=1).fit(X, y)
+    with pytest.raises(VpunnError, match=said):
+        model.predict(change(dict(X)))
+
+
+def test_groups_and_equal_rows_are_held_out_together():
+    words = sparse.csr_matrix(np.array([[1.0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]]))
+    assert len(set(units(words, [], None)[[0, 2]])) == 1
+    assert len(set(units(words, [], None))) == 5  # empty rows are not equal
+    joined = units(words, [], np.array([0, 1, 2, 0, 3, 3]))
+    assert joined[0] == joined[2] == joined[3] and joined[4] == joined[5] and len(set(joined)) == 3
+    rng = np.random.default_rng(0)
+    unit = rng.integers(0, 40, 300)
+    for one in plan_holdout(rng.integers(0, 5, 300), unit, 3, 0.1, rng):
+        assert not np.isin(unit[one.out], unit[np.setdiff1d(np.arange(300), one.out)]).any()
+    with pytest.raises(VpunnError, match="groups needs one entry per row"):
+        HiPaNClassifier().fit(np.eye(4), list("abcd"), groups=[1, 2])
+
+
+def test_single_rows_are_held_out_as_often_as_new_classes_are_asked_for():
+    rng = np.random.default_rng(0)
+    thin = rng.zipf(1.3, 6000) % 4000  # many classes of one row, and many of none: Good and Turing hold
+    met = np.unique(thin, return_counts=True)[1]
+    rounds = plan_holdout(thin, np.arange(6000), 4000 - len(met), 0.1, rng)
+    single = np.isin(thin, np.flatnonzero(np.bincount(thin) == 1))
+    out = np.concatenate([one.out for one in rounds])
+    assert abs(single[out].mean() - single.mean()) < 0.03 and all((one.weight == 1).all() for one in rounds)
+    listed = np.concatenate([np.arange(800), rng.integers(800, 1000, 2000)])  # every code once, no empty code
+    for one in plan_holdout(listed, np.arange(2800), 0, 0.1, rng):
+        assert not np.isin(one.out, np.arange(800)).any()
+        kept = np.setdiff1d(np.arange(2800), np.concatenate([one.out, one.dropped]))
+        left = np.bincount(listed[kept], minlength=1000)[listed[one.out]]
+        share = one.weight[left == 1].sum() / one.weight.sum()
+        assert (left >= 1).all() and 0.4 < share < 0.8  # classes of one row are asked about

@@ -1,0 +1,37 @@
+"""Sentence encoders: any callable or transformer, the named ones where their weights are installed, and the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from vpunn.errors import VpunnError
+from vpunn.text import sentence_features
+
+
+def test_any_encoder():
+    rows = sentence_features(HashingVectorizer(n_features=8)).transform(["a bird", "", "a bird", "fish"])
+    assert rows.shape == (4, 8) and rows.dtype == np.float32
+    assert np.array_equal(rows[0], rows[2]) and not rows[1].any() and rows[3].any()
+    with pytest.raises(VpunnError, match="one row of finite numbers per text"):
+        sentence_features(lambda texts: [[1.0]]).transform(["a", "b"])
+    with pytest.raises(VpunnError, match="encoder must be"):
+        sentence_features(3)
+    with pytest.raises(VpunnError, match="no texts"):
+        sentence_features(len).transform([])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="needs the extra 'text' (wordllama)")
+def test_light_encoder_knows_meanings_and_keeps_its_rows(tmp_path):
+    pytest.importorskip("tokenizers", reason="needs the extra 'text' (tokenizers)")
+    encoder = sentence_features("light", cache=tmp_path)
+    rows = encoder.transform(["a small songbird", "a little bird that sings", "nuclear reactor"])
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert unit[0] @ unit[1] > unit[0] @ unit[2] + 0.1
+    (kept,) = tmp_path.iterdir()
+    before = kept.stat().st_mtime_ns
+    assert np.array_equal(encoder.transform(["a small songbird", "a little bird that sings", "nuclear reactor"]), rows)
+    assert kept.stat().st_mtime_ns == before
