@@ -200,12 +200,6 @@ class TableClassifier:
         refuse_missing(X, self.inputs.columns, where, "fill in or leave out these rows")
         return X
 
-    def ask(self, text: str) -> Any:
-        """The features of one text."""
-        if self.features is None or self.inputs.columns:
-            raise VpunnError("this model was fitted on numeric columns, so it cannot be asked a text; give a table.")
-        return self.features.transform([text])
-
     def known(self, X: Any) -> np.ndarray:
         """Which rows hold anything the model knows; the answer for the others is the prior."""
         return np.asarray(np.diff(X.indptr) > 0) if hasattr(X, "indptr") else np.ones(len(X), bool)
