@@ -82,6 +82,15 @@ bench-torch: $(BENCH)/.installed  ## heads, embeddings, ids and bandits beside t
 	$(BENCH)/bin/python -m benchmarks.torch.ids
 	$(BENCH)/bin/python -m benchmarks.torch.bandit
 
+.PHONY: screenshot bench-explorer
+screenshot: $(VENV)/.installed-dev  ## README's picture of the explorer, from the model of `make demo`
+	$(BIN)/vpunn demo --out demo
+	$(BIN)/python tools/make_screenshot.py demo/placement docs/explorer.png
+
+bench-explorer: $(VENV)/.installed-dev  ## the explorer in Chromium on WordNet and NCBI, and under load (after make demo)
+	$(BIN)/python -m benchmarks.explorer tour
+	$(BIN)/python -m benchmarks.explorer load demo/placement
+
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports
 

@@ -59,8 +59,13 @@ def make_table(lines: Iterator[list[Any]]) -> None:
         {"order": order, "number": number, "name": name, "generators": generators, "values": values_of(raw)}
         for order, number, name, generators, raw in lines
     ]
-    head = {"source": "GAP 4.12.1, SmallGroups library 1.5.1, by tools/make_group_table.py", "invariants": list(MEANING)}
-    text = json.dumps({**head, "groups": sorted(groups, key=lambda row: (row["order"], row["number"]))}, separators=(",", ":"))
+    head = {
+        "source": "GAP 4.12.1, SmallGroups library 1.5.1, by tools/make_group_table.py",
+        "invariants": list(MEANING),
+    }
+    text = json.dumps(
+        {**head, "groups": sorted(groups, key=lambda row: (row["order"], row["number"]))}, separators=(",", ":")
+    )
     beside = TABLE.with_suffix(".part")
     beside.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     beside.replace(TABLE)
@@ -125,7 +130,9 @@ def _extend(key: bytes, value: object) -> bytes:
 
 def _progress(what: str, done: int, started: float) -> None:
     if done % 200 == 0:
-        print(f"\r{what}: {done:,} groups, {time.perf_counter() - started:.0f} s   ", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r{what}: {done:,} groups, {time.perf_counter() - started:.0f} s   ", end="", file=sys.stderr, flush=True
+        )
 
 
 def main() -> None:

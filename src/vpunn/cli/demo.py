@@ -89,6 +89,9 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
     typer.echo(
         f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)'
     )
+    typer.echo(
+        f"See its beliefs on the tree in your browser:  {command} explore {model}   (needs pip install '.[web]')"
+    )
 
 
 def _write(out: Path, tree: Tree, code: PadicCode) -> None:

@@ -23,7 +23,7 @@ from vpunn.web.export import EXPORTS, export
 from vpunn.web.layers import Layers
 from vpunn.web.openapi import openapi
 from vpunn.web.replies import ApiError, Reply, error_reply, json_reply
-from vpunn.web.subject import Subject, clean, clip
+from vpunn.web.subject import NODE_ID, Subject, clean, clip
 
 #: Labels, children and search results a single answer may hold.
 MAX_LABELS = 2000
@@ -240,10 +240,10 @@ class Api:
         return json_reply({"query": text, "results": found, "did_you_mean": meant})
 
     def _by_label(self, text: str) -> list[int]:
-        try:
-            return [self.subject.resolve(text, "q")] if text and not text.isdigit() else [self.subject.find_label(text)]
-        except ApiError:
-            return []
+        if NODE_ID.fullmatch(text):
+            node = int(text[1:])
+            return [node] if node < self.subject.tree.n_nodes else []
+        return self.subject.labelled(text)[:MAX_RESULTS]
 
     def _by_code(self, text: str) -> list[int]:
         if not text or not set(text) <= set("0123456789[], |…+*^ ."):

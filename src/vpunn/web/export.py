@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,7 +153,7 @@ def document(summary: dict[str, Any], data: dict[str, Any] | None, mode: str = "
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data: blob:; "
         "connect-src data:; base-uri 'none'; form-action 'none'"
     )
-    html = (ASSETS / "index.html").read_text(encoding="utf-8")
+    html = re.sub(r'<link rel="(?:module)?preload"[^>]*>\n', "", (ASSETS / "index.html").read_text(encoding="utf-8"))
     html = html.replace("<!--policy-->", f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
     html = html.replace('<link rel="stylesheet" href="assets/style.css">', f"<style>{style}</style>")
     inside = (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import examples
+from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import Subject, clip
@@ -257,22 +257,18 @@ def match(subject: Subject, cells: np.ndarray) -> np.ndarray:
 
 
 def read_csv(data: bytes) -> Any:
-    """A small table from text: comma, semicolon or tab separated, told by its first line."""
-    import pandas as pd
+    """A table sent as text (`vpunn.io.read_table`); packed bytes are refused, since they may unpack to anything."""
+    from vpunn.io import read_table
 
+    if b"\0" in data[:4096] or data[:3] in (b"\x1f\x8b\x08", b"BZh") or data[:2] == b"\x1f\x8b":
+        raise ApiError(422, "the table is not plain text; send CSV, unpacked.", "body")
     try:
-        text = data.decode("utf-8-sig")
+        data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ApiError(
             422, f"the table is not UTF-8 text: byte {data[error.start]:#x} at {error.start}.", "body"
         ) from None
-    head = text[: text.find("\n") + 1 or None]
-    separator = max("\t;,", key=head.count)
     try:
-        frame = pd.read_csv(io.StringIO(text), sep=separator)
-    except (ValueError, OverflowError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ApiError(422, f"the table cannot be read as CSV: {reason}.", "body") from None
-    if not len(frame) or not len(frame.columns):
-        raise ApiError(422, "the table has no rows; send a header line and at least one row.", "body")
-    return frame
+        return read_table(io.BytesIO(data))
+    except VpunnError as error:
+        raise ApiError(422, clip(str(error).replace("<stream>", "the table"), 300), "body") from None

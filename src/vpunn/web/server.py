@@ -14,6 +14,8 @@ from vpunn.web.subject import Subject
 
 #: Seconds that requests under way have to end when the server is told to stop.
 GRACE = 10
+#: Seconds that an idle connection is kept: longer than clients keep theirs, so that none is closed under a request.
+KEEP_ALIVE = 75
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,6 +53,7 @@ def make_server(
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=KEEP_ALIVE,
     )
     return uvicorn.Server(config)
 

@@ -79,13 +79,8 @@ class Subject:
     def ref(self, node: int) -> str:
         """What to write in a URL: the label where it names this node alone, else ``@id``."""
         label = clean(str(self.tree.labels[node]))
-        if label and not label.startswith("@") and len(label) <= 100:
-            try:
-                if self.find_label(label) == node:
-                    return label
-            except ApiError:
-                pass
-        return f"@{node}"
+        usable = label and not label.startswith("@") and len(label) <= 100 and self._by_label.alone[node]
+        return label if usable else f"@{node}"
 
     def brief(self, node: int) -> dict[str, Any]:
         """The least that is shown of a node anywhere."""
@@ -113,11 +108,16 @@ class Subject:
                 return int(text)
             raise ApiError(error.status, str(error), where) from None
 
+    def labelled(self, text: str) -> list[int]:
+        """All nodes whose label reads so."""
+        rows = self._by_label.get(text, [])
+        return [rows] if isinstance(rows, int) else list(rows)
+
     def find_label(self, text: str) -> int:
         """The one node whose label reads so."""
-        rows = self._by_label.get(text, ())
-        if isinstance(rows, int):
-            return rows
+        rows = self.labelled(text)
+        if len(rows) == 1:
+            return rows[0]
         if rows:
             ids = ", ".join(f"@{node}" for node in rows[:5])
             raise ApiError(400, f"{text!r} names {len(rows)} nodes; say which: {ids}.", "")
@@ -148,16 +148,19 @@ class Subject:
 
 
 class _Labels:
-    """Nodes by the text of their label: a hash table of eight bytes a node beside the labels themselves."""
+    """Nodes by the text of their label: a hash table of those that name one node alone, and a scan for the others."""
 
     def __init__(self, labels: np.ndarray) -> None:
         import pandas as pd
 
         self.whole = labels.dtype.kind in "iu"
-        texts = labels if self.whole else np.array([clean(str(label)) for label in labels.tolist()], object)
-        self.first = pd.Index(texts)
-        self.unique = self.first.is_unique
-        self.texts = texts
+        self.texts = labels if self.whole else np.array([clean(str(label)) for label in labels.tolist()], object)
+        everything = pd.Index(self.texts)
+        #: which nodes have a label of their own
+        self.alone = ~np.asarray(everything.duplicated(keep=False))
+        self.unique = bool(self.alone.all())
+        self.nodes = np.flatnonzero(self.alone)
+        self.table = everything if self.unique else everything[self.nodes]
 
     def get(self, text: str, default: Any) -> Any:
         """The node, or all nodes if there are several, or ``default``."""
@@ -166,22 +169,18 @@ class _Labels:
             if not re.fullmatch(r"-?\d{1,18}", text):
                 return default
             key = int(text)
-        if self.unique:
-            at = int(self.first.get_indexer([key])[0])
-            return at if at >= 0 else default
-        found = np.flatnonzero(self.texts == key).tolist()
-        return found[0] if len(found) == 1 else found or default
+        try:
+            return int(self.nodes[self.table.get_loc(key)])
+        except KeyError:
+            return default if self.unique else np.flatnonzero(self.texts == key).tolist() or default
 
     def find_many(self, texts: np.ndarray) -> np.ndarray:
         """The node of each text, −1 where none or several are labelled so."""
         import pandas as pd
 
         keys: Any = pd.to_numeric(pd.Series(texts), errors="coerce").fillna(-1).to_numpy() if self.whole else texts
-        if self.unique:
-            return np.asarray(self.first.get_indexer(pd.Index(keys)).astype(np.int64))
-        single = np.flatnonzero(~self.first.duplicated(keep=False))
-        at = self.first[single].get_indexer(pd.Index(keys))
-        return np.where(at >= 0, single[at], -1)
+        at = self.table.get_indexer(pd.Index(keys))
+        return np.where(at >= 0, self.nodes[at], -1) if len(self.nodes) else np.full(len(keys), -1, np.int64)
 
 
 def clean(text: str) -> str:

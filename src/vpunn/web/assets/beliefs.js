@@ -99,7 +99,7 @@ export class Beliefs {
     view.stop = answer.stop ? answer.stop.node : -1;
     this.last = answer;
     if (moveThere) {
-      const sure = answer.path.filter((ball) => ball.probability >= 0.9).at(-1) ?? answer.path[0];
+      const sure = answer.path.filter((ball) => ball.probability >= 0.8).at(-1) ?? answer.path[0];
       view.goTo(view.fit(app.shape.size[sure.node] > 1 ? sure.node : Math.max(app.shape.parent[sure.node], 0)));
     }
     view.changed();

@@ -69,38 +69,45 @@ export class Columns {
   }
 }
 
-// Pixels of a disk looked up in the columns: which ring, and which row for the angle. It depends on the sizes alone.
+// Pixels of a disk looked up in the columns: the distance of each from the centre says which ring, its angle which row. Both
+// depend on the size of the canvas alone, so a frame is one multiplication and one look a pixel.
 export class Rings {
   constructor() {
     this.canvas = document.createElement("canvas");
     this.context = this.canvas.getContext("2d", { willReadFrequently: true });
   }
 
-  resize(width, height, rings, rows) {
-    const key = [width, height, rings, rows].join();
+  resize(width, height, rows) {
+    const key = [width, height, rows].join();
     if (key === this.key) return;
     this.key = key;
     this.canvas.width = width;
     this.canvas.height = height;
     this.image = this.context.createImageData(width, height);
     this.pixels = new Uint32Array(this.image.data.buffer);
-    this.table = new Int32Array(width * height).fill(-1);
+    this.far = new Float32Array(width * height);
+    this.row = new Uint16Array(width * height);
     this.radius = Math.min(width, height) / 2 - 4;
-    this.step = this.radius / rings;
-    for (let y = 0; y < height; y++) {
-      for (let x = 0; x < width; x++) {
-        const dx = x + 0.5 - width / 2, dy = y + 0.5 - height / 2, r = Math.hypot(dx, dy), ring = Math.floor(r / this.step);
-        if (ring >= rings || r - ring * this.step < 1) continue;
-        let turn = Math.atan2(dx, -dy) / (2 * Math.PI);
-        if (turn < 0) turn += 1;
-        this.table[y * width + x] = Math.min(Math.floor(turn * rows), rows - 1) * rings + ring;
+    const scale = rows / (2 * Math.PI);
+    for (let y = 0, k = 0; y < height; y++) {
+      const dy = y + 0.5 - height / 2;
+      for (let x = 0; x < width; x++, k++) {
+        const dx = x + 0.5 - width / 2, r = Math.sqrt(dx * dx + dy * dy);
+        this.far[k] = r;
+        if (r > this.radius) continue;
+        const turn = Math.atan2(dx, -dy);
+        this.row[k] = Math.min((turn < 0 ? turn + 2 * Math.PI : turn) * scale, rows - 1);
       }
     }
   }
 
-  paint(columns) {
-    const { pixels, table } = this, source = columns.pixels;
-    for (let k = 0; k < table.length; k++) pixels[k] = table[k] < 0 ? 0 : source[table[k]];
+  paint(columns, rings) {
+    const { pixels, far, row, radius } = this, source = columns.pixels, step = radius / rings, inverse = 1 / step;
+    this.step = step;
+    for (let k = 0; k < far.length; k++) {
+      const r = far[k], ring = (r * inverse) | 0;
+      pixels[k] = r >= radius || r - ring * step < 1 ? 0 : source[row[k] * rings + ring];
+    }
     this.context.putImageData(this.image, 0, 0);
   }
 }

@@ -41,6 +41,8 @@ class Explorer {
     document.body.dataset.ready = "yes";
   }
 
+  get painted() { return this.view?.painted; }
+
   dark() { const theme = this.state?.now.theme; return theme ? theme === "dark" : this.scheme.matches; }
 
   say(error) {

@@ -25,7 +25,7 @@ function sectorsSvg(view, out, text, ink) {
     if (!radial) {
       const x = (first - w.top + cell.column) * wide;
       out.push(`<rect x="${x.toFixed(1)}" y="${top.toFixed(1)}" width="${(wide - 1).toFixed(1)}" height="${Math.max(bottom - top - 0.5, 0.5).toFixed(1)}" fill="${fill}"/>`);
-      const words = bottom - top >= 13 ? view.fitted(view.named(cell.node), wide - 8) : "";
+      const words = bottom - top >= 13 ? view.named(cell.node, wide - 8) : "";
       if (words) text(x + 4, (top + bottom) / 2, words, ink(cell.colour));
       continue;
     }
@@ -33,7 +33,7 @@ function sectorsSvg(view, out, text, ink) {
     const at = (r, t) => `${(cx + r * Math.cos(t)).toFixed(1)} ${(cy + r * Math.sin(t)).toFixed(1)}`, big = t1 - t0 > Math.PI ? 1 : 0;
     out.push(`<path d="M${at(r1, t0)}A${r1.toFixed(1)} ${r1.toFixed(1)} 0 ${big} 1 ${at(r1, t1)}L${at(r0, t1)}A${r0.toFixed(1)} ${r0.toFixed(1)} 0 ${big} 0 ${at(r0, t0)}Z" fill="${fill}"/>`);
     if (cell.column && (t1 - t0) * r0 < 13) continue;
-    const words = view.fitted(view.named(cell.node), step - 8), t = (t0 + t1) / 2, left = Math.cos(t) < 0;
+    const words = view.named(cell.node, step - 8), t = (t0 + t1) / 2, left = Math.cos(t) < 0;
     if (words && cell.column) text(left ? cx - r0 - 4 : cx + r0 + 4, cy, words, ink(cell.colour), ` transform="rotate(${((t * 180) / Math.PI + (left ? 180 : 0)).toFixed(1)} ${cx} ${cy})"${left ? ' text-anchor="end"' : ""}`);
   }
 }
@@ -45,6 +45,6 @@ function diskSvg(view, out, text) {
   for (const s of view.spots) {
     const fill = lit ? (lit.has(s.node) ? palette.ofProbability(lit.get(s.node)) : palette.nothing) : view.colour(s.node);
     out.push(`<circle cx="${x(s).toFixed(1)}" cy="${y(s).toFixed(1)}" r="${s.r.toFixed(1)}" fill="${toCss(fill)}"/>`);
-    if (s.near > 0.3 && s.width > 20) text(x(s) + s.r + 3, y(s), view.fitted(view.named(s.node), 140), palette.text);
+    if (s.near > 0.3 && s.width > 20) text(x(s) + s.r + 3, y(s), view.named(s.node, 140), palette.text);
   }
 }

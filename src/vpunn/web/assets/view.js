@@ -66,6 +66,7 @@ export class View {
     else this.drawIcicle();
     this.drawMap();
     const cost = performance.now() - start;
+    this.painted ??= performance.now();
     this.frames.push(cost);
     if (this.frames.length > 5000) this.frames.shift();
     this.many = Math.min(Math.max(cost > QUICK ? this.many * 0.7 : this.many + 20, 40), this.move ? 250 : 600);
@@ -111,7 +112,7 @@ export class View {
   // The window that shows a node's subtree, its parent beside it.
   fit(i) {
     const { shape } = this, above = shape.depth[i] ? 1 : 0;
-    const most = Math.max(Math.floor(this.width / (this.width < 600 ? 1.5 * NARROWEST : NARROWEST)), 2);
+    const most = Math.max(Math.floor(this.width / (this.beliefs ? 2 * NARROWEST : this.width < 600 ? 1.5 * NARROWEST : NARROWEST)), 2);
     const cols = Math.min(Math.max(shape.levelsBelow(i) + above, 3), most, Math.max(shape.maxDepth + 1, 2));
     let [a, b] = [shape.from(i), shape.to(i)];
     if (!(b > a)) { const e = shape.total * 1e-9; a = Math.max(a - e, 0); b = a + 2 * e; }
@@ -220,7 +221,7 @@ export class View {
       const x = shift + cell.column * wide + 4, room = Math.min(wide - 8, width - x);
       const y = (Math.max(cell.top / this.ratio, 0) + Math.min(cell.bottom / this.ratio, height)) / 2;
       if (x < -wide + 12 || room < 14) continue;
-      const text = this.fitted(this.named(cell.node), room);
+      const text = this.named(cell.node, room);
       if (!text) continue;
       c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
       c.fillText(text, Math.max(x, 3), y);
@@ -228,9 +229,12 @@ export class View {
     this.outline(box);
   }
 
-  named(i) {
+  // The name, with its probability where both fit.
+  named(i, room) {
     const name = this.labels.get(i), p = this.beliefs && this.beliefs.map.get(i);
-    return name === null || p === undefined || p === null ? name : `${percent(p)} ${name}`;
+    if (name === null || p === undefined || p === null) return this.fitted(name, room);
+    const both = `${name} ${percent(p)}`;
+    return this.width_of(both) <= room ? both : this.fitted(name, room);
   }
 
   outline(box) {
@@ -273,9 +277,9 @@ export class View {
     const { shape, window: w, context: c } = this, first = Math.round(w.top), rings = this.ringCount();
     const rows = 2880;
     const [dw, dh] = [this.canvas.width, this.canvas.height];
-    this.rings.resize(dw, dh, rings, rows);
+    this.rings.resize(dw, dh, rows);
     const cells = this.columns.paint(shape, { a: w.a, b: w.b, first, count: rings, height: rows, minCell: 4, ...this.style() });
-    this.rings.paint(this.columns);
+    this.rings.paint(this.columns, rings);
     c.drawImage(this.rings.canvas, 0, 0, this.width, this.height);
     const step = this.rings.step / this.ratio, turn = (2 * Math.PI) / rows;
     c.save();
@@ -287,7 +291,7 @@ export class View {
       if (drawn >= this.many) break;
       const span = Math.min(cell.bottom, rows) - Math.max(cell.top, 0), inner = (cell.column + 0.15) * step;
       if (step < 30 || (cell.column && span * turn * inner < LINE)) continue;
-      const text = this.fitted(this.named(cell.node), cell.column ? step - 8 : step * 1.6);
+      const text = this.named(cell.node, cell.column ? step - 8 : step * 1.6);
       if (!text) continue;
       drawn++;
       c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
@@ -379,7 +383,7 @@ export class View {
     c.textBaseline = "middle";
     for (const s of spots.slice().sort((p, q) => first(q) - first(p)).slice(0, this.many)) {
       if (first(s) < 2 || taken.length > 90) break;
-      const text = this.fitted(this.named(s.node), 150);
+      const text = this.named(s.node, 150);
       if (!text) continue;
       const x = s.x * radius + s.r + 3, y = s.y * radius, box = [x - 1, y - 7, x + this.width_of(text) + 1, y + 7];
       if (taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3])) continue;
