@@ -58,6 +58,24 @@ browser:  ## a Chromium for the tests of the explorer, from the system's package
 test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
+fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads: refused or right, never a crash (COUNT=5000)
+	$(BIN)/python tests/hostile/fuzz.py --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
+	$(BIN)/python tests/hostile/kills.py $$(mktemp -d) 100
+
+test-floor:  ## the core's tests on the lowest versions that pyproject.toml declares, in .venv-floor
+	$(PYTHON) -m venv .venv-floor && $(PYTHON) tools/floors.py > .venv-floor/floors.txt
+	.venv-floor/bin/pip install -q --disable-pip-version-check -c .venv-floor/floors.txt -e . 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' networkx sympy
+	.venv-floor/bin/pytest -n 2 --dist worksteal tests/tree tests/codes tests/io tests/metrics tests/network tests/regress tests/hipan tests/hipaq tests/structure tests/cli
+
+test-all:  ## the suite on every Python from 3.11 on that this machine has; says which it has not
+	@for v in 3.11 3.12 3.13 3.14; do \
+	  if command -v python$$v > /dev/null; then \
+	    echo "Python $$v" && python$$v -m venv .venv-$$v && .venv-$$v/bin/pip $(INSTALL) -e '.[dev]' && \
+	    .venv-$$v/bin/pytest -n 2 --dist worksteal || exit 1; \
+	  else echo "Python $$v was not found on this machine: not tested"; fi; \
+	done
+.PHONY: fuzz test-floor test-all
+
 test-wheel: $(BIN)/python  ## build the wheel, install it alone in an empty environment, run the demo from there
 	rm -rf dist .venv-wheel && $(BIN)/pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	$(PYTHON) -m venv .venv-wheel && .venv-wheel/bin/pip $(INSTALL) dist/*.whl

@@ -7,6 +7,9 @@ import gzip
 import io
 import json
 import lzma
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -155,6 +158,20 @@ def test_learning_on_after_load_is_learning_on_before_save(tmp_path):
     assert np.array_equal(model.predict_proba(X), loaded.predict_proba(X))
     for name in ("weight", "bias", "energy", "bias_energy", "branch"):
         assert np.array_equal(getattr(model.heads_, name), getattr(loaded.heads_, name)), name
+
+
+def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
+    script = (
+        "import sys, numpy as np; from vpunn.hipan import HiPaNClassifier; rng = np.random.default_rng(0)\n"
+        "X = np.abs(rng.normal(size=(1200, 12))); y = rng.integers(0, 9, 1200)\n"
+        "HiPaNClassifier(epochs=1).fit(X, y).save(sys.argv[1])"
+    )
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        subprocess.run([sys.executable, "-c", script, str(tmp_path / threads)], env=environment, check=True)
+    files_of = [sorted((tmp_path / threads).iterdir()) for threads in ("1", "2")]
+    for one, two in zip(*files_of, strict=True):
+        assert one.read_bytes() == two.read_bytes(), one.name
 
 
 # ---- other people's programs -----------------------------------------------------------------------------------------

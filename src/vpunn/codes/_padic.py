@@ -341,9 +341,9 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> PadicCode:
         """Open a folder of `save`."""
-        from vpunn.io.store import Stored
+        from vpunn.io.store import Stored, steady
 
-        return cls.from_stored(Stored.open(path, "PadicCode", verify=verify))
+        return steady(path, lambda: cls.from_stored(Stored.open(path, "PadicCode", verify=verify)))
 
     @classmethod
     def from_stored(cls, stored: Stored) -> PadicCode:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from vpunn.hipan._balls import Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
@@ -153,7 +154,8 @@ def learn_to_combine(
     valid, truth = slots(candidates, held.node, n_classes)
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
-    return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
+    with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
+        return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

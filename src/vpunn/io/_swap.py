@@ -7,12 +7,15 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from vpunn.errors import DataError, examples
 from vpunn.io.files import check_path, flush_to_disk, sweep_leftovers
+
+Found = TypeVar("Found")
 
 #: The file that makes a folder a model.
 FILE = "model.json"
@@ -48,6 +51,26 @@ def swapped_in(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(_aside(target), ignore_errors=True)
     except OSError as error:
         raise DataError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None
+
+
+def steady(path: str | os.PathLike[str], read: Callable[[], Found]) -> Found:
+    """What ``read`` finds at ``path``; if it fails because another folder was swapped in meanwhile, it reads again."""
+    while True:
+        before = _stamp(path)
+        try:
+            return read()
+        except DataError:
+            if _stamp(path) == before:
+                raise
+
+
+def _stamp(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """What tells one folder at a path from the next; None if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, TypeError, ValueError):
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def check_replaceable(path: str | os.PathLike[str]) -> Path:

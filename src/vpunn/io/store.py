@@ -4,9 +4,8 @@
 its place at the end, so a failed or killed write leaves the old model or the new one. `Stored` opens a folder: big arrays
 are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness), so that even a file
 made to do harm is refused or is just another model. `load` also compares the SHA-256 of every file, ``model.json`` included,
-about a second per gigabyte; ``verify=False`` leaves that out.
-A class that derives from `Storable` has ``save`` and ``load``; `load` opens any
-kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
+about a second per gigabyte; ``verify=False`` leaves that out. A class that derives from `Storable` has ``save`` and
+``load``; `load` opens any kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ import numpy.typing as npt
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io._labels import as_objects, decoded, encoded
 from vpunn.io._sums import Hashed, seal
-from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, swapped_in
+from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, steady, swapped_in
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
 from vpunn.tree._validate import check_preorder
 from vpunn.tree.dag import EdgeReport
 
-__all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load"]
+__all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load", "steady"]
 
 AnyArray = npt.NDArray[Any]
 
@@ -504,7 +503,8 @@ class Storable:
 
         ``verify=False`` does not compare checksums, which takes a second per gigabyte.
         """
-        return cls.from_stored(Stored.open(path, cls.__name__, format=cls._store_format, verify=verify))
+        form = cls._store_format
+        return steady(path, lambda: cls.from_stored(Stored.open(path, cls.__name__, format=form, verify=verify)))
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
@@ -536,10 +536,14 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     ...     load(f"{folder}/small")
     Tree(3 nodes, 2 leaves, depth 1, branching ≤ 2)
     """
-    stored = Stored.open(path, verify=verify)
-    if stored.kind not in KINDS:
-        raise DataError(f"{str(path)!r} holds a {stored.kind}, which this version does not know; update vpunn.")
-    return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
+
+    def read() -> Any:
+        stored = Stored.open(path, verify=verify)
+        if stored.kind not in KINDS:
+            raise DataError(f"{str(path)!r} holds a {stored.kind}, which this version does not know; update vpunn.")
+        return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
+
+    return steady(path, read)
 
 
 def _is_head(head: Mapping[str, Any]) -> bool:

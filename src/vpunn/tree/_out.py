@@ -64,9 +64,9 @@ class TreeOut:
     @staticmethod
     def load(path: str | os.PathLike[str], *, verify: bool = True) -> Tree:
         """Open a folder of `save`; the arrays are checked to be one tree, and memory-mapped if large."""
-        from vpunn.io.store import Stored
+        from vpunn.io.store import Stored, steady
 
-        return Stored.open(path, "Tree", verify=verify).tree()
+        return steady(path, lambda: Stored.open(path, "Tree", verify=verify).tree())
 
     @staticmethod
     def from_stored(stored: Stored) -> Tree:

@@ -1,0 +1,179 @@
+"""Writers that are killed while they write: ``python tests/hostile/kills.py FOLDER KILLS``; prints what was found, as JSON.
+
+One process imports everything once and forks a writer per kill, so that many moments of a write are met in seconds. After
+each kill the target must be the old content or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import vpunn
+from vpunn import Tree
+from vpunn.io import files, write_tree
+from vpunn.io.frames import read_table, write_table
+
+ROWS = 20_000
+
+
+def _frame(version: int) -> pd.DataFrame:
+    return pd.DataFrame({"n": np.full(ROWS, version), "word": ["owl"] * ROWS})
+
+
+def _version_of(frame: pd.DataFrame) -> int:
+    assert len(frame) == ROWS and frame["n"].nunique() == 1, "an incomplete table"
+    return int(frame["n"][0])
+
+
+def _tree(version: int) -> Tree:
+    parent = np.zeros(5000, np.int64)
+    parent[0] = -1
+    return Tree.from_parents(parent, labels=[f"{version} {k}" for k in range(5000)])
+
+
+def _tree_version(tree: Tree) -> int:
+    assert tree.n_nodes == 5000, "an incomplete tree"
+    return int(str(tree.labels[0]).split()[0])
+
+
+def _fit(path: Path, version: int) -> None:
+    """``vpunn fit`` as typed."""
+    from commands import predict_app, run
+
+    table = path.with_name(f"rows{version}.csv")
+    if not table.exists():
+        texts = ["small owl bird", "large fish sea", "green fern leaf", f"word{version} tree"] * 10
+        write_table(pd.DataFrame({"text": texts, "label": [f"c{k % 4}" for k in range(40)]}), table)
+    run(predict_app(), "fit", table, "--text", "text", "--out", path, "--seed", str(version))
+
+
+def _fitted(path: Path) -> int:
+    return int(vpunn.load(path).random_state)
+
+
+def _install(path: Path, version: int) -> None:
+    from vpunn.datasets.fetch import into_cache
+
+    with into_cache(path) as scratch:
+        scratch.write_bytes(bytes([version]) * (1 << 21))
+
+
+def _installed(path: Path) -> int:
+    content = path.read_bytes()
+    assert len(content) == 1 << 21 and len(set(content)) == 1, "an incomplete file"
+    return content[0]
+
+
+#: Name of the target, how a version is written, and which version a reader finds (an error if none).
+WRITERS: dict[str, tuple[str, Callable[[Path, int], Any], Callable[[Path], int]]] = {
+    "table": ("t.csv", lambda path, v: write_table(_frame(v), path), lambda path: _version_of(read_table(path))),
+    "packed table": ("t.csv.gz", lambda p, v: write_table(_frame(v), p), lambda p: _version_of(read_table(p))),
+    "tree file": ("t.json", lambda p, v: write_tree(_tree(v), p), lambda p: _tree_version(vpunn.io.read_tree(p))),
+    "model folder": ("tree", lambda path, v: _tree(v).save(path), lambda path: _tree_version(Tree.load(path))),
+    "fetched file": ("f.bin", _install, _installed),
+    "vpunn fit": ("model", _fit, _fitted),
+}
+
+
+def forked(work: Callable[[], Any]) -> int:
+    """Start a writer; its process id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def kill_matrix(folder: Path, kills: int) -> dict[str, Any]:
+    """For every writer: versions found after each kill, and what was left over."""
+    rng, found = np.random.default_rng(0), {}
+    for name, (target, write, version) in WRITERS.items():
+        place = folder / name.replace(" ", "_")
+        place.mkdir()
+        path = place / target
+        write(path, 1)  # compiles and reads what there is to read
+        assert version(path) == 1
+        start = time.perf_counter()
+        write(path, 0)
+        whole = time.perf_counter() - start
+        before = {entry.name for entry in place.iterdir()}
+        seen: list[int] = []
+        for _ in range(kills):
+            writer = forked(lambda path=path, write=write: write(path, 1))
+            time.sleep(float(rng.uniform(0, 1.3 * whole)))
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+            seen.append(version(path))
+            if seen[-1]:
+                write(path, 0)
+        litter = {entry.name for entry in place.iterdir()} - before
+        visible = [entry for entry in litter if not entry.startswith(".")]
+        hidden = [entry for entry in litter if entry.startswith(".")]
+        for entry in hidden:  # as if a day had passed
+            os.utime(place / entry, (0, 0))
+        write(path, 1)
+        kept = [entry.name for entry in place.iterdir() if entry.name.startswith(".")]
+        found[name] = {
+            "old": seen.count(0),
+            "new": seen.count(1),
+            "visible": visible,
+            "swept": len(hidden),
+            "kept": kept,
+        }
+    return found
+
+
+def races(folder: Path, seconds: float) -> dict[str, Any]:
+    """Three writers of one target at once, and a reader who looks all the time: how many looks, how many incomplete."""
+    found = {}
+    for name in ("table", "tree file", "model folder"):
+        target, write, version = WRITERS[name]
+        place = folder / f"race_{name.replace(' ', '_')}"
+        place.mkdir()
+        path = place / target
+        write(path, 0)
+        until = time.perf_counter() + seconds
+
+        def keep_writing(k: int, path: Path = path, write: Any = write, until: float = until) -> None:
+            while time.perf_counter() < until:
+                write(path, k % 2)
+
+        writers = [forked(lambda k=k: keep_writing(k)) for k in range(3)]
+        looks, broken = 0, []
+        while time.perf_counter() < until:
+            try:
+                version(path)
+            except Exception as error:
+                broken.append(f"{type(error).__name__}: {error}")
+            looks += 1
+        codes = [os.waitpid(writer, 0)[1] for writer in writers]
+        left = sorted(entry.name for entry in place.iterdir())
+        found[name] = {"looks": looks, "broken": broken[:3], "failed": sum(map(bool, codes)), "left": left}
+    return found
+
+
+def main() -> None:
+    """The command."""
+    folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+    print(json.dumps({"kills": kill_matrix(folder, kills), "races": races(folder, 2.0)}))
+
+
+if __name__ == "__main__":
+    files.LEFTOVER_SECONDS = 3600.0
+    main()
