@@ -5,7 +5,7 @@ its place at the end, so a failed or killed write leaves the old model or the ne
 are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness), so that even a file
 made to do harm is refused or is just another model. `load` also compares the SHA-256 of every file, ``model.json`` included,
 about a second per gigabyte; ``verify=False`` leaves that out. A class that derives from `Storable` has ``save`` and
-``load``; `load` opens any kind. Arrays that a reader does not ask for are ignored, so a later version may add some without a new format number.
+``load``; `load` opens any kind. Arrays that a reader does not ask for are ignored, so a later version may add some.
 """
 
 from __future__ import annotations
