@@ -2,5 +2,6 @@
 
 from vpunn.codes._mixed_radix import MixedRadixCode
 from vpunn.codes._padic import ControlCode, DigitCode, PadicCode, leaf_code, paper_code
+from vpunn.codes._stamped import StampedCodes
 
-__all__ = ["ControlCode", "DigitCode", "MixedRadixCode", "PadicCode", "leaf_code", "paper_code"]
+__all__ = ["ControlCode", "DigitCode", "MixedRadixCode", "PadicCode", "StampedCodes", "leaf_code", "paper_code"]

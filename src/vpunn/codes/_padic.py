@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
-from vpunn.errors import CodeError, DataError
+from vpunn.errors import CodeError, DataError, check_choice
 from vpunn.padic import as_integers, check_prime, code_prime, from_radix, next_prime, product, show_integer, to_radix
 from vpunn.tree import IntArray, Nodes, Tree
 
@@ -325,6 +326,42 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
             else:
                 digits[row, : len(found)] = found
         return self.decode((numbers + from_radix(digits, self.radices)).reshape(listed.shape), strict=strict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this code apart from that of any other tree, sibling order, label or prime: ``p`` and `Tree.fingerprint`."""
+        return f"{self.p}-{self.tree.fingerprint}"
+
+    def stamp(self, nodes: Nodes | None = None, *, release: str = "") -> StampedCodes:
+        """Codes to be kept (default: of all leaves) with the fingerprint of this code, so that no other tree reads them wrongly."""
+        ids = np.atleast_1d(self.tree.leaves if nodes is None else self._ids(nodes))
+        labels, chains = self.tree.labels, self.tree.paths(ids)[:, 1:]
+        paths = [tuple(labels[chain[chain >= 0]].tolist()) for chain in chains]
+        return StampedCodes(self.encode(ids), paths, self.p, self.fingerprint, release)
+
+    def read(self, stamped: StampedCodes, *, by: Literal["code", "path"] = "code") -> IntArray:
+        """Nodes of stamped codes. Codes of another tree are refused; ``by="path"`` finds their nodes by label paths instead.
+
+        >>> old = PadicCode(Tree.from_paths(["a/x", "b/y"], sep="/", root="all"))
+        >>> new = PadicCode(Tree.from_paths(["a/x", "a/z", "b/y"], sep="/", root="all"))
+        >>> kept = old.stamp(release="1.0")
+        >>> new.read(kept)
+        Traceback (most recent call last):
+        vpunn.errors.CodeError: these codes were made on another tree or prime (release '1.0', fingerprint 3-…); \
+read(…, by='path') finds their nodes by label paths.
+        >>> new.tree.labels[new.read(kept, by="path")].tolist()
+        ['x', 'y']
+        """
+        check_choice("by", by, ("code", "path"))
+        if stamped.fingerprint == self.fingerprint:
+            return np.asarray(self.decode(stamped.codes))
+        if by == "code":
+            was = f"release {stamped.release!r}, " if stamped.release else ""
+            raise CodeError(
+                f"these codes were made on another tree or prime ({was}fingerprint {stamped.fingerprint[:9]}…); "
+                "read(…, by='path') finds their nodes by label paths."
+            )
+        return np.asarray(self.tree.index_paths(stamped.paths))
 
     def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
         """Write tree and prime as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""

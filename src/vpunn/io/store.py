@@ -52,6 +52,7 @@ KINDS = {
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
     "SemanticIds": "vpunn.tabular.ids",
+    "StampedCodes": "vpunn.codes",
     "TabHiPaN": "vpunn.tabular.tabhipan",
     "TextFeatures": "vpunn.text",
     "Tree": "vpunn.tree",
