@@ -53,6 +53,9 @@ def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.ran
     """
     n = len(node)
     units_of_row = _units_of_class(node, unit)
+    if (units_of_row == 1).all():  # every class is one row and its copies: then copies are what will be asked
+        unit = np.arange(n)
+        units_of_row = _units_of_class(node, unit)
     chance, single = _question(units_of_row, node, n_empty)
     free = (units_of_row > 1) | (rng.random(n) < chance)
     if not free.any():
@@ -69,7 +72,7 @@ def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.ran
     count = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(rows) / part)))
     ordinary = max(int(part * (1.0 - single)), 1)
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
-    cuts = [int(starts[min(np.searchsorted(starts, k * ordinary), len(starts) - 1)]) for k in range(count + 1)]
+    cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
     rounds = []
     for a, b in pairwise(cuts):
         if b > a:
