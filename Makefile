@@ -116,6 +116,10 @@ docs: $(VENV)/.installed-docs  ## the documentation as docs/_build/html; offline
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_offline.py docs/_build/html
 
+picture: $(VENV)/.installed  ## the README's picture again
+	$(BIN)/python docs/gallery/plot_00_from_tree_to_answer.py docs/picture.png
+.PHONY: picture
+
 figures: $(VENV)/.installed-dev  ## the paper's figures from WordNet, GO and Mammalia, as figures/*/index.html
 	$(BIN)/vpunn figures --data wordnet --data go --data mammalia --out figures
 

@@ -16,7 +16,7 @@ smartquotes = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
-autodoc_default_options = {"members": True, "show-inheritance": False, "inherited-members": False}
+autodoc_default_options = {"members": True}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -37,11 +37,11 @@ sphinx_gallery_conf = {
     "plot_gallery": True,
     "abort_on_example_error": True,
 }
-# A page that no list names yet is found by the search, and a pattern may be ahead of its page.
-suppress_warnings = ["config.cache", "toc.empty_glob", "toc.not_included"]
+suppress_warnings = ["config.cache", "toc.not_included"]  # a page that no list names yet is found by the search
 
 html_theme = "pydata_sphinx_theme"
 html_title = "vpunn"
+html_sidebars = {name: [] for name in ("index", "all", "padic", "coming", "not")}  # nothing below them
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
