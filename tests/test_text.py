@@ -44,7 +44,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     head = json.loads((path / "model.json").read_text())
     head["settings"]["parts"]["words"]["ngram_range"] = "long"
     write_head(path, head)
-    with pytest.raises(DataError, match="does not make a whole TextFeatures"):
+    with pytest.raises(DataError, match="the option 'ngram_range' of text features is 'long'"):
         TextFeatures.load(path)
 
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._progress import progress_bar
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.io.store import Draft, Storable, Stored
 
 #: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
@@ -47,6 +47,7 @@ class TextFeatures(Storable, FeatureUnion):
         parts = []
         for name, options in stored.setting("parts", dict).items():
             words = stored.labels(f"{name}.vocabulary")
+            _check_options(options)
             shortest, longest = options["ngram_range"]
             part = TfidfVectorizer(
                 **{**options, "ngram_range": (int(shortest), int(longest))},
@@ -56,6 +57,20 @@ class TextFeatures(Storable, FeatureUnion):
             part.idf_ = stored.array(f"{name}.idf", dtype="f8", shape=(len(words),))
             parts.append((name, part))
         return cls(parts)
+
+
+def _check_options(options: Any) -> None:
+    """Refuse options of a saved part that `text_features` never writes: scikit-learn looks at them only when they are used."""
+    kinds = {"ngram_range": list, "analyzer": str, "sublinear_tf": bool, "min_df": int | float}
+    if not isinstance(options, dict) or set(options) != set(kinds):
+        raise VpunnError(f"a part of text features has the options {examples(kinds)}, got {options!r}.")
+    for option, kind in kinds.items():
+        if not isinstance(options[option], kind):
+            raise VpunnError(f"the option {option!r} of text features is {options[option]!r}.")
+    check_choice("analyzer", options["analyzer"], ("word", "char", "char_wb"))
+    span = options["ngram_range"]
+    if len(span) != 2 or any(type(n) is not int for n in span) or not 1 <= span[0] <= span[1] <= 1000:
+        raise VpunnError(f"the option 'ngram_range' of text features is {span!r}.")
 
 
 def text_features(

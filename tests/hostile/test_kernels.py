@@ -127,7 +127,7 @@ def test_within_bounds(tmp_path):
     cache = Path(os.environ.get("VPUNN_CHECKED_CACHE", tmp_path))  # compiled code does not say whether it checks
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "NUMBA_OPT": "0"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore:Cannot cache", __file__],
         capture_output=True,
         text=True,
         env=environment,
