@@ -416,5 +416,5 @@ def test_path_never_fetches(empty_cache):
 
 
 def test_commands_on_unknown_or_no_names(empty_cache):
-    assert "no data set 'wordnet'; choose go, " in str(run("fetch", "wordnet").exception)
+    assert "no data set 'wordnut'" in str(run("fetch", "wordnut").exception)
     assert "name a data set" in str(run("fetch").exception)

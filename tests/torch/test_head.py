@@ -305,7 +305,7 @@ def test_conformal_answers_contain_the_truth():
         assert 1 - alpha - 0.04 < covered
         assert tree.depth[answer].mean() > 0.3  # not the root for everyone
     scores = conformal.miss_scores(head.posterior(x[1000:2000]), node[1000:2000])
-    assert np.array_equal(scores, head.miss_scores)
+    assert np.array_equal(scores, head.miss_scores_)
 
 
 def test_explanation_sums_to_the_log_probability():

@@ -57,6 +57,8 @@ def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.ran
         unit = np.arange(n)
         units_of_row = _units_of_class(node, unit)
     chance, single = _question(units_of_row, node, n_empty)
+    if not (units_of_row > 2).any():  # no class can be cut down to one unit, so ordinary rows are all there is
+        single = 0.0
     free = (units_of_row > 1) | (rng.random(n) < chance)
     if not free.any():
         free[:] = True

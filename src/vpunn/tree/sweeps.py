@@ -40,7 +40,7 @@ def path_lengths(tree: Tree, u: Nodes, v: Nodes) -> np.ndarray:
 
     >>> tree = Tree.from_parents([-1, 0, 0, 1], columns={"length": [np.nan, 1.0, 2.5, 0.5]})
     >>> path_lengths(tree, [3, 3], [2, 1])
-    array([4. , 0.5])
+    array([4. , 3.5])
     """
     length = np.array(tree.columns["length"], dtype=float)
     length[0] = 0.0
