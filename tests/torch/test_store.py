@@ -1,5 +1,6 @@
 """Modules as model folders, the estimator, and the explorer and report on a head as on any other model."""
 
+import hashlib
 import json
 import shutil
 
@@ -10,6 +11,7 @@ import torch
 import vpunn
 from strategies import random_tree
 from vpunn.errors import DataError, VpunnError
+from vpunn.io._sums import seal
 from vpunn.io.store import Stored
 from vpunn.report import triage
 from vpunn.torch import HeadClassifier, HierarchicalHead, PadicEmbedding, ValuationBias
@@ -64,7 +66,9 @@ def test_damaged_folders_are_refused(tmp_path):
     other = HierarchicalHead(random_tree(20, seed=2), 3).save(tmp_path / "other")
     shutil.copy(other / "weights.safetensors", weights)
     settings = json.loads((folder / "model.json").read_text())
-    settings["files"]["weights.safetensors"]["bytes"] = weights.stat().st_size
+    entry = settings["files"]["weights.safetensors"]
+    entry["bytes"], entry["sha256"] = weights.stat().st_size, hashlib.sha256(weights.read_bytes()).hexdigest()
+    settings["sha256"] = seal(settings)
     (folder / "model.json").write_text(json.dumps(settings))
     with pytest.raises(DataError, match="another tree"):
         vpunn.load(folder)
