@@ -375,6 +375,8 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         model.classes_ = stored.labels("classes")
         m = len(model.classes_)
         model.node_proba_ = stored.array("node_proba", dtype="f8", shape=(tree.n_nodes, m), low=0)
+        if not np.allclose(model.node_proba_.sum(1), 1.0, atol=1e-6):
+            raise VpunnError("the probabilities of a node do not sum to 1.")
         model.penalty_ = stored.array("penalty", dtype="f8", shape=(tree.max_depth,), low=0)
         model._softmax = None
         if "softmax.a" in stored:
