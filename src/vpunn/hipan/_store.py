@@ -160,13 +160,16 @@ def _combiner(stored: Stored, width: int) -> Combiner:
     shapes: dict[str, tuple[int, ...]] = {name: (width,) for name in ("centre", "scale", "linear")}
     shapes |= {"hidden": (hidden, width), "hidden_bias": (hidden,), "output": (hidden,), "sharpness": ()}
     shapes["ring_weights"] = BY_PRIOR.shape
+    wide = ("sharpness", "ring_weights")  # the others are what the kernel was compiled for
     ranges: dict[str, dict[str, Any]] = {
         "scale": {"low": 1e-7},
         "sharpness": {"low": 0, "high": 1000},
     }  # the latter is chosen from 0 to 12
     return Combiner(
         *(
-            stored.array(f"combiner.{name}", dtype="f", shape=shapes[name], **ranges.get(name, {}))
+            stored.array(
+                f"combiner.{name}", dtype="f8" if name in wide else "f4", shape=shapes[name], **ranges.get(name, {})
+            )
             for name in Combiner._fields
         )
     )
