@@ -150,6 +150,10 @@ def test_layers_of_columns_and_of_an_uploaded_table(url, subject):
         colour = np.frombuffer(client.get("/api/layer.bin", params={"name": named["kind"]}).content, np.uint8)
         assert set(colour[0::4].tolist()) == {0} and set(colour[2::4].tolist()) == {1}
         assert len(client.get("/api/layer.bin", params={"name": "offset"}).content) == tree.n_nodes
+        again = client.post(
+            "/api/table?name=other", content=f"who,number\n{tree.labels[1]},1\n", headers={"content-type": "text/csv"}
+        )
+        assert "number of other" in [entry["title"] for entry in again.json()["layers"]]
         wrong = client.post("/api/table", content="a,b\nx,1\n", headers={"content-type": "text/csv"})
         assert wrong.status_code == 422 and "is the label of a node" in wrong.json()["error"]
 

@@ -192,11 +192,11 @@ def test_hostile_text_stays_text(visit, url, subject):
     page.wait_for_timeout(400)
     evil = "<img src=x onerror=window.hacked=1>"
     label = subject.tree.labels[last]
-    rows = f"who,{evil},kind\n{label},1,{evil}\n{subject.tree.labels[1]},2,plain\n<script>window.hacked=1</script>,3,plain\n"
+    rows = f"who,{evil},sort\n{label},1,{evil}\n{subject.tree.labels[1]},2,plain\n<script>window.hacked=1</script>,3,plain\n"
     page.locator("[data-tab=color]").click()
     page.locator("#table").set_input_files({"name": f"{evil}.csv", "mimeType": "text/csv", "buffer": rows.encode()})
     look(page, "#uploaded", "2 of 3 rows")
-    page.locator("#color").select_option(label="kind")
+    page.locator("#color").select_option(label="sort")
     look(page, "#legend", "<img")
     page.goto(f"{url}/#focus={evil}")
     page.locator("#said").wait_for()

@@ -107,10 +107,14 @@ class Layers:
             self._count += 1
             key = f"t{self._count}"
         layers = {f"{key}.rows": Rows(f"rows of {name}", nodes[known], np.ones(int(known.sum())))}
+        taken = {rows.title for rows in self._sources().values()}
         for other in frame.columns:
             values = frame[other].to_numpy()[known]
             if other != column and (values.dtype.kind in "biuf" or _is_category(values)):
-                layers[f"{key}.{other}"] = Rows(str(other), nodes[known], values)
+                title = (
+                    f"{other} of {name}" if str(other) in taken else str(other)
+                )  # two columns of one name are told apart
+                layers[f"{key}.{other}"] = Rows(title, nodes[known], values)
         with self._lock:
             self._tables[key] = layers
             while len(self._tables) > MAX_TABLES:

@@ -159,6 +159,7 @@ class Explorer {
     if (!name) { this.legend = null; this.view.colour = this.palette.ofBranch(this.shape); } else {
       const legend = await this.api.json("layer", { name, stat });
       const bytes = new Uint8Array(await this.api.bytes("layer.bin", { name, stat }));
+      if (this.layerName !== name || $("stat").value !== stat) return; // another choice was made meanwhile
       this.legend = legend;
       this.view.colour = this.palette.ofLayer(bytes, legend.kind);
     }
