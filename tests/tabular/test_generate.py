@@ -15,6 +15,7 @@ from stores import edit_array
 from vpunn.errors import DataError, VpunnError
 from vpunn.tabular import LatentTreeEncoder, Mahalanobis, TabHiPaN, median_bandwidth, mmd, two_sample_auc
 from vpunn.tabular._boost import Booster, guess_kind
+from vpunn.tabular._forest import Forest
 from vpunn.tabular._table import TableCoder
 from vpunn.tabular._vae import CodeVAE, NormalScores
 
@@ -300,12 +301,38 @@ def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
         TabHiPaN.load(tmp_path / "none")
 
 
-def test_scikit_learn_boosting_is_not_saved_and_says_why(tmp_path, monkeypatch):
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_scikit_learn_boosting_is_saved_as_arrays(tmp_path, monkeypatch, classes):
     monkeypatch.setattr("vpunn.tabular._boost.best_engine", lambda: "sklearn")
-    rows = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(DataError, match="install LightGBM"):
-        TabHiPaN(epochs=0, rounds=5).fit(rows, rows.sum(axis=1)).save(tmp_path / "m")
-    assert not list(tmp_path.iterdir())
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((300, 3)) < 0.1, np.nan, rng.normal(size=(300, 3)))
+    y = np.nan_to_num(rows).sum(axis=1) + rng.integers(0, 2, 300)
+    rows = pd.DataFrame(rows, columns=list("abc")).assign(town=rng.choice(["Ulm", "Bonn", "Jena"], 300))
+    target = y if not classes else np.array(list("abc"))[np.digitize(y, [1.0, 3.0][: classes - 1])]
+    model = TabHiPaN(epochs=0, rounds=20).fit(rows, target)
+    answer = model.predict(rows) if not classes else model.predict_proba(rows)
+    again = TabHiPaN.load(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(again.predict(rows) if not classes else again.predict_proba(rows), answer)
+    for name, values, said in (
+        ("forest.left", lambda a: a * 0, "does not lead down"),
+        ("forest.feature", lambda a: a + 10**6, "not below"),
+        ("forest.base", lambda a: a * np.nan, "not finite"),
+    ):
+        path = model.save(tmp_path / "m")
+        edit_array(path, name, values, "coded")
+        with pytest.raises(DataError, match=said):
+            TabHiPaN.load(path)
+
+
+def test_a_forest_answers_as_scikit_learn_does():
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.normal(size=(400, 2)), rng.choice([1.0, 4.0, 9.0, np.nan], 400)])
+    y = (np.nan_to_num(x[:, 2]) > 3).astype(int) + (x[:, 0] > 0)
+    model = HistGradientBoostingClassifier(max_iter=15, categorical_features=[2], random_state=0).fit(x, y)
+    asked = np.column_stack([rng.normal(size=(200, 2)), rng.choice([1.0, 4.0, 5.0, 9.0, np.nan], 200)])
+    np.testing.assert_array_equal(Forest.of(model, [2], x, 3).predict(asked), model.predict_proba(asked))
 
 
 def test_any_random_state_will_do():

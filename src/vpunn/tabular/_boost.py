@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
+from vpunn.tabular._forest import Forest
 
 
 class Booster:
@@ -26,6 +27,8 @@ class Booster:
             raise VpunnError(f"kind must be regression or classification; got {kind!r}.")
         self.kind, self.categorical, self.rounds, self.seed = kind, list(categorical), rounds, seed
         self.engine = engine or best_engine()
+        if self.engine not in ("lightgbm", "sklearn"):
+            raise VpunnError(f"engine must be lightgbm or sklearn; got {self.engine!r}.")
 
     def fit(self, features: np.ndarray, target: Any) -> Booster:
         """Train; ``target`` holds numbers, or class labels of any kind."""
@@ -60,20 +63,19 @@ class Booster:
         make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
         # more categories than scikit-learn bins: read such a column as numbers
         bins = [j for j in self.categorical if np.nanmax(features[:, j], initial=0) < 255]
-        self.model_ = make(
+        fitted = make(
             max_iter=self.rounds,
             learning_rate=0.05,
             early_stopping=False,
             categorical_features=bins or None,
             random_state=self.seed,
         ).fit(features, target)
+        self.model_ = Forest.of(fitted, bins, features, len(self.classes_) if self.kind == "classification" else 0)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Values (regression) or class probabilities, one row each."""
         if self.engine != "lightgbm":
-            return np.asarray(
-                self.model_.predict(features) if self.kind == "regression" else self.model_.predict_proba(features)
-            )
+            return np.asarray(self.model_.predict(features))
         found = np.asarray(self.model_.predict(features, num_threads=1))
         if self.kind == "classification" and len(self.classes_) == 2:
             return np.column_stack([1.0 - found, found])

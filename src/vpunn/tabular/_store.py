@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.codes import PadicCode
-from vpunn.errors import DataError, VpunnError
+from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Stored
 from vpunn.tabular._boost import Booster
 from vpunn.tabular._describe import BallStatistics
+from vpunn.tabular._forest import Forest
 from vpunn.tabular._growing import BallTree, Cells, Descent
 from vpunn.tabular._table import TableCoder
 from vpunn.tabular._vae import CodeVAE, NormalScores, import_torch
@@ -169,15 +170,14 @@ def _statistics(stored: Stored, tree: Tree, table: TableCoder) -> BallStatistics
 
 
 def booster_draft(booster: Booster) -> Draft:
-    """A fitted `Booster`: LightGBM's own text. Scikit-learn's boosting has no plain form, so it is refused."""
-    if booster.engine != "lightgbm":
-        raise DataError(
-            "predictors made by scikit-learn's boosting cannot be saved without pickle; install LightGBM "
-            "(pip install 'vpunn[tab]') and fit again."
-        )
+    """A fitted `Booster`: LightGBM's own text, or the trees of scikit-learn's boosting as arrays."""
     settings = {"kind": booster.kind, "categorical": booster.categorical, "rounds": booster.rounds}
-    draft = Draft("Booster", {**settings, "seed": booster.seed})
-    draft.text("lightgbm", booster.model_.model_to_string())
+    draft = Draft("Booster", {**settings, "seed": booster.seed, "engine": booster.engine})
+    if booster.engine == "lightgbm":
+        draft.text("lightgbm", booster.model_.model_to_string())
+    else:
+        draft.settings |= {"width": booster.model_.width, "binned": list(booster.model_.known)}
+        booster.model_.put(draft)
     if booster.kind == "classification":
         draft.labels("classes", booster.classes_)
     return draft
@@ -185,21 +185,31 @@ def booster_draft(booster: Booster) -> Draft:
 
 def get_booster(stored: Stored) -> Booster:
     """The booster of `booster_draft`."""
+    kind, categorical = stored.setting("kind", str), stored.setting("categorical", list)
+    rounds, seed = stored.setting("rounds", int), stored.setting("seed", int)
+    found = Booster(kind, categorical, rounds=rounds, seed=seed, engine=stored.setting("engine", str))
+    if kind == "classification":
+        found.classes_ = stored.labels("classes")
+    if found.engine == "lightgbm":
+        found.model_ = _lightgbm(stored.text("lightgbm"))
+    else:
+        width, binned = stored.setting("width", int), stored.setting("binned", list)
+        if any(type(j) is not int or not 0 <= j < width for j in binned):
+            raise VpunnError(f"the columns of categories {binned!r} are not among {width} columns.")
+        classes = len(found.classes_) if kind == "classification" else 0
+        found.model_ = Forest.get(stored, width, binned, classes)
+    return found
+
+
+def _lightgbm(text: str) -> Any:
     try:
         import lightgbm
     except (ImportError, OSError):
         raise VpunnError("its predictors need LightGBM; install it with: pip install 'vpunn[tab]'.") from None
-    kind, categorical = stored.setting("kind", str), stored.setting("categorical", list)
-    rounds, seed = stored.setting("rounds", int), stored.setting("seed", int)
-    found = Booster(kind, categorical, rounds=rounds, seed=seed, engine="lightgbm")
-    text = stored.text("lightgbm")
     try:
-        found.model_ = lightgbm.Booster(model_str=text)
+        return lightgbm.Booster(model_str=text)
     except (lightgbm.basic.LightGBMError, ValueError, IndexError) as error:
         raise VpunnError(f"LightGBM cannot read its model: {error}.") from None
-    if kind == "classification":
-        found.classes_ = stored.labels("classes")
-    return found
 
 
 # ---- the generator -------------------------------------------------------------------------------------------------------
