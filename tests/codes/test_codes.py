@@ -4,6 +4,7 @@ import itertools
 import math
 import pickle
 import re
+import tempfile
 from fractions import Fraction
 
 import numpy as np
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+import vpunn
 from strategies import random_tree, trees
 from vpunn import padic
 from vpunn.codes import MixedRadixCode, PadicCode, leaf_code, paper_code
 from vpunn.codes._text import MODES
-from vpunn.errors import CodeChangeWarning, CodeError, TreeError
+from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError
 from vpunn.padic import Ball
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
@@ -566,3 +568,14 @@ def test_wordnet_collides_with_algorithm_2(wordnet):  # E-02
 def test_a_code_needs_a_tree():
     with pytest.raises(CodeError, match="a code needs a Tree, got list"):
         PadicCode([-1, 0])
+
+
+@settings(max_examples=30)
+@given(trees())
+def test_a_mixed_radix_code_is_kept(tree):
+    with tempfile.TemporaryDirectory() as folder:
+        code = vpunn.load(MixedRadixCode(tree).save(f"{folder}/code"))
+        assert isinstance(code, MixedRadixCode)
+        assert code.encode().tolist() == MixedRadixCode(tree).encode().tolist()
+        with pytest.raises(DataError, match="holds a MixedRadixCode"):
+            PadicCode.load(f"{folder}/code")

@@ -174,3 +174,16 @@ def test_folds_must_cover_every_row_once() -> None:
             PadicTargetEncoder(cv=cv).fit_transform(X, y)
     with pytest.raises(VpunnError, match="y is missing in rows 2"):
         PadicTargetEncoder().fit(X, np.array(["u", "v", None, "u"], object))
+
+
+def test_weights_are_those_of_the_estimators():
+    X = np.array([["bird", "owl"], ["bird", "owl"], ["fish", "cod"], ["fish", "eel"], ["fish", "eel"]])
+    weight = np.array([1.0, 3.0, 1.0, 0.5, 2.0])
+    y, labels = np.array([1.0, 2.5, 5.5, 3.2, 3.9]), np.array(["a", "b", "a", "b", "b"])
+    values = PadicTargetEncoder().fit(X, y, sample_weight=weight).transform(X)[:, 0]
+    np.testing.assert_allclose(values, VPuNNRegressor().fit(X, y, sample_weight=weight).predict(X))
+    chances = PadicTargetEncoder().fit(X, labels, sample_weight=weight).transform(X)[:, 0]
+    np.testing.assert_allclose(chances, VPuNNClassifier().fit(X, labels, sample_weight=weight).predict_proba(X)[:, 1])
+    assert not np.allclose(values, PadicTargetEncoder().fit(X, y).transform(X)[:, 0])
+    with pytest.raises(VpunnError, match="must not be negative"):
+        PadicTargetEncoder().fit(X, y, sample_weight=-weight)

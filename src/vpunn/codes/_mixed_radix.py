@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from vpunn.codes._padic import DigitCode, PadicCode
 from vpunn.errors import CodeError
 from vpunn.padic import as_integers, from_radix, show_integer, to_radix
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.io.store import Stored
 
 
 class MixedRadixCode(DigitCode):
@@ -36,6 +39,10 @@ class MixedRadixCode(DigitCode):
 
     def __repr__(self) -> str:
         return f"MixedRadixCode(K={self.K}, {self.bits:,} bits, {self.tree.n_nodes:,} nodes)"
+
+    @classmethod
+    def _of(cls, tree: Tree, stored: Stored) -> Self:
+        return cls(tree)
 
     def to_padic(self, codes: Any, p: int | None = None) -> Any:
         """The same nodes' codes as `PadicCode(tree, p)` writes them: digits are kept, only their weights change."""

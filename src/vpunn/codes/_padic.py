@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -215,6 +215,45 @@ class DigitCode:
                 "encode fewer nodes, or use valuation, ball and tree.lca_depth, which need no integers."
             )
 
+    # ---- on disk ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
+        """Write the tree and what fixes the digits' weights as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""
+        return self.draft(provenance).write(path)
+
+    def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
+        """What `save` writes."""
+        from vpunn.io.store import Draft
+
+        draft = Draft(type(self).__name__, self._settings(), provenance=provenance)
+        draft.tree(self.tree)
+        return draft
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
+        """Open a folder of `save`."""
+        from vpunn.io.store import Stored, steady
+
+        return steady(path, lambda: cls.from_stored(Stored.open(path, cls.__name__, verify=verify)))
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        """The code of an opened folder; a number that is no prime, or too small for the tree, is refused."""
+        stored.check_kind(cls.__name__)
+        try:
+            return cls._of(stored.tree(), stored)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(f"{str(stored.path)!r}: {error}") from None
+
+    def _settings(self) -> dict[str, str]:
+        return {}
+
+    @classmethod
+    def _of(cls, tree: Tree, stored: Stored) -> Self:
+        raise NotImplementedError
+
 
 class PadicCode(DigitCode):
     """The single-prime code of a tree: x = Σ_k a_k p^k, exact, injective and isometric on all nodes.
@@ -362,36 +401,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
             )
         return np.asarray(self.tree.index_paths(stamped.paths))
 
-    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
-        """Write tree and prime as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""
-        return self.draft(provenance).write(path)
-
-    def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
-        """What `save` writes."""
-        from vpunn.io.store import Draft
-
-        draft = Draft("PadicCode", {"p": str(self.p)}, provenance=provenance)
-        draft.tree(self.tree)
-        return draft
+    def _settings(self) -> dict[str, str]:
+        return {"p": str(self.p)}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> PadicCode:
-        """Open a folder of `save`."""
-        from vpunn.io.store import Stored, steady
-
-        return steady(path, lambda: cls.from_stored(Stored.open(path, "PadicCode", verify=verify)))
-
-    @classmethod
-    def from_stored(cls, stored: Stored) -> PadicCode:
-        """The code of an opened folder; a number that is no prime, or too small for the tree, is refused."""
-        stored.check_kind("PadicCode")
-        prime = stored.setting("p", str)
-        try:
-            return cls(stored.tree(), int(prime))
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(f"{str(stored.path)!r}: {error}") from None
+    def _of(cls, tree: Tree, stored: Stored) -> Self:
+        return cls(tree, int(stored.setting("p", str)))
 
     def summary(self) -> list[dict[str, Any]]:
         """Bits per node of every code of this tree, as rows for a table: single prime, mixed radix, packed words."""

@@ -47,6 +47,7 @@ KINDS = {
     "HiPaNClassifier": "vpunn.hipan",
     "HierarchicalHead": "vpunn.torch",
     "LatentTreeEncoder": "vpunn.tabular.encoder",
+    "MixedRadixCode": "vpunn.codes",
     "PadicCode": "vpunn.codes",
     "PadicEmbedding": "vpunn.torch",
     "PadicEncoder": "vpunn.regress",

@@ -15,10 +15,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from vpunn._types import Features, Targets
+from vpunn._types import Features, Targets, Weights
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Stored
-from vpunn.regress.estimators import HierarchicalInput, check_no_missing
+from vpunn.regress.estimators import HierarchicalInput, check_no_missing, row_weights
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_shrinkage
 from vpunn.tree import Tree
 
@@ -109,11 +109,11 @@ class _Task:
             return [self.name]
         return [f"{self.name}_{label}" for label in self.classes.tolist()]
 
-    def node_values(self, tree: Tree, nodes: np.ndarray, y: np.ndarray) -> FloatArray:
+    def node_values(self, tree: Tree, nodes: np.ndarray, y: np.ndarray, weight: FloatArray) -> FloatArray:
         """(nodes × features): the shrunken mean, or the probability of each class (of the second, if there are two)."""
         if self.classes is None:
-            return fit_shrinkage(tree, nodes, y).values[:, None]
-        proba = fit_class_shrinkage(tree, nodes, y, len(self.classes), np.ones(len(y))).proba
+            return fit_shrinkage(tree, nodes, y, weight=weight).values[:, None]
+        proba = fit_class_shrinkage(tree, nodes, y, len(self.classes), weight).proba
         return proba[:, 1:] if len(self.classes) == 2 else proba
 
 
@@ -164,14 +164,14 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Features, y: Targets) -> PadicTargetEncoder:
-        """Learn the encodings from all rows."""
-        self._fit(X, y)
+    def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> PadicTargetEncoder:
+        """Learn the encodings from all rows, weighted as `VPuNNRegressor.fit` and `VPuNNClassifier.fit` weight them."""
+        self._fit(X, y, sample_weight)
         return self
 
-    def fit_transform(self, X: Features, y: Targets) -> FloatArray:
+    def fit_transform(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> FloatArray:
         """Fit, and encode each training row by a fit to the other folds."""
-        nodes, targets = self._fit(X, y)
+        nodes, targets, weight = self._fit(X, y, sample_weight)
         out = np.empty((len(nodes), len(self.get_feature_names_out())))
         folds = list(self._folds(targets))
         if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(len(nodes))):
@@ -179,7 +179,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
                 f"cv={self.cv!r} does not put every row into exactly one test fold; use a K-fold splitter."
             )
         for train, test in folds:
-            values = self._node_values(nodes[train], [target[train] for target in targets])
+            values = self._node_values(nodes[train], [target[train] for target in targets], weight[train])
             out[test] = self._features(values, nodes[test])
         return out
 
@@ -197,11 +197,12 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
             names = [f"{name}_depth{k}" for k in range(1, self.tree_.max_depth + 1) for name in names]
         return np.array(names, dtype=object)
 
-    def _fit(self, X: Features, y: Targets) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _fit(self, X: Features, y: Targets, sample_weight: Weights) -> tuple[np.ndarray, list[np.ndarray], FloatArray]:
         if self.target_type not in ("auto", "continuous", "classes"):
             raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
         check_no_missing(y)
+        weight = row_weights(sample_weight, X)
         nodes, _ = self._read_for_fit(X)
         table = np.asarray(y).reshape(len(y), -1)
         self._tasks, targets = [], []
@@ -214,12 +215,12 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
                 classes, codes = np.unique(column, return_inverse=True)
                 self._tasks.append(_Task(name, classes))
                 targets.append(codes)
-        self.node_values_ = self._node_values(nodes, targets)
-        return nodes, targets
+        self.node_values_ = self._node_values(nodes, targets, weight)
+        return nodes, targets, weight
 
-    def _node_values(self, nodes: np.ndarray, targets: list[np.ndarray]) -> FloatArray:
-        parts = [task.node_values(self.tree_, nodes, target) for task, target in zip(self._tasks, targets, strict=True)]
-        return np.hstack(parts)
+    def _node_values(self, nodes: np.ndarray, targets: list[np.ndarray], weight: FloatArray) -> FloatArray:
+        tasks = zip(self._tasks, targets, strict=True)
+        return np.hstack([task.node_values(self.tree_, nodes, target, weight) for task, target in tasks])
 
     def _is_continuous(self, column: np.ndarray) -> bool:
         if self.target_type != "auto":

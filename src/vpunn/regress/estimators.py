@@ -199,7 +199,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         """Fit; y may have several columns, each with its own variances. ``sample_weight`` counts repetitions."""
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
-        weight = _weights(sample_weight, X)
+        weight = row_weights(sample_weight, X)
         ratios = None if self.penalty is None else 1.0 / _positive(self.penalty, self.tree_.max_depth)
         targets = np.asarray(y, dtype=float).reshape(len(y), -1)
         self._fits: list[ShrinkageFit] = [
@@ -324,7 +324,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         check_classification_targets(y)
         self.classes_, column = np.unique(y, return_inverse=True)
         nodes, covariates = self._read_for_fit(X)
-        weight = _weights(sample_weight, X)
+        weight = row_weights(sample_weight, X)
         found = fit_class_shrinkage(self.tree_, nodes, column, len(self.classes_), weight)
         self.node_proba_, self.penalty_ = found.proba, 1.0 / found.ratios
         self._softmax = None
@@ -427,7 +427,8 @@ class _SoftmaxOnTop:
         return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
 
 
-def _weights(sample_weight: Weights, X: FloatArray) -> FloatArray:
+def row_weights(sample_weight: Weights, X: FloatArray) -> FloatArray:
+    """One weight ≥ 0 per row; ones if none are given."""
     if sample_weight is None:
         return np.ones(len(X))
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)

@@ -30,7 +30,9 @@ class Forest:
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         flat = np.concatenate(nodes)
         offset = np.repeat(start, sizes)
-        bits = [tree.raw_left_cat_bitsets for tree in trees] + [np.zeros((1, 8), np.uint32)]  # choice -1 reads the last row
+        bits = [tree.raw_left_cat_bitsets for tree in trees] + [
+            np.zeros((1, 8), np.uint32)
+        ]  # choice -1 reads the last row
         first = np.repeat(np.concatenate([[0], np.cumsum([len(b) for b in bits])[:-2]]), sizes)
         leaf, split = flat["is_leaf"] == 1, flat["is_categorical"] == 1
         here = np.arange(len(flat))
