@@ -16,7 +16,7 @@ from vpunn.network import VanDerPutLayer, VPuNN
 from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, structure, tabular, torch, vapo
+    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, scale, structure, tabular, torch, vapo
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.metrics import calibration
@@ -45,6 +45,7 @@ _LATER = {
     "paper": "vpunn.paper",
     "plot": "vpunn.plot",
     "report": "vpunn.report",
+    "scale": "vpunn.scale",
     "structure": "vpunn.structure",
     "tabular": "vpunn.tabular",
     "text_features": "vpunn.text",
@@ -85,6 +86,7 @@ __all__ = [
     "plot",
     "read_tree",
     "report",
+    "scale",
     "structure",
     "tabular",
     "tasks",

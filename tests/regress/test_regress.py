@@ -111,7 +111,7 @@ def test_it_is_the_ridge_minimiser(problem):
 @settings(max_examples=40, deadline=None)
 def test_likelihood_gradient(problem):
     tree, nodes, y, X, ratios = problem
-    work = shrinkage._Problem(tree, nodes, y, X, np.ones(len(y)))
+    work = shrinkage._Problem(tree, shrinkage._moments_of_rows(tree, nodes, y, X, np.ones(len(y))))
     at = np.log(ratios)
     gradient = work.objective(at)[1]
     for k in range(tree.max_depth):

@@ -42,6 +42,8 @@ LAYOUT = 1
 MAPPED = 1 << 16
 #: Kind of model → module that has the class of that name.
 KINDS = {
+    "BallSums": "vpunn.scale",
+    "ClassSums": "vpunn.scale",
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",
     "HiPaNClassifier": "vpunn.hipan",

@@ -7,7 +7,7 @@ the features of their deepest known ancestor; a missing level ends the path.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -19,8 +19,11 @@ from vpunn._types import Features, Targets, Weights
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Draft, Stored
 from vpunn.regress.estimators import HierarchicalInput, check_no_missing, row_weights
-from vpunn.regress.shrinkage import fit_class_shrinkage, fit_shrinkage
+from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.scale import BallSums, ClassSums
 
 FloatArray = np.ndarray
 
@@ -168,6 +171,34 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         """Learn the encodings from all rows, weighted as `VPuNNRegressor.fit` and `VPuNNClassifier.fit` weight them."""
         self._fit(X, y, sample_weight)
         return self
+
+    @classmethod
+    def from_sums(
+        cls, sums: BallSums | ClassSums, *, levels: int | None = None, per_depth: bool = False
+    ) -> PadicTargetEncoder:
+        """The encoder of `vpunn.scale.BallSums` (numbers) or `ClassSums` (classes); see `VPuNNRegressor.from_sums`.
+
+        For new rows: `fit_transform`, which encodes each training row by the other folds, needs the rows themselves.
+        """
+        counts: Any = getattr(sums, "counts", None)  # of classes
+        kind = "continuous" if counts is None else "classes"
+        model = cls._reading(sums.tree, levels, 0, target_type=kind, per_depth=per_depth)
+        if counts is not None:
+            if not len(counts):
+                raise VpunnError("no rows were counted, so there is nothing to fit.")
+            cells = cast("ClassSums", sums)
+            task = _Task("padic", cells.classes)
+            model._tasks = [task]
+            model.node_values_ = task.node_values(sums.tree, cells.nodes, cells.column, counts.astype(float))
+            return model
+        sums = cast("BallSums", sums)
+        if sums.n_covariates:
+            raise VpunnError(f"a target encoder has no covariates, and these sums have {sums.n_covariates}.")
+        names = ["padic"] if sums.n_targets == 1 else [f"padic{j}" for j in range(sums.n_targets)]
+        model._tasks = [_Task(name, None) for name in names]
+        values = [fit_moments(sums.tree, sums.moments(j)).values for j in range(sums.n_targets)]
+        model.node_values_ = np.column_stack(values)
+        return model
 
     def fit_transform(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> FloatArray:
         """Fit, and encode each training row by a fit to the other folds."""

@@ -8,7 +8,7 @@ the data ask for, so rare and unseen categories borrow from their ancestors and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -20,9 +20,12 @@ from vpunn._types import Features, Targets, Weights
 from vpunn.errors import TreeError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_shrinkage
+from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.tree import Tree
 from vpunn.tree.levels import NodeFinder, level_cells
+
+if TYPE_CHECKING:
+    from vpunn.scale import BallSums, ClassSums
 
 FloatArray = np.ndarray
 
@@ -76,6 +79,21 @@ class HierarchicalInput(Storable, BaseEstimator):
         model.tree_, model.n_features_in_ = tree, n
         if "feature_names" in stored:
             model.feature_names_in_ = stored.labels("feature_names", n)
+        return model
+
+    @classmethod
+    def _reading(cls, tree: Tree, levels: int | None, n_covariates: int, **params: Any) -> Self:
+        """An estimator without rows: X begins with a column of labels, or with ``levels`` level columns, then covariates."""
+        if levels is not None and not 0 < levels <= MAX_COLUMNS:
+            raise VpunnError(
+                f"levels={levels!r} must be the number of level columns, or None for one column of labels."
+            )
+        first = levels or 1
+        covariates = list(range(first, first + n_covariates))
+        model = cls(tree, **({"covariates": covariates} if covariates else {}), **params)
+        model._covariate_columns, model._level_columns = covariates, list(range(first))
+        model._finder = NodeFinder(tree, by_label=levels is None)
+        model.tree_, model.n_features_in_ = tree, first + n_covariates
         return model
 
     def _read_for_fit(self, X: FloatArray) -> tuple[np.ndarray, FloatArray | None]:
@@ -210,6 +228,20 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         self._gather_fits()
         return self
 
+    @classmethod
+    def from_sums(cls, sums: BallSums, *, penalty: Any = None, levels: int | None = None) -> VPuNNRegressor:
+        """The regressor of `vpunn.scale.BallSums`, wherever its rows were summed: the same bytes for any partitioning.
+
+        X of `predict` then has one column of node labels, or ``levels`` level columns, followed by the covariates. Equal to
+        `fit` on the same rows up to rounding (the sums are exact, those of `fit` are not).
+        """
+        model = cls._reading(sums.tree, levels, sums.n_covariates, penalty=penalty)
+        ratios = None if penalty is None else 1.0 / _positive(penalty, sums.tree.max_depth)
+        model._fits = [fit_moments(sums.tree, sums.moments(j), ratios) for j in range(sums.n_targets)]
+        model._one_target = sums.n_targets == 1
+        model._gather_fits()
+        return model
+
     def _gather_fits(self) -> None:
         """The fitted attributes, from the fit of each target."""
         self.coef_ = self._gather([fit.coefficients(self.tree_) for fit in self._fits])
@@ -332,6 +364,18 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
             self._softmax = _SoftmaxOnTop(found.left_out, column, covariates, weight)
         return self
 
+    @classmethod
+    def from_sums(cls, sums: ClassSums, *, levels: int | None = None) -> VPuNNClassifier:
+        """The classifier of `vpunn.scale.ClassSums`, wherever its rows were counted; see `VPuNNRegressor.from_sums`."""
+        if not len(sums.counts):
+            raise VpunnError("no rows were counted, so there is nothing to fit.")
+        model = cls._reading(sums.tree, levels, 0)
+        model.classes_, model._softmax = sums.classes, None
+        weight = sums.counts.astype(float)
+        found = fit_class_shrinkage(sums.tree, sums.nodes, sums.column, len(sums.classes), weight)
+        model.node_proba_, model.penalty_ = found.proba, 1.0 / found.ratios
+        return model
+
     def predict_proba(self, X: Features) -> FloatArray:
         """Probability of each class, columns in the order of ``classes_``."""
         nodes, _, covariates = self._place(X)
@@ -441,7 +485,8 @@ def check_no_missing(y: Targets) -> None:
     """Refuse targets with None or NaN among them."""
     import pandas as pd
 
-    bad = np.flatnonzero(np.atleast_1d(pd.isna(np.asarray(y))).reshape(len(y), -1).any(axis=1))
+    missing = np.atleast_1d(pd.isna(np.asarray(y)))
+    bad = np.flatnonzero(missing if missing.ndim == 1 else missing.reshape(len(missing), -1).any(axis=1))
     if len(bad):
         raise VpunnError(f"y is missing in rows {examples(bad)}; drop those rows first.")
 

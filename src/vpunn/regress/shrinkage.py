@@ -98,7 +98,24 @@ def fit_shrinkage(
     """
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
     X = np.zeros((len(y), 0)) if covariates is None else np.asarray(covariates, dtype=float)
-    problem = _Problem(tree, nodes, np.asarray(y, dtype=float), X, w)
+    return fit_moments(tree, _moments_of_rows(tree, nodes, np.asarray(y, dtype=float), X, w), ratios)
+
+
+@dataclass(frozen=True)
+class NodeMoments:
+    """Rows reduced to sums of standardised columns (the target first, then the covariates): all that a fit needs of them."""
+
+    rows: float  #: Σw
+    centre: FloatArray  #: mean of each column
+    scale: FloatArray  #: spread of each column, 0 for one that is constant
+    weight: FloatArray  #: per node: Σw
+    total: FloatArray  #: (nodes × columns): Σw·(column − centre)/scale
+    gram: FloatArray  #: (columns × columns): Σw of products of the standardised columns
+
+
+def fit_moments(tree: Tree, moments: NodeMoments, ratios: Any = None) -> ShrinkageFit:
+    """Fit one target from the moments of its rows; `fit_shrinkage` does this after summing rows. O(nodes) an evaluation."""
+    problem = _Problem(tree, moments)
     if ratios is not None:
         fixed = _fixed_ratios(ratios, tree.max_depth)
         return problem.solution(fixed, 0, True)
@@ -130,6 +147,25 @@ def restricted_log_likelihood(
     return fit_shrinkage(tree, nodes, y, covariates=covariates, weight=weight, ratios=ratios).log_likelihood
 
 
+def _moments_of_rows(tree: Tree, nodes: np.ndarray, y: FloatArray, X: FloatArray, w: FloatArray) -> NodeMoments:
+    """Sum rows by node, in their order."""
+    rows = float(w.sum())
+    if rows <= 0:
+        raise VpunnError("all sample weights are zero, so there is nothing to fit; give some row a positive weight.")
+    columns = np.column_stack([y, X])
+    centre = w @ columns / rows
+    columns = columns - centre
+    largest = np.abs(columns[w > 0]).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)  # squares of very large or small units would leave the floats
+    spread = unit * np.sqrt(w @ (columns / unit) ** 2 / rows)
+    # a column that only rounding keeps from being constant says nothing
+    scale = np.where(spread > 1e-12 * np.abs(centre), spread, 0.0)
+    columns *= np.divide(1.0, scale, out=np.zeros_like(spread), where=scale > 0)
+    weight = np.bincount(nodes, weights=w, minlength=tree.n_nodes)
+    total = np.column_stack([np.bincount(nodes, weights=w * column, minlength=tree.n_nodes) for column in columns.T])
+    return NodeMoments(rows, centre, scale, weight, total, (columns * w[:, None]).T @ columns)
+
+
 @dataclass(frozen=True)
 class _State:
     """One evaluation: everything the likelihood, its gradient and the solution are made of."""
@@ -146,30 +182,13 @@ class _State:
 
 
 class _Problem:
-    """The data reduced to per-node sums of standardised columns (y first, then the covariates)."""
+    """The likelihood of the ratios, its gradient and the solution, from the moments of the rows."""
 
-    def __init__(self, tree: Tree, nodes: np.ndarray, y: FloatArray, X: FloatArray, w: FloatArray) -> None:
+    def __init__(self, tree: Tree, moments: NodeMoments) -> None:
         self.tree = tree
-        self.rows = float(w.sum())
-        if self.rows <= 0:
-            raise VpunnError(
-                "all sample weights are zero, so there is nothing to fit; give some row a positive weight."
-            )
-        columns = np.column_stack([y, X])
-        self.centre = w @ columns / self.rows
-        columns = columns - self.centre
-        largest = np.abs(columns[w > 0]).max(axis=0)
-        unit = np.where(largest > 0, largest, 1.0)  # squares of very large or small units would leave the floats
-        spread = unit * np.sqrt(w @ (columns / unit) ** 2 / self.rows)
-        # a column that only rounding keeps from being constant says nothing
-        self.scale = np.where(spread > 1e-12 * np.abs(self.centre), spread, 0.0)
-        columns *= np.divide(1.0, self.scale, out=np.zeros_like(spread), where=self.scale > 0)
+        self.rows, self.centre, self.scale = moments.rows, moments.centre, moments.scale
+        self.weight, self.total, self.gram = moments.weight, moments.total, moments.gram
         self.constant = self.scale[0] == 0
-        self.weight = np.bincount(nodes, weights=w, minlength=tree.n_nodes)
-        self.total = np.column_stack(
-            [np.bincount(nodes, weights=w * column, minlength=tree.n_nodes) for column in columns.T]
-        )
-        self.gram = (columns * w[:, None]).T @ columns
 
     def evaluate(self, ratios: FloatArray) -> _State:
         """Sweep up once; the rest is small matrices.

@@ -16,7 +16,7 @@ last one are padding and never count.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
 from vpunn.vapo.losses import Weighting, margin_loss, segment_log_softmax, slot_weights
+
+if TYPE_CHECKING:
+    from vpunn.scale import BallSums, ClassSums
 
 Factorisation = Literal["node", "markov", "depth"]
 DigitLoss = Literal["zero-one", "squared", "circular", "ordinal"]
@@ -106,6 +109,11 @@ class _Heads:
         self.counts = np.bincount(self.layout.slot[1:], through[1:], minlength=self.layout.n_slots)
         self.weights = slot_weights(weighting, self.counts, self.layout.start)
         self.total = float(self.items.sum())
+
+    @classmethod
+    def from_sums(cls, sums: BallSums | ClassSums, factorisation: Factorisation = "node", **options: Any) -> Self:
+        """Heads whose items are the rows of `vpunn.scale` sums, wherever they were counted: the same for any partitioning."""
+        return cls(sums.tree, factorisation, items=sums.weights(), **options)
 
     def settings(self) -> dict[str, Any]:
         """What identifies the problem besides the tree and the items (kept in checkpoints)."""
