@@ -128,7 +128,7 @@ class ExactSums:
         return hi, lo
 
     def round(self) -> Array:
-        """Every sum as the nearest double."""
+        """Every sum as the nearest double (either neighbour where it lies half-way to thirty digits)."""
         return self.pairs()[0]
 
     def exact(self, at: int) -> Fraction:
