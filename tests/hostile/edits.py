@@ -31,6 +31,7 @@ PATHS = [
 TREE = Tree.from_paths(PATHS, root="life")
 WORDS = sparse.csr_matrix(RNG.poisson(0.6, (60, 14)).astype(float))
 NUMBERS = RNG.normal(size=(60, 4))
+BLOCKS = {"words": WORDS, "numbers": NUMBERS}
 LEVELS = np.array([path[:2] for path in PATHS] * 12, dtype=object)
 
 
@@ -96,6 +97,42 @@ def _encoder() -> Any:
     return LatentTreeEncoder(random_state=0).fit(NUMBERS)
 
 
+def _tabhipan() -> Any:
+    from vpunn.tabular import TabHiPaN, _boost
+
+    engine, _boost.best_engine = _boost.best_engine, lambda: "sklearn"  # LightGBM's own text is read by LightGBM
+    try:
+        return TabHiPaN(epochs=0, rounds=5, random_state=0).fit(NUMBERS, NUMBERS[:, 0] > 0)
+    finally:
+        _boost.best_engine = engine
+
+
+def _paper() -> Any:
+    return vpunn.HiPaN(TREE, "gist", sweeps=2, seed=0).fit()
+
+
+def _blocks() -> Any:
+    from vpunn.hipan import HiPaNClassifier
+
+    return HiPaNClassifier(TREE, epochs=1).fit(BLOCKS, [path[-1] for path in PATHS] * 12)
+
+
+def _path_encoder() -> Any:
+    from vpunn.regress import PadicEncoder
+
+    return PadicEncoder().fit(LEVELS)
+
+
+def _mixed() -> Any:
+    from vpunn.codes import MixedRadixCode
+
+    return MixedRadixCode(TREE)
+
+
+def _stamped() -> Any:
+    return _code().stamp(np.arange(TREE.n_nodes))
+
+
 def _result() -> Any:
     from vpunn.vapo import minimize
 
@@ -116,6 +153,12 @@ MODELS: dict[str, Any] = {
     "numbers": lambda: _classifier(flat=True),
     "ids": _ids,
     "table": _encoder,
+    "blocks": _blocks,
+    "boosted": _tabhipan,
+    "paper": _paper,
+    "path encoder": _path_encoder,
+    "mixed": _mixed,
+    "stamped": _stamped,
 }
 
 
@@ -124,12 +167,13 @@ MODELS: dict[str, Any] = {
 
 def wrong_with(name: str, model: Any) -> str:
     """Use a loaded model; what is wrong with its answers, empty if nothing. Refusals are raised."""
-    if name in ("words", "numbers"):
-        return _wrong_distribution(model, WORDS if name == "words" else NUMBERS)
+    asked = {"words": WORDS, "numbers": NUMBERS, "blocks": BLOCKS}
+    if name in asked:
+        return _wrong_distribution(model, asked[name])
     if name == "tree":
         model.check_tree() if hasattr(model, "check_tree") else None
         return "" if (model.subtree_sum(np.ones(model.n_nodes)) == model.size).all() else "sizes"
-    if name == "code":
+    if name in ("code", "mixed"):
         nodes = np.arange(model.tree.n_nodes)
         return "" if (model.decode(model.encode(nodes)) == nodes).all() else "codes"
     if name in ("network", "exact network"):
@@ -139,6 +183,17 @@ def wrong_with(name: str, model: Any) -> str:
     if name == "regress classifier":
         p = model.predict_proba(LEVELS)
         return _not_finite(p) or ("" if np.allclose(p.sum(1), 1, atol=1e-6) else "sums")
+    if name == "boosted":
+        p = model.predict_proba(NUMBERS)
+        return _not_finite(p) or ("" if np.allclose(p.sum(1), 1, atol=1e-6) else "sums")
+    if name == "paper":
+        digits = model.predict_digits(rule="honest")
+        return "" if len(digits) == model.tree.n_leaves else "length"
+    if name == "stamped":
+        _code().read(model, by="path")
+        return ""
+    if name == "path encoder":
+        return _not_finite(model.transform(LEVELS))
     if name == "target encoder":
         return _not_finite(model.transform(LEVELS))
     if name == "text":

@@ -59,6 +59,17 @@ def _fit(path: Path, version: int) -> None:
     run(predict_app(), "fit", table, "--text", "text", "--out", path, "--seed", str(version))
 
 
+def _tabular_fit(path: Path, version: int) -> None:
+    """``vpunn tabular fit`` as typed."""
+    from commands import run
+    from vpunn.cli import app
+
+    table = path.with_name("numbers.csv")
+    if not table.exists():
+        write_table(pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc")), table)
+    run(app, "tabular", "fit", table, "--epochs", "0", "--out", path, "--seed", str(version))
+
+
 def _fitted(path: Path) -> int:
     return int(vpunn.load(path).random_state)
 
@@ -84,6 +95,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path, int], Any], Callable[[Path], int]]
     "model folder": ("tree", lambda path, v: _tree(v).save(path), lambda path: _tree_version(Tree.load(path))),
     "fetched file": ("f.bin", _install, _installed),
     "vpunn fit": ("model", _fit, _fitted),
+    "vpunn tabular fit": ("model", _tabular_fit, _fitted),
 }
 
 
