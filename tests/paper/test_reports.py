@@ -225,7 +225,7 @@ def test_wrong_words_get_one_sentence(words, message, tmp_path):
 
 def test_the_folder_is_checked_before_any_work(tmp_path):
     (tmp_path / "file").write_text("taken")
-    with pytest.raises(VpunnError, match="nothing can be written"):
+    with pytest.raises(VpunnError, match="cannot write into the folder"):
         run(app, "reproduce", "ncbi", "--out", tmp_path / "file")
 
 

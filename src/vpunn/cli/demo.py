@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,9 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     from vpunn.codes import PadicCode
     from vpunn.codes.isometry import check_losslessness
     from vpunn.datasets import load_wordnet
+    from vpunn.io.files import make_folder
+
+    make_folder(out)
 
     def say(title: str, text: str) -> None:
         typer.secho(f"\n{title}", bold=True)
@@ -89,9 +93,8 @@ def _place(model: Path, say: Callable[[str, str], None]) -> None:
     typer.echo(
         f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)'
     )
-    typer.echo(
-        f"See its beliefs on the tree in your browser:  {command} explore {model}   (needs pip install '.[web]')"
-    )
+    needs = "" if find_spec("starlette") and find_spec("uvicorn") else "   (needs pip install 'vpunn[web]')"
+    typer.echo(f"See its beliefs on the tree in your browser:  {command} explore {model}{needs}")
 
 
 def _write(out: Path, tree: Tree, code: PadicCode) -> None:
@@ -99,7 +102,6 @@ def _write(out: Path, tree: Tree, code: PadicCode) -> None:
 
     from vpunn.io import write_table, write_tree
 
-    out.mkdir(parents=True, exist_ok=True)
     write_tree(tree, out / "wordnet.parquet")
     table = pd.DataFrame(
         {

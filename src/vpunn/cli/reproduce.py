@@ -72,10 +72,10 @@ def reproduce(
 
 
 def _make(target: str, out: Path, seeds: int, options: dict[str, Any]) -> tuple[Any, Path]:
-    from vpunn.report import Report
+    from vpunn.io.files import make_folder
 
     name = target.partition("-")[0]
-    folder = Report.check(out / target)
+    folder = make_folder(out / target)
     extra = {**options, "target": target, "out": folder} if name in HIERARCHIES else {}
     report = import_module(f"vpunn.paper.reports.{name}").run(seeds=seeds, **extra)
     return report, report.write(folder)

@@ -213,6 +213,21 @@ def check_writable(path: str | os.PathLike[str], endings: Sequence[str] = ()) ->
     return Path(path)
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder for outputs and try to write in it, before any work is done for it. The folder."""
+    check_path(path)
+    place = Path(path)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        trial = place / f".trial-{os.getpid()}.part"
+        trial.write_bytes(b"")
+        trial.unlink()
+    except OSError as error:
+        why = "it is a file" if place.is_file() else error.strerror or error
+        raise DataError(f"cannot write into the folder {os.fspath(path)!r}: {why}; choose another place.") from None
+    return place
+
+
 def sweep_leftovers(target: Path) -> None:
     """Remove what killed writers of ``target`` left beside it; young scratch files may belong to one at work."""
     with suppress(OSError):

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpunn import plot, structure
 from vpunn.errors import VpunnError
+from vpunn.io.files import make_folder
 from vpunn.paper._study import Study
 from vpunn.tree import Tree
 
@@ -450,8 +451,7 @@ def draw_figures(
 
     When all are done, ``captions.md`` and ``index.html`` show what was drawn.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(out)
     done: list[tuple[str, str]] = []
     for figure in find_figures(names):
         try:

@@ -142,21 +142,6 @@ class Report:
             raise VpunnError(f"the report cannot be written to {folder} ({error}); choose another folder.") from error
         return folder
 
-    @staticmethod
-    def check(folder: str | Path) -> Path:
-        """Make the folder and try to write in it, before any work is done for it."""
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            trial = place / ".trial.part"
-            trial.write_bytes(b"")
-            trial.unlink()
-        except OSError as error:
-            raise VpunnError(
-                f"nothing can be written to {folder} ({error.strerror}); choose another folder."
-            ) from error
-        return place
-
     def print(self, console: Console | None = None) -> None:
         """Print text and tables; figures are named by their captions."""
         from rich.console import Console

@@ -17,6 +17,7 @@ import numpy as np
 from vpunn.codes import PadicCode, paper_code
 from vpunn.codes.isometry import check_losslessness
 from vpunn.errors import VpunnError
+from vpunn.io.files import make_folder
 from vpunn.network import VPuNN, parameter_counts
 from vpunn.paper.captions import captions
 from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
@@ -57,7 +58,7 @@ def reproduce(
     ``out`` is the report's folder: it is checked first, each section is written when it is done, trained models are kept in
     ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained. ``only`` names tables.
     """
-    folder = None if out is None else Report.check(out)
+    folder = None if out is None else make_folder(out)
     bench = Bench(name, seeds, policy=policy, out=folder, source=None if source is None else Path(source))
     wanted = _chosen(bench, only)
     options = "".join(f" --only {table}" for table in sorted(only)) + ("" if policy is None else f" --policy {policy}")
