@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from vpunn.cli import app
 from vpunn.errors import DataError
-from vpunn.io.files import LEFTOVER_SECONDS, check_writable, save, written_beside
+from vpunn.io.files import LEFTOVER_SECONDS, check_writable, make_folder, save, written_beside
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -112,3 +114,26 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(tmp_path):
         check_writable(tmp_path / "x.txt", (".png", ".svg"))
     with pytest.raises(DataError, match="named by text or a pathlib.Path"), written_beside(5):  # type: ignore[arg-type]
         pass
+
+
+def test_a_folder_for_outputs_is_made_and_tried(tmp_path):
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    assert not list((tmp_path / "a" / "b").iterdir())
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="it is a file; choose another place"):
+        make_folder(tmp_path / "file")
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or not os.path.exists("/proc"), reason="needs /proc, where nothing can be written"
+)
+def test_a_folder_that_cannot_be_written_is_refused():
+    with pytest.raises(DataError, match="cannot write into the folder '/proc/owl'"):
+        make_folder("/proc/owl")
+
+
+def test_the_demo_looks_at_its_folder_before_it_fetches_anything(tmp_path, monkeypatch):
+    monkeypatch.setattr("vpunn.datasets.load_wordnet", lambda: pytest.fail("fetched before the folder was tried"))
+    (tmp_path / "file").write_text("x")
+    found = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
+    assert isinstance(found.exception, DataError) and "it is a file" in str(found.exception)
