@@ -57,8 +57,8 @@ def figures(
                 typer.echo(f"{figure.key} skipped: {error}", err=True)
             else:
                 typer.echo(caption)
-        typer.echo(
-            f"written: {folder}/index.html, captions.md and {len(list(folder.glob('F*.png')))} figures as PNG and SVG"
-        )
+        drawn = len(list(folder.glob("F*.png")))
+        several = "figure" if drawn == 1 else "figures"
+        typer.echo(f"written: {folder}/index.html, captions.md and {drawn} {several} as PNG and SVG")
     if skipped:
         raise typer.Exit(1)

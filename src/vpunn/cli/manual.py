@@ -106,7 +106,24 @@ EXAMPLES = {
     "data list": ["vpunn data list --json | head -n 9"],
     "info": ["vpunn info mass | head -n 6"],
     "discover": ["vpunn discover shop.csv --drop sku --drop title --K 2 --depth 1"],
+    "report": ["vpunn report zoo.csv --out zoo.html"],
+    "figures": ["vpunn figures F14 --data zoo.csv --out figures"],
     "hipaq trees": ["vpunn hipaq trees --max-nodes 4"],
+    "hipaq groups": ["vpunn hipaq groups --id 8,3"],
+    "hipaq decays": ["vpunn hipaq decays | head -n 12"],
+    "hipaq hydrogen": ["vpunn hipaq hydrogen --n 2 --noise 0,0.1 --seeds 1"],
+    "tabular fit": ["vpunn tabular fit shop.csv --epochs 0 --out table"],
+}
+#: Commands that run for minutes, wait for visitors, or print what belongs to one machine: where their output is shown.
+ELSEWHERE = {
+    "demo": "Its output is shown on the project's front page.",
+    "explore": "What it shows, with pictures: [The explorer](explorer.md).",
+    "serve": "Requests and answers: [The explorer](explorer.md).",
+    "reproduce": "What it makes, table by table: [The paper](paper.md).",
+    "tabular generate": "A worked example: [Tables](tabular.md).",
+    "tabular edit": "A worked example: [Tables](tabular.md).",
+    "data fetch": "Prints the path of every file, one per line.",
+    "data path": "Prints one path per line, for `$(vpunn data path wordnet)`.",
 }
 #: Commands whose examples stand in the sections above the list.
 ABOVE = ("fit", "predict", "evaluate", "explain")
@@ -206,6 +223,7 @@ def commands() -> Iterator[str]:
             lines.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]))
         lines += [run(example) for example in EXAMPLES.get(name, ())]
         lines += ["Examples with their output stand above."] if name in ABOVE else []
+        lines += [ELSEWHERE[name]] if name in ELSEWHERE else []
         yield "\n\n".join(line for line in lines if line)
 
 
