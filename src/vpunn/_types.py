@@ -3,6 +3,8 @@ of these are open; the name says what is meant, and the functions check it."""
 
 from typing import Any, TypeAlias
 
+import numpy.typing as npt
+
 #: Rows of features: an array, a SciPy sparse matrix or a DataFrame.
 Features: TypeAlias = Any
 #: One target per row: a list, array or Series of labels or numbers, tuples as paths, or level columns.
@@ -13,3 +15,11 @@ Weights: TypeAlias = Any
 Seed: TypeAlias = Any
 #: A pandas DataFrame, a mapping of columns, or anything a DataFrame is made from.
 Table: TypeAlias = Any
+#: Numbers in any shape: one, a list, nested lists or an array.
+Numbers: TypeAlias = npt.ArrayLike
+#: One result for one question, an array of them for an array.
+OneOrMany: TypeAlias = Any
+#: Whatever names a node: text, a number, a tuple.
+Label: TypeAlias = Any
+#: What a tree can be read from: a tree, a code, a network or a fitted model.
+HasTree: TypeAlias = Any

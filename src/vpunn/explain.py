@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Features, HasTree, Label
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, VpunnError, examples
 from vpunn.padic import code_prime
@@ -43,13 +44,13 @@ class BallDescription:
     """
 
     node: int
-    label: Any
-    path: tuple[Any, ...]
+    label: Label
+    path: tuple[Label, ...]
     n_nodes: int
     n_leaves: int
     n_rows: float | None
     entropy: float
-    members: list[Any]
+    members: list[Label]
     speaks_for: list[tuple[str, float]]
     around: int
     p: int
@@ -87,7 +88,7 @@ class BallContribution:
     """One ball on the activation path: ⟨w_B, x⟩ + b_B, P(B), and ln P(B | the ball above)."""
 
     node: int
-    label: Any
+    label: Label
     depth: int
     stops_here: bool
     head: float
@@ -105,7 +106,7 @@ class Explanation:
     """
 
     node: int
-    label: Any
+    label: Label
     score: float
     log_probability: float
     balls: list[BallContribution]
@@ -124,7 +125,7 @@ class Explanation:
 
 
 def describe_ball(
-    source: Any, theta: Any, k: int | None = None, *, show: int = 10, feature_names: Any = None
+    source: HasTree, theta: Label, k: int | None = None, *, show: int = 10, feature_names: Any = None
 ) -> BallDescription:
     """Describe B_k(θ), the ball of radius p^−k around θ: all nodes that share θ's first k digits.
 
@@ -224,7 +225,9 @@ def _count_lemmas(tree: Tree, nodes: np.ndarray) -> int | None:
     )
 
 
-def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation | BallSum:
+def explain(
+    model: HasTree, x: Features, node: Label = None, *, k: int = 5, feature_names: Any = None
+) -> Explanation | BallSum:
     """Why row ``x`` scores as it does at ``node`` (default: the predicted one): the activation path, ball by ball.
 
     For a `VPuNNRegressor` it says which balls made the number, for a `VPuNNClassifier` which made the probability of a
@@ -270,7 +273,7 @@ def explain(model: Any, x: Any, node: Any = None, *, k: int = 5, feature_names: 
     return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence, said)
 
 
-def _features(model: Any, rows: Any) -> np.ndarray:
+def _features(model: HasTree, rows: Features) -> np.ndarray:
     """One row over all columns of X, as the heads read it: words of unit length, dense columns standardised."""
     values, at = np.zeros(model.n_features_in_), 0
     for kind, columns in _column_places(model):
@@ -284,7 +287,7 @@ def _features(model: Any, rows: Any) -> np.ndarray:
     return values
 
 
-def _column_places(model: Any) -> list[tuple[str | None, np.ndarray]]:
+def _column_places(model: HasTree) -> list[tuple[str | None, np.ndarray]]:
     """Blocks in the order of X with their columns; None for a block of words."""
     layout, at, places = model.layout_, 0, []
     for name, dense, width in zip(layout.names, layout.dense, layout.columns, strict=True):
@@ -293,7 +296,7 @@ def _column_places(model: Any) -> list[tuple[str | None, np.ndarray]]:
     return places
 
 
-def _spoke(model: Any, evidence: np.ndarray) -> dict[str, float]:
+def _spoke(model: HasTree, evidence: np.ndarray) -> dict[str, float]:
     """How much each block spoke for a candidate: its score by the combiner, minus that with the block's evidence at its mean."""
     combiner = model.combiner_
     names = model.experts_.names()
@@ -311,7 +314,7 @@ def _spoke(model: Any, evidence: np.ndarray) -> dict[str, float]:
 
 
 def _step(
-    model: Any, row: np.ndarray, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
+    model: HasTree, row: np.ndarray, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
 ) -> BallContribution:
     tree = model.tree_
     parts = _block(model, block) * row
@@ -332,7 +335,7 @@ def _step(
     )
 
 
-def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = None) -> list[tuple[str, float]]:
+def contrast(model: HasTree, a: Label, b: Label, k: int = 10, *, feature_names: Any = None) -> list[tuple[str, float]]:
     """The features that separate two nodes most: Σ of weights along a's chain minus along b's, positive speaks for ``a``."""
     _check_fitted(model)
     _check_count("k", k)
@@ -345,7 +348,7 @@ def contrast(model: Any, a: Any, b: Any, k: int = 10, *, feature_names: Any = No
     return _named(difference, _names(model, feature_names), k, both=True)
 
 
-def export_tree_for_viz(source: Any, x: Any = None, *, max_nodes: int | None = None) -> str:
+def export_tree_for_viz(source: HasTree, x: Features = None, *, max_nodes: int | None = None) -> str:
     """The tree as nested JSON for a viewer: name, id, depth, leaves, ``digit`` and ``code`` (text: it may exceed 2⁵³).
 
     A network or `HiPaN` adds the ``coefficient`` of every ball, a classifier its training ``rows`` and, for a row ``x``, the
@@ -395,7 +398,7 @@ def _script_safe(text: str) -> str:
     return text.translate({ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"})
 
 
-def _codes(source: Any, tree: Tree, nodes: np.ndarray) -> Any:
+def _codes(source: HasTree, tree: Tree, nodes: np.ndarray) -> Any:
     """Codes of nodes with the source's own prime, or None where they are too long."""
     try:
         return PadicCode(tree, getattr(source, "p", None)).encode(nodes)
@@ -403,7 +406,7 @@ def _codes(source: Any, tree: Tree, nodes: np.ndarray) -> Any:
         return None
 
 
-def _coefficients(source: Any) -> Any:
+def _coefficients(source: HasTree) -> Any:
     return None if isinstance(source, Tree) else getattr(source, "coefficients_", None)
 
 
@@ -418,7 +421,7 @@ def _number(value: Any) -> Any:
     return str(value)
 
 
-def _parts(source: Any) -> tuple[Tree, Any]:
+def _parts(source: HasTree) -> tuple[Tree, Any]:
     """The tree and, if there is one, the fitted classifier."""
     if isinstance(source, Tree):
         return source, None
@@ -430,12 +433,12 @@ def _parts(source: Any) -> tuple[Tree, Any]:
     raise VpunnError(f"expected a fitted classifier, a code or a Tree, got {type(source).__name__}.")
 
 
-def tree_of(source: Any) -> Tree:
+def tree_of(source: HasTree) -> Tree:
     """The tree of a classifier, code, network or model, or the tree itself."""
     return _parts(source)[0]
 
 
-def find_node(source: Any, theta: Any) -> int:
+def find_node(source: HasTree, theta: Label) -> int:
     """The node of a label, a node id, digits (root first, 1 … children), or an integer code if ``source`` is a code."""
     tree = tree_of(source)
     code = source if isinstance(source, PadicCode) else None
@@ -455,7 +458,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _check_fitted(model: Any) -> None:
+def _check_fitted(model: HasTree) -> None:
     if not hasattr(model, "balls_"):
         raise VpunnError(f"expected a fitted classifier, got {type(model).__name__}; HiPaNClassifier.fit makes one.")
 
@@ -470,7 +473,7 @@ def _chain_blocks(tree: Tree, i: int) -> list[int]:
     return [i] + [tree.n_nodes + u for u in chain if u and not tree.is_leaf[u]]
 
 
-def _block(model: Any, *blocks: int) -> np.ndarray:
+def _block(model: HasTree, *blocks: int) -> np.ndarray:
     """The weights of one ball, or the mean of several, over all columns of X."""
     balls = model.balls_
     at = np.flatnonzero(np.isin(balls.entry_block, blocks))
@@ -486,7 +489,7 @@ def _block(model: Any, *blocks: int) -> np.ndarray:
     return weights
 
 
-def _above_siblings(model: Any, i: int) -> np.ndarray:
+def _above_siblings(model: HasTree, i: int) -> np.ndarray:
     tree = model.tree_
     if i == 0:
         return np.zeros(model.n_features_in_)
@@ -499,7 +502,7 @@ def _above_siblings(model: Any, i: int) -> np.ndarray:
     return np.asarray(own - _block(model, *siblings))
 
 
-def _names(model: Any, feature_names: Any) -> Any:
+def _names(model: HasTree, feature_names: Any) -> Any:
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
     if feature_names is None:

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from vpunn._types import Table, Targets
+from vpunn._types import Numbers, OneOrMany, Table
 from vpunn.errors import CodeError, examples
 
 #: Primes stay below this, so that a digit fits 32 bits and trial division takes a millisecond.
@@ -94,7 +94,7 @@ def n_markov_heads(p: int, K: int) -> int:
 # ---- digits ----------------------------------------------------------------------------------------------------------
 
 
-def to_digits(x: Any, p: int, K: int | None = None) -> Any:
+def to_digits(x: Numbers, p: int, K: int | None = None) -> OneOrMany:
     """Base-p digits, lowest first: x = Σ_k a_k p^k. One integer gives a tuple, n integers an (n, K) int32 array.
 
     Without ``K`` the largest x decides how many digits there are (0 has none). With ``K``, numbers outside
@@ -127,7 +127,7 @@ def to_digits(x: Any, p: int, K: int | None = None) -> Any:
     return np.ascontiguousarray(digits).reshape(*values.shape, digits.shape[1])
 
 
-def from_digits(digits: Any, p: int) -> Any:
+def from_digits(digits: Numbers, p: int) -> OneOrMany:
     """The inverse of `to_digits`: digits along the last axis; one row gives an int, more an object array of ints.
 
     >>> from_digits([1, 2], 5)
@@ -219,7 +219,7 @@ def _join(parts: list[np.ndarray], products: list[int]) -> np.ndarray:
 # ---- valuation, norm, balls ------------------------------------------------------------------------------------------
 
 
-def valuation(x: Any, p: int) -> Any:
+def valuation(x: Numbers, p: int) -> OneOrMany:
     """ν_p(x): how often p divides x; of 0 it is ``math.inf``. Takes integers and fractions.
 
     One number gives an int (or ``math.inf``), an array gives float64, because only floats hold infinity; valuations are
@@ -253,7 +253,7 @@ def _valuation(x: int, p: int) -> int | float:
     return count
 
 
-def norm(x: Any, p: int) -> Any:
+def norm(x: Numbers, p: int) -> OneOrMany:
     """|x|_p = p^{-ν(x)} as an exact Fraction, 0 for 0; an array gives an object array.
 
     >>> norm(50, 5), norm(Fraction(1, 100), 5), norm(0, 5)
@@ -268,7 +268,7 @@ def norm(x: Any, p: int) -> Any:
     return np.frompyfunc(one, 1, 1)(exponent) if isinstance(exponent, np.ndarray) else one(exponent)
 
 
-def distance(x: Any, y: Targets, p: int) -> Any:
+def distance(x: Numbers, y: Numbers, p: int) -> OneOrMany:
     """|x − y|_p, exactly; arrays broadcast.
 
     >>> [str(distance(x, y, 2)) for x, y in ((0, 4), (0, 6), (4, 6))]  # the toy example put right (E-03)
@@ -289,7 +289,7 @@ def distance(x: Any, y: Targets, p: int) -> Any:
     return norm(difference, p)
 
 
-def prefix(x: Any, k: int, p: int) -> Any:
+def prefix(x: Numbers, k: int, p: int) -> OneOrMany:
     """The first k digits as a number: x mod p^k, also for negative x. Two numbers share a ball B_k iff these agree.
 
     >>> prefix(57, 2, 5), prefix(-1, 2, 5)
@@ -365,7 +365,7 @@ class Ball:
 # ---- the classical van der Put basis on Z/p^K (E-29) ---------------------------------------------------------------
 
 
-def vdp_coefficients(values: Any, p: int) -> np.ndarray:
+def vdp_coefficients(values: Numbers, p: int) -> np.ndarray:
     """van der Put coefficients of f given by f(0), …, f(p^K − 1): a_0 = f(0), a_n = f(n) − f(n₋).
 
     n₋ is n without its leading digit. Works for integers, floats, Fractions, and any trailing shape. O(p^K).
@@ -380,7 +380,7 @@ def vdp_coefficients(values: Any, p: int) -> np.ndarray:
     return differences
 
 
-def vdp_evaluate(coefficients: Any, p: int) -> np.ndarray:
+def vdp_evaluate(coefficients: Numbers, p: int) -> np.ndarray:
     """f(0), …, f(p^K − 1) from van der Put coefficients: f(x) = Σ_n a_n e_n(x), by f(n) = a_n + f(n₋). O(p^K).
 
     >>> vdp_evaluate(vdp_coefficients([3, 4, 7, 9], 2), 2)
@@ -392,7 +392,7 @@ def vdp_evaluate(coefficients: Any, p: int) -> np.ndarray:
     return f
 
 
-def _as_function(values: Any, p: int) -> np.ndarray:
+def _as_function(values: Numbers, p: int) -> np.ndarray:
     """One value per element of Z/p^K; integers become wide enough (int64, else Python's) to hold every difference."""
     p = check_prime(p)
     f = _as_numbers(values, f"a function on Z/{p}^K is given by a sequence of numbers")
@@ -417,7 +417,7 @@ def _leading_blocks(count: int, p: int) -> Iterator[tuple[int, int]]:
         low *= p
 
 
-def vdp_basis(n: int, x: Any, p: int) -> Any:
+def vdp_basis(n: int, x: Numbers, p: int) -> OneOrMany:
     """e_n(x): 1 if |x − n|_p < 1/n, else 0; e_0 = 1. For p^s ≤ n < p^{s+1} that is the ball B_{s+1}(n).
 
     >>> vdp_basis(2, range(8), 2)
@@ -540,7 +540,7 @@ def check_base(p: Any) -> int:
     return int(p)
 
 
-def _as_numbers(values: Any, what: str) -> np.ndarray:
+def _as_numbers(values: Numbers, what: str) -> np.ndarray:
     """An array of numbers of any kind, exact ones included; ``what`` begins the sentence that refuses others."""
     try:
         array = np.asarray(values)
@@ -555,7 +555,7 @@ def _as_numbers(values: Any, what: str) -> np.ndarray:
     return array
 
 
-def as_integers(x: Any) -> tuple[np.ndarray, bool]:
+def as_integers(x: Numbers) -> tuple[np.ndarray, bool]:
     """Exact integers as an object array, and whether there was only one; floats and booleans are refused."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "iu":
         return x.astype(object), x.ndim == 0
@@ -569,7 +569,7 @@ def as_integers(x: Any) -> tuple[np.ndarray, bool]:
     return array, array.ndim == 0
 
 
-def _is_int(x: Any) -> TypeGuard[int]:
+def _is_int(x: object) -> TypeGuard[int]:
     return isinstance(x, int | np.integer) and not isinstance(x, bool | np.bool_)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
 from vpunn.tree import Nodes, Tree
 
 FloatArray = np.ndarray
 
 
-def finite(values: Any, name: str) -> FloatArray:
+def finite(values: Numbers, name: str) -> FloatArray:
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):

@@ -14,11 +14,11 @@ arrays, so any hierarchical model can use them:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
 
 FloatArray = np.ndarray
@@ -32,14 +32,16 @@ EDGE = 1e-7
 # ---- temperatures: groups of scores ------------------------------------------------------------------------------------
 
 
-def group_softmax(scores: Any, start: Any) -> FloatArray:
+def group_softmax(scores: Numbers, start: Numbers) -> FloatArray:
     """Soft-max within groups laid end to end: group g is ``scores[start[g]:start[g+1]]`` (no group may be empty)."""
     s, begin, sizes = _groups(scores, start)
     e = np.exp(s - np.repeat(np.maximum.reduceat(s, begin), sizes))
     return np.asarray(e / np.repeat(np.add.reduceat(e, begin), sizes))
 
 
-def fit_depth_temperatures(scores: Any, start: Any, target: Any, depth: Any, n_depths: int | None = None) -> FloatArray:
+def fit_depth_temperatures(
+    scores: Numbers, start: Numbers, target: Numbers, depth: Numbers, n_depths: int | None = None
+) -> FloatArray:
     """One temperature T_k per depth k = 1…K that makes ``group_softmax(scores / T)`` most likely on held-out rows.
 
     Each group is one decision, a row at one ball choosing among its children: ``scores`` as in `group_softmax`,
@@ -93,7 +95,7 @@ def fit_depth_temperatures(scores: Any, start: Any, target: Any, depth: Any, n_d
     return np.exp(-log_b)
 
 
-def _groups(scores: Any, start: Any) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+def _groups(scores: Numbers, start: Numbers) -> tuple[FloatArray, np.ndarray, np.ndarray]:
     s, ends = np.asarray(scores, dtype=float), np.asarray(start)
     if (
         s.ndim != 1
@@ -128,13 +130,13 @@ class BetaMap:
     b: float = 1.0
     c: float = 0.0
 
-    def apply(self, confidence: Any) -> FloatArray:
+    def apply(self, confidence: Numbers) -> FloatArray:
         """The calibrated probabilities; NaN stays NaN."""
         p = np.clip(np.asarray(confidence, dtype=float), EDGE, 1 - EDGE)
         return np.asarray(expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c))
 
     @classmethod
-    def fit(cls, confidence: Any, correct: Any) -> BetaMap:
+    def fit(cls, confidence: Numbers, correct: Numbers) -> BetaMap:
         """Most likely map for held-out rows, held near the identity by a weak prior (no rows give the identity).
 
         >>> rng = np.random.default_rng(0)
@@ -186,7 +188,7 @@ class DepthCalibrator:
         self.maps = maps
 
     @classmethod
-    def fit(cls, path_proba: Any, right_to: Any) -> DepthCalibrator:
+    def fit(cls, path_proba: Numbers, right_to: Numbers) -> DepthCalibrator:
         """From held-out rows: ``path_proba`` (rows × K, NaN past the predicted path's end) and ``right_to``, the number
         of leading depths at which the predicted path is right (``tree.lca_depth(true, predicted)``)."""
         proba, right = np.asarray(path_proba, dtype=float), np.asarray(right_to)
@@ -201,7 +203,7 @@ class DepthCalibrator:
             maps.append(BetaMap.fit(conditional[rows, k - 1], right[rows] >= k))
         return cls(maps)
 
-    def conditional(self, path_proba: Any) -> FloatArray:
+    def conditional(self, path_proba: Numbers) -> FloatArray:
         """The calibrated q_k of each row and depth."""
         proba = np.asarray(path_proba, dtype=float)
         if proba.ndim != 2 or proba.shape[1] != len(self.maps):
@@ -211,7 +213,7 @@ class DepthCalibrator:
         q = _conditional(proba)
         return np.column_stack([m.apply(q[:, k]) for k, m in enumerate(self.maps)]) if self.maps else q
 
-    def apply(self, path_proba: Any) -> FloatArray:
+    def apply(self, path_proba: Numbers) -> FloatArray:
         """The calibrated P_k: probability that the path is right down to depth k (NaN past its end)."""
         return np.cumprod(self.conditional(path_proba), axis=1)
 

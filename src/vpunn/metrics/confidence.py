@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
 from vpunn.metrics._checks import FloatArray, finite, node_pairs, same_length
 from vpunn.tree import Nodes, Tree
@@ -26,7 +27,9 @@ class Reliability(NamedTuple):
         return float(np.sum(self.n_items * np.abs(self.accuracy - self.confidence)) / self.n_items.sum())
 
 
-def reliability(confidence: Any, correct: Any, *, bins: int = 15, strategy: Strategy = "uniform") -> Reliability:
+def reliability(
+    confidence: Numbers, correct: Numbers, *, bins: int = 15, strategy: Strategy = "uniform"
+) -> Reliability:
     """Bin items by confidence: ``"uniform"`` bins of equal width on [0, 1], or ``"quantile"`` bins of equal mass.
 
     Equal-width bins say little when almost all confidences are near 1 (audit E-68); equal-mass bins split those.
@@ -50,7 +53,9 @@ class CalibrationInterval(NamedTuple):
     noise: float  #: mean ECE of a *perfectly* calibrated model with these confidences: values near it are good
 
 
-def calibration_error(confidence: Any, correct: Any, *, bins: int = 15, strategy: Strategy = "uniform") -> float:
+def calibration_error(
+    confidence: Numbers, correct: Numbers, *, bins: int = 15, strategy: Strategy = "uniform"
+) -> float:
     """Expected calibration error (ECE) of confidences on held-out items; 0 is perfect. See `reliability` for the bins.
 
     >>> calibration_error([0.75] * 8, [1] * 6 + [0] * 2)
@@ -62,8 +67,8 @@ def calibration_error(confidence: Any, correct: Any, *, bins: int = 15, strategy
 
 
 def calibration_error_interval(
-    confidence: Any,
-    correct: Any,
+    confidence: Numbers,
+    correct: Numbers,
     *,
     bins: int = 15,
     strategy: Strategy = "uniform",
@@ -109,7 +114,7 @@ def calibration_error_interval(
 
 
 def reliability_by_depth(
-    tree: Tree, true: Nodes, predicted: Nodes, path_proba: Any, *, bins: int = 15, strategy: Strategy = "uniform"
+    tree: Tree, true: Nodes, predicted: Nodes, path_proba: Numbers, *, bins: int = 15, strategy: Strategy = "uniform"
 ) -> dict[int, Reliability]:
     """A reliability diagram for every depth k: is the ball that the prediction names there right as often as it says?
 
@@ -129,7 +134,7 @@ def reliability_by_depth(
     return out
 
 
-def path_probabilities(tree: Tree, predicted: Nodes, node_proba: Any) -> FloatArray:
+def path_probabilities(tree: Tree, predicted: Nodes, node_proba: Numbers) -> FloatArray:
     """Gather, for every item, the probabilities of the balls on its predicted path: (items × K), NaN past the end.
 
     ``node_proba`` is (items × nodes), dense or scipy sparse.
@@ -154,7 +159,7 @@ class RiskCoverage(NamedTuple):
     area: float  #: area under the curve (0 is best): mean over items of the risk at the item's own coverage
 
 
-def risk_coverage(confidence: Any, loss: Any) -> RiskCoverage:
+def risk_coverage(confidence: Numbers, loss: Numbers) -> RiskCoverage:
     """Answer the most confident items first: what is the mean loss at each coverage?
 
     ``loss`` is 0/1 errors or any other per-item loss such as `ultrametric_loss`. Items with equal confidence are
@@ -183,7 +188,7 @@ class Brier(NamedTuple):
     lower_bound: float  #: ½ · (share of wrong arg-max answers): no probabilities with these errors can score less
 
 
-def brier_score(proba: Any, target: Any) -> Brier:
+def brier_score(proba: Numbers, target: Numbers) -> Brier:
     """Mean of Σ_c (p_c − [c is true])², with the lower bound that exposes impossible reports (audit E-68).
 
     ``proba`` is (items × classes), dense or scipy sparse (classes not stored have probability 0); ``target`` holds the
@@ -203,7 +208,7 @@ def brier_score(proba: Any, target: Any) -> Brier:
     return Brier(float(np.mean(squares - 2 * true + 1)), float(np.mean(true < top) / 2))
 
 
-def negative_log_likelihood(proba: Any, target: Any, *, floor: float = 0.0) -> float:
+def negative_log_likelihood(proba: Numbers, target: Numbers, *, floor: float = 0.0) -> float:
     """Mean −log p(true class), in nats; infinite if a true class got probability 0 and ``floor`` is 0.
 
     ``proba`` and ``target`` as in `brier_score`. A positive ``floor`` replaces smaller probabilities, which is only
@@ -214,7 +219,7 @@ def negative_log_likelihood(proba: Any, target: Any, *, floor: float = 0.0) -> f
         return float(-np.log(true).mean())
 
 
-def _confidences(confidence: Any, correct: Any) -> tuple[FloatArray, FloatArray]:
+def _confidences(confidence: Numbers, correct: Numbers) -> tuple[FloatArray, FloatArray]:
     c, right = finite(confidence, "confidence"), finite(correct, "correct")
     same_length(c, right, "confidence", "correct")
     outside = np.flatnonzero((c < 0) | (c > 1 + 1e-9))
@@ -238,7 +243,7 @@ def _bins(c: FloatArray, bins: int, strategy: str) -> np.ndarray:
     return np.minimum(middle * bins / len(c), bins - 1).astype(np.int64)[inverse]
 
 
-def _distributions(proba: Any, target: Any) -> tuple[Any, np.ndarray]:
+def _distributions(proba: Numbers, target: Numbers) -> tuple[Any, np.ndarray]:
     stored = proba.tocsr() if hasattr(proba, "tocsr") else np.asarray(proba, dtype=float)
     columns = np.asarray(target)
     if stored.ndim != 2 or columns.shape != stored.shape[:1] or not len(columns):

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
 from vpunn.metrics._checks import FloatArray, finite, node_pairs
 from vpunn.tree import Nodes, Tree
@@ -145,7 +146,7 @@ def ultrametric_loss(
 
 
 def bayes_nodes(
-    tree: Tree, node_proba: Any, *, weights: Weights | None = None, p: int | None = None
+    tree: Tree, node_proba: Numbers, *, weights: Weights | None = None, p: int | None = None
 ) -> tuple[np.ndarray, FloatArray]:
     """The node with the least expected `ultrametric_loss` for each row, and that loss. Any node may win, leaf or not.
 
