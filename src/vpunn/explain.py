@@ -281,7 +281,7 @@ def _features(model: HasTree, rows: Features) -> np.ndarray:
             words = rows.words.toarray()[0]
             values[columns] = words[at : at + len(columns)]
             at += len(columns)
-        else:
+        elif kind in model.dense_:
             block = model.dense_[kind]
             values[columns] = (rows.dense[kind][0] - block.space.centre) / block.space.scale
     return values
@@ -484,7 +484,7 @@ def _block(model: HasTree, *blocks: int) -> np.ndarray:
         if kind is None:
             weights[columns] = words[start : start + len(columns)] / len(blocks)
             start += len(columns)
-        else:
+        elif kind in model.dense_:
             weights[columns] = np.mean([model.dense_[kind].ball_head(b)[0] for b in blocks], 0)
     return weights
 

@@ -13,12 +13,11 @@ import vpunn
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
 from vpunn.hipan._balls import Balls, Items, branches
-from vpunn.hipan._combiner import EVIDENCE, evidence_names, fit_sharpness
-from vpunn.hipan._dictionary import learn_dictionary, read_through
-from vpunn.hipan._experts import Experts
+from vpunn.hipan._combiner import fit_sharpness
+from vpunn.hipan._dictionary import learn_dictionary
 from vpunn.hipan._rest import BY_PRIOR, fit_rings, rings_around, rounded
 from vpunn.hipan._training import as_unseen
-from vpunn.hipan._views import Rows, unit_rows
+from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads
 from vpunn.hipan.posterior import Posterior
 from vpunn.text import text_features
@@ -222,68 +221,6 @@ def test_conformal_stop_covers():
     model.calibrate(X[300:600], tree.labels[nodes[300:600]])
     assert len(model.miss_scores_) == 300
     assert model.predict(X[600:], stop="risk", alpha=0.001).tolist() == [tree.labels[0]] * 300
-
-
-def test_evidence_matches_a_slow_twin():
-    """Centroids, coverage, likelihood, heads and memory recomputed with dense arrays and plain loops."""
-    tree, X, nodes = toy(3, n_nodes=15, rows=80, features=25)
-    rng = np.random.default_rng(1)
-    X = unit_rows(sparse.csr_matrix(X))
-    weight = rng.random(80).astype(np.float32) + 0.5
-    kind = np.zeros(80, np.int8)
-    kind[np.unique(nodes, return_index=True)[1][:4]] = 1  # a description for four of the nodes
-    balls = Balls(tree, Items(X, nodes.astype(np.int32), weight, kind))
-    heads = Heads.zeros(balls)
-    heads.branch[:] = rng.normal(size=heads.branch.shape)
-    heads.weight[:] = rng.normal(size=balls.n_entries)
-    heads.bias[:] = rng.normal(size=2 * tree.n_nodes)
-    queries = unit_rows(sparse.csr_matrix(rng.random((6, 25)) * (rng.random((6, 25)) < 0.4)))
-    experts = Experts(balls, heads, {})
-    candidates, evidence, branch_score = experts.examine(Rows(queries, {}), 6)
-    assert evidence.shape[2] == len(experts.names()) and experts.names()[: len(evidence_names(1))] == evidence_names(1)
-    read = read_through(balls.dictionary, queries).toarray()
-    N, dense = tree.n_nodes, X.toarray().astype(float)
-    member = np.array([[b <= v < b + tree.size[b] for v in range(N)] for b in range(N)])
-    own = np.array([(weight[nodes == c, None] * dense[nodes == c]).sum(0) for c in range(N)])
-    ball = np.array([own[member[b]].sum(0) for b in range(N)])
-    feature = np.repeat(np.arange(25), np.diff(balls.feature_start))
-    W = np.zeros((2 * N, 25))
-    W[balls.entry_block, feature] = heads.weight
-    background = own.sum(0) / own.sum()
-    for r, x in enumerate(queries.toarray().astype(float)):
-        for j, c in enumerate(candidates[r]):
-            if c < 0:
-                continue
-            z = evidence[r, j]
-            np.testing.assert_allclose(z[0], own[c] @ x / np.linalg.norm(own[c]), rtol=1e-4)
-            np.testing.assert_allclose(z[6], (x[own[c] > 0] ** 2).sum(), rtol=1e-4, atol=1e-6)
-            items = dense[(nodes == c) & (kind == 0)] @ x
-            np.testing.assert_allclose(z[4], max(items.max(initial=0), 0), rtol=1e-4, atol=1e-6)
-            np.testing.assert_allclose(z[27], own[c] @ read[r] / np.linalg.norm(own[c]), rtol=1e-3, atol=1e-5)
-            for d in np.flatnonzero((nodes == c) & (kind == 1)):
-                found = [dense[d] @ x, (dense[d][x > 0] ** 2).sum(), dense[d] @ read[r]]
-                np.testing.assert_allclose(z[len(EVIDENCE) : len(EVIDENCE) + 3], found, rtol=1e-3, atol=1e-5)
-            if heads.branch.shape[1] and c:
-                s = x @ heads.branch[:-1] + heads.branch[-1]
-                np.testing.assert_allclose(branch_score[r], s, rtol=1e-3, atol=1e-4)
-                branch = int((np.flatnonzero(tree.depth == 1) <= c).sum()) - 1
-                at = EVIDENCE.index("score of the depth-1 ball among all of them, below the best")
-                np.testing.assert_allclose(z[at], s[branch] - s.max(), rtol=1e-3, atol=1e-3)
-            chain = [c] + [N + u for u in tree.ancestors(int(c)) if u and not tree.is_leaf[u]]
-            np.testing.assert_allclose(z[11], W[c] @ x + heads.bias[c], rtol=1e-3, atol=1e-4)
-            best = max(_head(tree, W, heads.bias, x, d) for d in candidates[r] if d >= 0)
-            np.testing.assert_allclose(z[10], sum(W[b] @ x + heads.bias[b] for b in chain) - best, rtol=1e-3, atol=1e-4)
-            share = background
-            typical = own[own > 0].mean()
-            for total in [ball[u] for u in tree.ancestors(int(c)) if u and not tree.is_leaf[u]] + [own[c]]:
-                news = (total > 0).sum() * typical
-                share = (total + news * share) / (total.sum() + news)
-            likelihood = (x[background > 0] * np.log(share[background > 0] / background[background > 0])).sum()
-            assert z[9] <= 1e-6
-            if z[9] == 0:
-                top = likelihood
-        last = [evidence[r, j, 9] for j, c in enumerate(candidates[r]) if c >= 0][-1]
-        np.testing.assert_allclose(last + top, likelihood, rtol=1e-3, atol=1e-3)
 
 
 def _head(tree, W, bias, x, c):

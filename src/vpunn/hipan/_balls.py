@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._dictionary import learn_dictionary
+from vpunn.hipan._nearest import Nearest
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
@@ -110,6 +111,7 @@ class Balls:
         self.counts = np.concatenate([examples, sweep_up(tree, examples)]).astype(np.float32)
         self.classes = np.flatnonzero(np.bincount(items.node, minlength=n)).astype(np.int32)
         self.branch_of = branches(tree)
+        self.nearest = Nearest(tree, self.branch_of, items)
         self._tables()
         self.dictionary = learn_dictionary(items, n)
         # The memory: the items once more, sorted by node, so that those of a node are read in one sweep.

@@ -6,6 +6,7 @@ by all balls, and sees no feature of the row itself: only how strongly each sour
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,19 @@ def evidence_names(n_kinds: int) -> tuple[str, ...]:
 #: Passes over the held-out rows, and steps at least (as far as the rows suffice: a pass more per hundred).
 PASSES, STEPS = 20, 500
 
-HEADS, NONE = EVIDENCE.index("log-probability by the heads"), EVIDENCE.index("none of the candidates")
+NONE = EVIDENCE.index("none of the candidates")
+#: Evidence that could decide alone, in any block: the combiner starts from the best of them and is drawn to it.
+ALONE = (
+    "log-probability by the heads",
+    "log-likelihood shrunk along the ancestors, below the best",
+    "log-probability by the linear heads",
+    "log-votes of the nearest items for the node",
+    "nearest-item similarity below the best",
+    "log-probability by the closed-form head",
+    "log-probability by the trained head",
+)
+#: Held-out rows that the start is worth.
+DOUBT = 5.0
 
 
 class Combiner(NamedTuple):
@@ -147,17 +160,19 @@ def fit_combiner(
     valid: np.ndarray,
     truth: np.ndarray,
     weight: np.ndarray,
-    sharpness: np.ndarray,
+    names: Sequence[str],
     rng: np.random.Generator,
     *,
     hidden: int = 32,
     effort: float = 1.0,
-    penalty: float = 1e-4,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
-    ``valid`` marks the slots that hold a candidate. Batches are drawn by ``rng``; the last third of the passes averages
-    the weights, which replaces a tuned learning-rate schedule. ``effort`` scales the number of passes.
+    ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
+    then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
+    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Batches are drawn by
+    ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule. ``effort`` scales
+    the number of passes.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
@@ -165,15 +180,15 @@ def fit_combiner(
     scale[scale < 1e-6] = 1.0
     z = ((evidence - centre) / scale).astype(np.float32)
     z[~valid] = 0
-    linear = np.zeros(width, np.float32)
-    linear[HEADS], linear[NONE] = scale[HEADS], -3 * scale[NONE]  # start from what the heads say, "none" unlikely
-    linear = _fit_linear(z, valid, truth, weight, linear, penalty)
+    penalty = np.float32(DOUBT / n)
+    alone = _best_alone(z, valid, truth, weight, [k for k, name in enumerate(names) if _decides(name)], scale)
     params = [
-        linear,
+        _fit_linear(z, valid, truth, weight, alone, float(penalty))[0],
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width)).astype(np.float32),
         np.zeros(hidden, np.float32),
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]
+    drawn_to = [alone] + [np.zeros_like(p) for p in params[1:]]
     mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
     first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
     batch = int(np.clip(n // 12, 16, 112))
@@ -187,7 +202,7 @@ def fit_combiner(
             step += 1
             rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             for k, g in enumerate(gradients):
-                g += penalty * params[k]
+                g += penalty * (params[k] - drawn_to[k])
                 first[k] += np.float32(0.1) * (g - first[k])
                 second[k] += np.float32(0.001) * (g * g - second[k])
                 params[k] -= np.float32(rate) * first[k] / (np.sqrt(second[k]) + np.float32(1e-8))
@@ -197,14 +212,33 @@ def fit_combiner(
                     mean += (p - mean) / averaged
     linear, weights, bias, output = (p.astype(np.float32) for p in mean_params)
     return Combiner(
-        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, sharpness, BY_PRIOR
+        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR
     )
+
+
+def _decides(name: str) -> bool:
+    return not name.startswith("rank by ") and name.split(": ", 1)[-1] in ALONE
+
+
+def _best_alone(
+    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, columns: Sequence[int], scale: np.ndarray
+) -> np.ndarray:
+    """Weights of the one column, and of "none", that explain the rows best."""
+    best, found = np.inf, np.zeros(z.shape[2], np.float32)
+    for k in columns:
+        start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
+        pair, loss = _fit_linear(np.ascontiguousarray(z[:, :, [k, NONE]]), valid, truth, weight, start, 1e-4)
+        if loss < best:
+            best, found = loss, np.zeros_like(found)
+            found[[k, NONE]] = pair
+    return found
 
 
 def _fit_linear(
     z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, start: np.ndarray, penalty: float
-) -> np.ndarray:
-    """The best combiner without hidden units: convex, so that whichever evidence is good is found at once."""
+) -> tuple[np.ndarray, float]:
+    """The best combiner without hidden units, a ridge drawing it to ``start``, and its loss: convex, so that whichever evidence is
+    good is found at once."""
     from scipy.optimize import minimize
 
     share = (weight / max(float(weight.sum()), 1e-12)).astype(np.float64)
@@ -216,14 +250,14 @@ def _fit_linear(
         score -= score.max(1, keepdims=True)
         p = np.exp(score)
         total = p.sum(1)
-        value = float(share @ (np.log(total) - score[at, truth])) + 0.5 * penalty * float(w @ w)
+        value = float(share @ (np.log(total) - score[at, truth])) + 0.5 * penalty * float((w - start) @ (w - start))
         p /= total[:, None]
         p[at, truth] -= 1.0
         p *= share[:, None]
-        return value, (p.reshape(-1).astype(np.float32) @ flat).astype(np.float64) + penalty * w
+        return value, (p.reshape(-1).astype(np.float32) @ flat).astype(np.float64) + penalty * (w - start)
 
     found = minimize(loss, start.astype(np.float64), jac=True, method="L-BFGS-B", options={"maxiter": 60, "ftol": 1e-5})
-    return np.asarray(found.x, np.float32)
+    return np.asarray(found.x, np.float32), float(found.fun)
 
 
 def _gradients(

@@ -24,16 +24,13 @@ import numpy.typing as npt
 
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._logistic import fit_logistic
+from vpunn.hipan._nearest import SHARPNESS, VOTERS, once
 from vpunn.hipan._views import LARGEST, says
 from vpunn.tree import Tree
 
 Floats = npt.NDArray[np.float32]
 Nodes = npt.NDArray[np.int32]
 
-#: Items that vote.
-VOTERS = 16
-#: How much nearer items outvote farther ones.
-SHARPNESS = 8.0
 #: A mean of this many rows' worth of its parent's.
 DOUBT = 1.0
 
@@ -153,6 +150,7 @@ class Dense:
     items: Items
     space: Space | None = None
     head: Floats | None = None
+    proposes: bool = True
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,6 +236,10 @@ class Dense:
         """Evidence columns."""
         return dense_names(self.name, self.n_kinds)
 
+    def ranked(self) -> tuple[str, ...]:
+        """Of these, those by which candidates are ranked."""
+        return dense_ranked(self.name, self.n_kinds)
+
     def look(self, X: npt.NDArray[Any]) -> Look:
         """All products of some rows with items, balls and heads."""
         assert self.space is not None and self.head is not None
@@ -264,15 +266,26 @@ class Look:
         from vpunn.hipan.kernels.dense import best_columns
 
         block = self.block
+        if not block.proposes:
+            return []
         n = block.tree.n_nodes
         own = np.flatnonzero(block.block_at[:n] >= 0).astype(np.int32)
         by_item = block.memory_node[best_columns(self.near, min(2 * limit, self.near.shape[1]))]
         found = [
             own[best_columns(self.balls[:, : len(own)], min(limit, len(own)))],
             block.classes[best_columns(self.closed, min(limit, len(block.classes)))],
-            _once(by_item)[:, :limit],
+            once(by_item)[:, :limit],
         ]
         return found
+
+    def ahead(self, node: Nodes) -> Floats:
+        """Of each row that says something, whose node has a centroid: the share of the others whose centroid is farther."""
+        block = self.block
+        known = (self.length > 0) & (block.block_at[node] >= 0)
+        near = self.balls[known][:, : int((block.block_at[: block.tree.n_nodes] >= 0).sum())]
+        own = np.take_along_axis(near, block.block_at[node[known]][:, None], 1)
+        behind = (near < own).sum(1) + 0.5 * ((near == own).sum(1) - 1)
+        return np.asarray(behind / max(near.shape[1] - 1, 1), np.float32)
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
@@ -292,11 +305,3 @@ class Look:
             np.float32(SHARPNESS),
         )
         return found
-
-
-def _once(nodes: Nodes) -> Nodes:
-    """Repeated nodes of a row replaced by −1 behind their first, and all −1 moved to the end."""
-    out = nodes.copy()
-    for j in range(1, nodes.shape[1]):
-        out[(nodes[:, :j] == nodes[:, j : j + 1]).any(1), j] = -1
-    return np.take_along_axis(out, np.argsort(out < 0, axis=1, kind="stable"), 1)

@@ -6,16 +6,19 @@ rows (``look``), proposes nodes for them and gives evidence about any candidates
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import evidence_names, ranked_names
-from vpunn.hipan._dense import Dense, dense_ranked
+from vpunn.hipan._dense import Dense, Look
 from vpunn.hipan._dictionary import read_through
+from vpunn.hipan._linear import Linear, LinearLook
+from vpunn.hipan._nearest import Nearest, NearestLook
 from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, gather, merged, propose
 from vpunn.tree import Tree
@@ -24,6 +27,9 @@ from vpunn.tree import Tree
 BATCH = 1024
 #: Numbers held at once for the products of a batch with all items and balls.
 ROOM = 16_000_000
+
+
+AnyLook = Look | LinearLook | NearestLook
 
 
 class Seen(NamedTuple):
@@ -40,28 +46,36 @@ class Experts:
 
     balls: Balls
     heads: Heads
+    linear: Linear
     dense: dict[str, Dense]
 
     @classmethod
-    def fitted(cls, tree: Tree, sample: Sample) -> Experts:
-        """Sums and spaces of the rows; the heads of the words are still to be trained."""
+    def fitted(cls, tree: Tree, sample: Sample, proposers: set[str] | None = None) -> Experts:
+        """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or those named."""
         balls = Balls(tree, sample.words())
-        return cls(
-            balls, Heads.zeros(balls), {name: Dense(name, tree, sample.numbers(name)) for name in sample.rows.dense}
-        )
+        dense = {
+            name: Dense(name, tree, sample.numbers(name), proposes=proposers is None or name in proposers)
+            for name in sample.rows.dense
+        }
+        return cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
+
+    def others(self) -> Iterator[tuple[str | None, Nearest | Linear | Dense]]:
+        """Every expert but balls and heads, and the dense block it reads (None: the words)."""
+        if self.balls.items.X.shape[1]:
+            yield None, self.balls.nearest
+            yield None, self.linear
+        yield from self.dense.items()
 
     def names(self) -> tuple[str, ...]:
         """Names of all evidence columns."""
         return self._measured() + tuple(f"rank by {name}" for name in self._ranked())
 
     def _measured(self) -> tuple[str, ...]:
-        return evidence_names(self.balls.n_kinds) + tuple(
-            name for dense in self.dense.values() for name in dense.names()
-        )
+        return evidence_names(self.balls.n_kinds) + tuple(name for _, e in self.others() for name in e.names())
 
     def _ranked(self) -> tuple[str, ...]:
         words = ranked_names(self.balls.n_kinds) if self.balls.items.X.shape[1] else ()
-        return words + tuple(name for d in self.dense.values() for name in dense_ranked(d.name, d.n_kinds))
+        return words + tuple(name for _, e in self.others() for name in e.ranked())
 
     def batches(self, rows: int) -> Iterator[slice]:
         """Slices of rows that fit in memory."""
@@ -70,23 +84,29 @@ class Experts:
         for start in range(0, max(rows, 1), step):
             yield slice(start, min(start + step, rows))
 
+    def proposals(self, rows: Rows, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
+        """Candidates (−1 padded) by the words, and by what other experts see; ``limit`` by each way of proposing."""
+        balls = self.balls
+        if len(balls.classes) <= FEW_CLASSES:
+            return np.tile(balls.classes, (len(rows), 1))
+        candidates = propose(balls, self.heads, rows.words, self._read(rows), limit)
+        for look in looks:
+            for more in look.propose(limit):
+                candidates = merged(candidates, more)
+        return candidates
+
+    def _read(self, rows: Rows) -> sparse.csr_matrix:
+        return read_through(self.balls.dictionary, rows.words)
+
     def examine(self, rows: Rows, limit: int) -> Seen:
         """Candidates of every row and the evidence about them: ``limit`` by each way of proposing; all where there are few."""
         from vpunn.hipan.kernels.ranks import log_ranks
 
-        balls, heads = self.balls, self.heads
-        read = read_through(balls.dictionary, rows.words)
-        looks = [block.look(rows.dense[name]) for name, block in self.dense.items()]
-        if len(balls.classes) <= FEW_CLASSES:
-            candidates = np.tile(balls.classes, (len(rows), 1))
-        else:
-            candidates = propose(balls, heads, rows.words, read, limit)
-            for look in looks:
-                for more in look.propose(limit):
-                    candidates = merged(candidates, more)
+        looks = [e.look(rows.words if block is None else rows.dense[block]) for block, e in self.others()]
+        candidates = self.proposals(rows, looks, limit)
         candidates[~rows.known()] = -1
         candidates = np.ascontiguousarray(candidates[:, : max(int((candidates >= 0).sum(1).max(initial=0)), 1)])
-        evidence, branch_score = gather(balls, heads, rows.words, read, candidates)
+        evidence, branch_score = gather(self.balls, self.heads, rows.words, self._read(rows), candidates)
         evidence = np.concatenate([evidence, *(look.evidence(candidates) for look in looks)], 2) if looks else evidence
         place = {name: k for k, name in enumerate(self._measured())}
         columns = np.array([place[name] for name in self._ranked()], np.int64)

@@ -10,12 +10,16 @@ leaving out rows at random shows. But a class met less often is not likelier tha
 give every code at least one text break the formula: it says N_1/n for the unmet, of which there may be none. So the masses
 per class, m_r = (r+1) N_{r+1} / (n N_r), are made increasing by pooling from r = 0 upwards (the isotonic fit). Where the
 formula holds nothing changes. Where it does not, rows were not drawn at random but listed: single rows are held out less often,
-and some larger classes are cut down to one row in turn, so that classes known by one row are asked about as often as there are
-such classes (half) and as the pooled masses say (half).
+and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
+much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
+
+*Neighbours.* A new row finds its nearest training row in its place. So a row is not held out together with its nearest row: where
+rows come as near copies, the combiner would learn from the few that lost theirs that memory is not to be trusted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,8 +34,8 @@ Floats = npt.NDArray[np.float64]
 PLENTY = 2000
 #: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
 ENOUGH = 1300
-#: Rows held out of a class that is cut down to one.
-THINNED = 3
+#: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
+THINNED, CUT_AT_ONCE = 8, 0.2
 #: A held-out row stands for at most so many.
 LARGEST_WEIGHT = 4.0
 
@@ -44,8 +48,17 @@ class Round(NamedTuple):
     dropped: Ints
 
 
-def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.random.Generator) -> list[Round]:
+def plan_holdout(
+    node: Ints,
+    unit: Ints,
+    n_empty: int,
+    share: float,
+    rng: np.random.Generator,
+    nearest: Callable[[Ints], Ints] | None = None,
+) -> list[Round]:
     """Rounds of rows; ``unit`` numbers what is held out together, ``n_empty`` possible answers have no row at all.
+
+    ``nearest`` gives for some rows the nearest row of another unit (−1: none).
 
     >>> rounds = plan_holdout(np.arange(6), np.arange(6), 0, 0.5, np.random.default_rng(0))  # one row a class, all classes met
     >>> sorted(len(round.out) for round in rounds)  # nothing looks like the question, so any rows must do
@@ -79,7 +92,8 @@ def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.ran
     for a, b in pairwise(cuts):
         if b > a:
             out, dropped = _thinned(node, unit, units_of_row, int(single * part), rng)
-            usual = rows[a:b][~np.isin(node[rows[a:b]], node[out])]  # what is left of a class cut down stays
+            usual = rows[a:b] if nearest is None else _apart(rows[a:b], unit, nearest)
+            usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
             weight = np.concatenate([np.ones(len(usual)), np.full(len(out), np.clip(odds, 0.25, LARGEST_WEIGHT))])
@@ -87,12 +101,29 @@ def plan_holdout(node: Ints, unit: Ints, n_empty: int, share: float, rng: np.ran
     return rounds
 
 
+def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> Ints:
+    """Of some rows in order, whole units, those whose nearest row is not among them: of two neighbours the first."""
+    found = nearest(rows)
+    near = np.where(found >= 0, unit[found], -1)
+    out: set[int] = set()
+    stays: set[int] = set()
+    start = np.flatnonzero(np.diff(unit[rows], prepend=-1))
+    for here, beside in zip(unit[rows[start]].tolist(), np.split(near, start[1:]), strict=True):
+        others = set(beside.tolist()) - {-1}
+        if here in stays or others & out:
+            stays.add(here)
+        else:
+            out.add(here)
+            stays |= others
+    return rows[np.isin(unit[rows], list(out))]
+
+
 def _thinned(node: Ints, unit: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Rows of larger classes that are to keep one unit only: a few rows of each to be held out, and the others."""
     rich = np.unique(node[units_of_row > 2])
     if wanted < 1 or not len(rich):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    chosen = rng.permutation(rich)[: max(min(len(rich) // 2, -(-wanted // THINNED)), 1)]
+    chosen = rng.permutation(rich)[: max(min(int(CUT_AT_ONCE * len(rich)), -(-wanted // THINNED)), 1)]
     out, dropped = [], []
     by_class = np.argsort(node, kind="stable")
     start, stop = np.searchsorted(node[by_class], chosen), np.searchsorted(node[by_class], chosen, side="right")
@@ -126,9 +157,8 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
     rate = mass / max(number, 1e-12)
     if last == 0 or rate * met[0] >= 0.5 * asked[0]:
         return float(min(1.0, rate * met[0] / asked[0])) if last else 1.0, 0.0
-    by_rows, by_classes = rate * met[1] / asked.sum(), met[1] / met[1:].sum()
-    shown = asked[1] / asked.sum()  # what random rows show of them
-    return float(rate * met[0] / asked[0]), float(np.clip(0.5 * (by_rows + by_classes) - shown, 0.0, 0.8))
+    shown = asked[1] / asked.sum()  # what random rows show of classes of one unit
+    return float(rate * met[0] / asked[0]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
 
 
 def units(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]], groups: Ints | None) -> Ints:

@@ -8,10 +8,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn.errors import DataError
+from vpunn.errors import DataError, examples
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
+from vpunn.hipan._linear import Linear, is_for
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT
 from vpunn.hipan._views import Layout
@@ -53,6 +54,10 @@ def write(model: Any, draft: Draft) -> None:
     draft.array("miss_scores", model.miss_scores_)
     layout = model.layout_
     draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
+    draft.settings["silent"] = list(layout.silent)
+    draft.settings["linear_cost"] = float(model.linear_.cost)
+    draft.array("linear.classes", model.linear_.classes.astype(np.int32))
+    draft.array("linear.weight", model.linear_.weight.astype(np.float16), balls=True)
     for number, block in enumerate(model.dense_.values()):
         draft.part(f"dense{number}", _dense_draft(block))
     if hasattr(model, "feature_names_in_"):
@@ -86,7 +91,12 @@ def read(cls: Any, stored: Stored) -> Any:
         for name, file in _ENERGY.items()
     )  # from the least positive number to the largest finite one
     model.heads_ = Heads(weight, bias, energy, bias_energy, branch)
-    widths = [columns for dense, columns in zip(layout.dense, layout.columns, strict=True) if dense]
+    model.linear_ = _linear(stored, balls)
+    widths = [
+        columns
+        for name, dense, columns in zip(layout.names, layout.dense, layout.columns, strict=True)
+        if dense and name not in layout.silent
+    ]
     model.dense_ = {
         name: _dense(stored.part(f"dense{number}", "Dense"), name, tree, columns)
         for number, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
@@ -106,12 +116,15 @@ def _layout(stored: Stored, total: int) -> Layout:
         raise DataError(f"{str(stored.path)!r}: the blocks of features are not as they should be.") from error
     if min(columns) < 0 or sum(columns) != total:
         raise DataError(f"{str(stored.path)!r}: the blocks of features do not make up {total:,} columns.")
-    return Layout(names, dense, columns)
+    silent = stored.setting("silent", list)
+    if not {(name, True) for name in silent} <= set(zip(names, dense, strict=True)):
+        raise DataError(f"{str(stored.path)!r}: blocks {examples(silent)} are not among those of the model.")
+    return Layout(names, dense, columns, tuple(silent))
 
 
 def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
-    draft = Draft("Dense")
+    draft = Draft("Dense", {"proposes": block.proposes})
     assert block.space is not None and block.head is not None
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
@@ -134,7 +147,21 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
     head = stored.array("head", dtype="f4", shape=(turn.shape[1] + 1, None))
     if head.shape[1] not in (0, len(np.unique(node))):
         raise DataError(f"{str(stored.path)!r}: the head of block {name!r} does not belong to its rows.")
-    return Dense(name, tree, Items(rows, node, weight, kind), Space(centre, scale, turn), head)
+    proposes = stored.setting("proposes", bool)
+    return Dense(name, tree, Items(rows, node, weight, kind), Space(centre, scale, turn), head, proposes)
+
+
+def _linear(stored: Stored, balls: Balls) -> Linear:
+    """The linear heads: of the classes of the rows, or of none."""
+    expected = balls.classes if is_for(balls) else np.zeros(0, np.int32)
+    classes = stored.array("linear.classes", dtype="i4", shape=(None,))
+    if not np.array_equal(classes, expected):
+        raise DataError(f"{str(stored.path)!r}: the linear heads do not belong to these rows.")
+    weight = stored.array("linear.weight", dtype="f2", shape=(balls.items.X.shape[1] + 1, len(classes)))
+    cost = stored.setting("linear_cost", float)
+    if not 0 < cost < np.inf:
+        raise DataError(f"{str(stored.path)!r}: setting 'linear_cost' is {cost!r}.")
+    return Linear(classes, weight.astype(np.float32), cost)
 
 
 def _items(stored: Stored, tree: Tree, width: int) -> Items:

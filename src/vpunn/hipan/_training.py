@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from vpunn.hipan._balls import Balls
+from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._linear import Linear, choose_cost
 from vpunn.hipan._views import Rows, Sample, unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads, propose_for_items, train_branch, train_pass
 from vpunn.tree import Tree
 
 #: A row whose loss is below this when it is met is not visited again.
 EXPLAINED = 0.05
+#: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
+MANY_DENSE = 10_000
 
 
 @dataclass
@@ -65,29 +69,88 @@ def fit_parts(
 ) -> tuple[Experts, HeldOut]:
     """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
     asked = np.flatnonzero(sample.kind == 0)
-    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng)
-    found = []
+    nearest = _nearest_row(sample.take(asked).rows, unit)
+    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest)
+    found: list[HeldOut] = []
+    cost: float | None = None
+    proposers: set[str] | None = None  # what the first round finds holds for all
     for one in rounds:
         out = asked[one.out]
         left = np.concatenate([out, asked[one.dropped]])
         kept = np.setdiff1d(np.arange(len(sample.node)), left)
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
-        experts = Experts.fitted(tree, sample.take(kept))
+        experts = Experts.fitted(tree, sample.take(kept), proposers)
         train_branch(experts.balls, experts.heads, rng)
         train(experts.balls, experts.heads, np.arange(len(kept)), settings, rng)
         experts.heads = experts.heads.rounded()
+        asked_now = sample.take(out)
+        if cost is None:
+            for name in without_a_say(experts, asked_now, settings.candidates):
+                del experts.dense[name], sample.rows.dense[name], asked_now.rows.dense[name]
+            proposers = {name for name, block in experts.dense.items() if block.proposes}
+            cost = choose_cost(experts.balls, asked_now.rows.words, asked_now.node, asked_now.weight)
+        experts.linear = Linear.fitted(experts.balls, cost)
         judged = judge(experts, sample.take(out), settings)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
-    everything = Experts.fitted(tree, sample)
+    everything = Experts.fitted(tree, sample, proposers)
     heads = experts.heads.carried(experts.balls, everything.balls)
     # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.
     train_branch(everything.balls, heads, rng)
     others = rng.permutation(kept)[: len(left)]
     train(everything.balls, heads, np.union1d(left, others), settings, rng)
     everything.heads = heads.rounded()
+    everything.linear = Linear.fitted(everything.balls, cost or 0.0)
     return everything, HeldOut.joined(found)
+
+
+def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+    """For some of the rows the nearest one of another unit, by the words or else by the first dense block."""
+    if rows.words.nnz:
+        from vpunn.hipan.kernels.nearest import nearest_items
+
+        index = sparse.csc_matrix(rows.words)
+        return lambda some: nearest_items(rows.words[some], unit[some], index, unit, 1)[0][:, 0]
+    X = next(iter(rows.dense.values()), None)
+    if X is None or len(X) > MANY_DENSE:
+        return None
+    Z = np.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-9), np.float32)
+    Z /= np.maximum(np.sqrt((Z**2).sum(1, keepdims=True)), 1e-9)
+
+    def by_angle(some: np.ndarray) -> np.ndarray:
+        near = Z[some] @ Z.T
+        near[unit[some][:, None] == unit] = -2.0
+        return np.asarray(near.argmax(1))
+
+    return by_angle
+
+
+def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
+    """Dense blocks in which held-out rows lie no nearer to their own class than to any other; at least one block stays.
+
+    The share of classes whose centroid is farther than the row's own averages ½ by chance, with a standard deviation of √(1/12n).
+    A block that has a say proposes only if it finds nodes that the words do not, twice as often as any list of that length would.
+    """
+    silent = []
+    words = experts.balls.items.X.nnz > 0
+    first = None
+    for name, block in experts.dense.items():
+        look = block.look(asked.rows.dense[name])
+        ahead = look.ahead(asked.node)
+        if len(ahead) and ahead.mean() - 0.5 < 3.0 / np.sqrt(12.0 * len(ahead)):
+            silent.append(name)
+            continue
+        if len(experts.balls.classes) <= FEW_CLASSES or not words:
+            continue
+        if first is None:
+            first = experts.proposals(asked.rows, [], limit)
+        more = experts.proposals(asked.rows, [look], limit)
+        missed = (first != asked.node[:, None]).all(1)
+        found = missed & (more == asked.node[:, None]).any(1)
+        chance = ((more >= 0).sum(1) - (first >= 0).sum(1))[missed].sum() / len(experts.balls.classes)
+        block.proposes = bool(found.sum() > 2.0 * chance + 3.0)
+    return silent if words or len(silent) < len(experts.dense) else silent[1:]
 
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
@@ -142,7 +205,7 @@ def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matr
 
 def learn_to_combine(
     held: HeldOut,
-    balls: Balls,
+    experts: Experts,
     n_classes: int,
     share: np.ndarray,
     settings: Settings,
@@ -153,9 +216,12 @@ def learn_to_combine(
     candidates, evidence, branch_score = held.seen
     valid, truth = slots(candidates, held.node, n_classes)
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
-    sharpness = fit_sharpness(branch_score[missed], balls.branch_of[held.node[missed]], share)
+    sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-        return fit_combiner(evidence, valid, truth, held.weight, sharpness, rng, hidden=settings.hidden, effort=effort)
+        combiner = fit_combiner(
+            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, effort=effort
+        )
+    return combiner._replace(sharpness=sharpness)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -110,6 +110,7 @@ class Layout:
     names: tuple[str, ...]
     dense: tuple[bool, ...]
     columns: tuple[int, ...]
+    silent: tuple[str, ...] = ()  #: dense blocks that said nothing about held-out rows; they are not read
 
     @property
     def single(self) -> bool:
@@ -121,8 +122,9 @@ class Layout:
         return sum(n for n, dense in zip(self.columns, self.dense, strict=True) if not dense)
 
     def dense_names(self) -> list[str]:
-        """Blocks with a space of their own, a single one called "numbers"."""
-        return [name or "numbers" for name, dense in zip(self.names, self.dense, strict=True) if dense]
+        """Blocks with a space of their own that are read, a single one called "numbers"."""
+        dense = (name or "numbers" for name, dense in zip(self.names, self.dense, strict=True) if dense)
+        return [name for name in dense if name not in self.silent]
 
     @classmethod
     def of(cls, blocks: dict[str, Any]) -> Layout:
@@ -134,6 +136,8 @@ class Layout:
         """Checked blocks as the experts read them."""
         words, dense = [], {}
         for (name, X), is_dense in zip(blocks.items(), self.dense, strict=True):
+            if is_dense and name in self.silent:
+                continue
             if is_dense:
                 X = X.toarray() if sparse.issparse(X) else X
                 dense[name or "numbers"] = np.clip(X, -LARGEST, LARGEST).astype(np.float32)

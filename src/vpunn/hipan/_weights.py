@@ -59,12 +59,12 @@ class Heads:
 
     def rounded(self) -> Heads:
         """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit."""
-        small, bias, branch = (_half(a) for a in (self.weight, self.bias, self.branch))
+        small, bias, branch = (half(a) for a in (self.weight, self.bias, self.branch))
         energy, bias_energy = (from_halves(upper_halves(a)) for a in (self.energy, self.bias_energy))
         return Heads(small, bias, energy, bias_energy, branch)
 
 
-def _half(values: np.ndarray) -> np.ndarray:
+def half(values: np.ndarray) -> np.ndarray:
     """Values as half-precision numbers hold them; those beyond their range become the largest."""
     return np.asarray(np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import units
+from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import fit_rings, rings_around, rounded
 from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
@@ -124,6 +126,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         empty = 0 if flat is not None else _n_empty(self.tree_, sample.node[: len(unit)])
         experts, held = fit_parts(self.tree_, sample, unit, empty, settings, rng)
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
+        self.linear_ = experts.linear
+        self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         self.combiner_ = self._learned_combiner(held, settings, rng)
         self._calibrate_on(held, settings, rng)
@@ -132,7 +136,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     @property
     def experts_(self) -> Experts:
         """All experts of the fitted model."""
-        return Experts(self.balls_, self.heads_, self.dense_)
+        return Experts(self.balls_, self.heads_, self.linear_, self.dense_)
 
     def _settings(self) -> Settings:
         for name, low in (("candidates", 1), ("epochs", 1), ("hidden", 1)):
@@ -246,7 +250,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     ) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
         n_classes = len(self.class_nodes_)
-        combiner = learn_to_combine(held, self.balls_, n_classes, self.branch_share_, settings, rng, effort)
+        combiner = learn_to_combine(held, self.experts_, n_classes, self.branch_share_, settings, rng, effort)
         candidates = held.seen.candidates
         missed = np.flatnonzero((candidates != held.node[:, None]).all(1) & (candidates[:, 0] >= 0))
         if not len(missed):
@@ -320,8 +324,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         items = old.items.joined(Items(rows.words, node, weight, kind))
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
-            self.dense_[name] = Dense(name, self.tree_, more, block.space)
+            self.dense_[name] = Dense(name, self.tree_, more, block.space, proposes=block.proposes)
         self.balls_ = Balls(self.tree_, items)
+        self.linear_ = Linear.fitted(self.balls_, self.linear_.cost)
         heads = self.heads_.carried(old, self.balls_)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         train_branch(self.balls_, heads, rng)

@@ -1,0 +1,133 @@
+"""Linear heads of few classes: one against the rest by squared hinge loss, solved to the end (dual coordinate descent).
+
+Where classes are few and rows many this is hard to beat, so it is there in full: scikit-learn's `LinearSVC` on the same words, its
+cost C chosen on rows held out. Weights are kept as half-precision numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from vpunn.hipan._balls import FEW_CLASSES, Balls, Items
+from vpunn.hipan._weights import half
+
+#: Costs tried, from strong to weak regularisation; and rows that are enough to choose among them.
+COSTS, CHOOSING = (0.5, 2.0, 8.0), 10_000
+#: Accuracy of the solution, as liblinear counts it, and passes at most.
+TOLERANCE, PASSES = 0.1, 60
+
+EVIDENCE = (
+    "linear heads below the best",
+    "log-probability by the linear heads",
+    "linear heads below the best, cut at one",
+)
+
+Floats = npt.NDArray[np.float32]
+Nodes = npt.NDArray[np.int32]
+
+
+@dataclass
+class Linear:
+    """Weights (features + 1, classes), the constant last; no classes where there are many, or no words."""
+
+    classes: Nodes
+    weight: Floats
+    cost: float = COSTS[0]
+
+    @classmethod
+    def none(cls, balls: Balls) -> Linear:
+        """Heads of no class."""
+        return cls(np.zeros(0, np.int32), np.zeros((balls.items.X.shape[1] + 1, 0), np.float32))
+
+    @classmethod
+    def fitted(cls, balls: Balls, cost: float) -> Linear:
+        """Heads of the classes of some items; of none if there are many."""
+        if not is_for(balls):
+            return cls.none(balls)
+        return cls(balls.classes, _solve(balls.items, balls.classes, cost), cost)
+
+    def names(self) -> tuple[str, ...]:
+        """Evidence columns."""
+        return EVIDENCE if len(self.classes) else ()
+
+    def ranked(self) -> tuple[str, ...]:
+        """Of these, those by which candidates are ranked."""
+        return EVIDENCE[1:2] if len(self.classes) else ()
+
+    def scores(self, X: sparse.csr_matrix) -> Floats:
+        """Of every class, (rows, classes)."""
+        return np.asarray(X @ self.weight[:-1] + self.weight[-1], np.float32)
+
+    def look(self, X: sparse.csr_matrix) -> LinearLook:
+        """Scores of some rows."""
+        return LinearLook(self, self.scores(X))
+
+
+@dataclass
+class LinearLook:
+    """What the linear heads say about some rows."""
+
+    heads: Linear
+    score: Floats
+
+    def propose(self, limit: int) -> list[Nodes]:
+        """Nothing: all classes are candidates already."""
+        return []
+
+    def evidence(self, candidates: Nodes) -> Floats:
+        """Evidence (rows, candidates + 1, columns)."""
+        classes = self.heads.classes
+        out = np.zeros((len(candidates), candidates.shape[1] + 1, len(self.heads.names())), np.float32)
+        if not len(classes) or not len(candidates):
+            return out
+        at = np.minimum(np.searchsorted(classes, candidates), len(classes) - 1)
+        here = (classes[at] == candidates) & (candidates >= 0)
+        below = self.score - self.score.max(1, keepdims=True)
+        margin = np.where(here, np.take_along_axis(below, at, 1), np.float32(-4.0))
+        total = np.log(np.exp(4.0 * below).sum(1, dtype=np.float64)).astype(np.float32)
+        out[:, :-1, 0] = margin
+        out[:, :-1, 1] = 4.0 * margin - total[:, None]
+        out[:, :-1, 2] = np.maximum(margin, -1.0)
+        out[:, -1, 1] = -total
+        out[:, :-1][candidates < 0] = 0
+        return out
+
+
+def is_for(balls: Balls) -> bool:
+    """Whether there are few classes, and words to tell them apart by."""
+    return 2 <= len(balls.classes) <= FEW_CLASSES and balls.items.X.nnz > 0
+
+
+def choose_cost(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats) -> float:
+    """The cost whose heads are most often right on some rows that are not among the items."""
+    if not is_for(balls):
+        return COSTS[0]
+    rows = np.linspace(0, len(balls.items.node) - 1, min(len(balls.items.node), CHOOSING)).astype(np.int64)
+    some = balls.items.take(rows)
+    classes = np.unique(some.node).astype(np.int32)
+    if len(classes) < 2:
+        return COSTS[0]
+    right = []
+    for cost in COSTS:
+        heads = Linear(classes, _solve(some, classes, cost))
+        right.append(float(weight @ (classes[heads.scores(X).argmax(1)] == node)))
+    return COSTS[int(np.argmax(right))]
+
+
+def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
+    import warnings
+
+    from sklearn.svm import LinearSVC
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # passes are limited on purpose, classes may be as many as rows
+        model = LinearSVC(C=cost, tol=TOLERANCE, max_iter=PASSES, dual=True, random_state=0)
+        model.fit(items.X, np.searchsorted(classes, items.node), sample_weight=items.weight)
+    coef, constant = model.coef_, model.intercept_
+    if len(classes) == 2:
+        coef, constant = np.concatenate([-coef, coef]), np.concatenate([-constant, constant])
+    return half(np.concatenate([coef.T, constant[None]]))

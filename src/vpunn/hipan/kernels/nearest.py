@@ -1,0 +1,59 @@
+"""Compiled loop of the nearest items: exact products of a row with every item that shares a feature, by an inverted index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpunn.hipan.kernels import kernel
+from vpunn.hipan.kernels.propose import keep_best
+
+
+def nearest_items(X, own, index, label, limit) -> tuple[np.ndarray, np.ndarray]:
+    """The ``limit`` items of largest positive product with each row of ``X``, best first, smaller numbers first among equals.
+
+    ``index`` is the matrix of items by feature (`scipy.sparse.csc_matrix`). Items of the label ``own[r]`` (−1: none) are passed
+    over. −1 and 0 where there are fewer.
+    """
+    n_items = index.shape[0]
+    found = np.full((X.shape[0], limit), -1, np.int32)
+    value = np.zeros((X.shape[0], limit), np.float32)
+    _nearest(
+        (X.indptr, X.indices, X.data),
+        own,
+        (index.indptr, index.indices, index.data),
+        label,
+        np.zeros(n_items, np.float32),
+        np.zeros(n_items, np.bool_),
+        np.empty(n_items + 1, np.int32),
+        np.empty(limit, np.int32),
+        found,
+        value,
+    )
+    return found, value
+
+
+@kernel
+def _nearest(rows, own, index, label, total, met, listed, best, found, value):
+    indptr, indices, data = rows
+    start, item, weight = index
+    for r in range(len(found)):
+        count = np.int64(0)
+        for a in range(indptr[r], indptr[r + 1]):
+            f, v = indices[a], data[a]
+            for e in range(start[f], start[f + 1]):
+                i = item[e]
+                total[i] += v * weight[e]
+                listed[count] = i
+                count += not met[i]  # no question asked: a wrong guess costs more than a write
+                met[i] = True
+        for j in range(count):
+            met[listed[j]] = False
+            if own[r] >= 0 and label[listed[j]] == own[r]:
+                total[listed[j]] = 0
+        kept = keep_best(total, count, len(best), listed, best)
+        for j in range(kept):
+            if total[best[j]] > 0:
+                found[r, j] = best[j]
+                value[r, j] = total[best[j]]
+        for j in range(count):
+            total[listed[j]] = 0

@@ -1,0 +1,143 @@
+"""Nearest items, linear heads of few classes, and a hold-out that leaves neighbours apart."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from vpunn import load
+from vpunn.errors import DataError
+from vpunn.explain import explain
+from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._linear import COSTS, Linear, choose_cost
+from vpunn.hipan._nearest import FAINT, SHARPNESS, Nearest
+from vpunn.tree import Tree
+
+
+def random_items(seed, rows=30, features=12, n_nodes=9):
+    rng = np.random.default_rng(seed)
+    tree = Tree.from_parents(np.concatenate([[-1], [0] * 3, [1] * 2, [3] * 3]))
+    X = (rng.random((rows, features)) < 0.3) * rng.integers(1, 8, (rows, features)) / 8  # sums of these are exact
+    node = rng.integers(1, n_nodes, rows).astype(np.int32)
+    items = Items(sparse.csr_matrix(X, dtype=np.float32), node, np.ones(rows, np.float32), np.zeros(rows, np.int8))
+    return tree, items, rng
+
+
+@given(st.integers(0, 10_000), st.integers(1, 20))
+@settings(max_examples=40, deadline=None)
+def test_nearest_items_match_all_products(seed, limit):
+    tree, items, rng = random_items(seed)
+    memory = Nearest(tree, Balls(tree, items).branch_of, items)
+    asked = sparse.csr_matrix((rng.random((7, 12)) < 0.3) * rng.integers(1, 8, (7, 12)) / 8, dtype=np.float32)
+    label, own = rng.integers(0, 4, 30), rng.integers(-1, 4, 7)
+    found, value = memory.closest(asked, limit, own, label)
+    products = (asked @ items.X.T).toarray()
+    products[(label == own[:, None]) & (own[:, None] >= 0)] = 0
+    for r in range(7):
+        order = [i for i in np.argsort(-products[r], kind="stable")[:limit] if products[r, i] > 0]
+        assert (
+            found[r][found[r] >= 0].tolist() == order and value[r][: len(order)].tolist() == products[r, order].tolist()
+        )
+
+
+def test_votes_match_a_slow_twin():
+    tree, items, _ = random_items(3)
+    branch = Balls(tree, items).branch_of
+    memory = Nearest(tree, branch, items)
+    asked = items.X[:6]
+    candidates = np.array([[1, 4, 5, 8, -1]] * 6, np.int32)
+    out = memory.look(asked).evidence(candidates)
+    found, value = memory.closest(asked, 16)
+    for r in range(6):
+        there = found[r][found[r] >= 0]
+        vote = np.exp(SHARPNESS * (value[r][: len(there)].astype(float) - value[r, 0]))
+        vote /= vote.sum()
+        for j, c in enumerate([1, 4, 5, 8]):
+            for k, of in enumerate((np.arange(9), tree.parent, branch)):
+                assert out[r, j, k] == pytest.approx(vote[of[items.node[there]] == of[c]].sum(), abs=1e-6)
+            assert out[r, j, 3] == pytest.approx(np.log(out[r, j, 0] + FAINT), abs=1e-6)
+    assert (out[:, 4:, :3] == 0).all()
+    nodes = memory.look(asked).propose(3)[0]
+    assert all(
+        len(set(row[row >= 0])) == (row >= 0).sum() and row[0] == items.node[i]
+        for row, i in zip(nodes, found[:, 0], strict=True)
+    )
+
+
+def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
+    tree, items, _ = random_items(5, rows=200)
+    balls = Balls(tree, items)
+    cost = choose_cost(balls, items.X, items.node, items.weight)
+    assert cost in COSTS
+    heads = Linear.fitted(balls, cost)
+    svm = LinearSVC(C=cost, tol=0.1, max_iter=1000, dual=True, random_state=0).fit(items.X, items.node)
+    np.testing.assert_allclose(heads.scores(items.X), svm.decision_function(items.X), atol=0.1)
+    out = heads.look(items.X[:4]).evidence(np.array([[1, 3, -1]] * 4, np.int32))
+    score = heads.scores(items.X[:4])
+    below = score - score.max(1, keepdims=True)
+    np.testing.assert_allclose(out[:, :2, 0], below[:, np.searchsorted(balls.classes, [1, 3])], atol=1e-6)
+    np.testing.assert_allclose(out[:, :2, 1], 4 * out[:, :2, 0] - np.log(np.exp(4 * below).sum(1))[:, None], atol=1e-5)
+    assert (out[:, 2] == 0).all()
+    model = HiPaNClassifier(tree).fit(items.X, tree.labels[items.node])
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict_proba(items.X), model.predict_proba(items.X))
+    np.save(tmp_path / "m" / "linear.classes.npy", model.linear_.classes + 1)
+    with pytest.raises(DataError):
+        load(tmp_path / "m")
+
+
+def near_copies(classes=90, originals=4, words=120, vocabulary=2000):
+    """Two copies of each original to learn from and one to ask about, each without 60 % of its words; classes share all words."""
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths([(f"g{c // 9}", f"c{c}") for c in range(classes)], root="all")
+    X, y = [], []
+    for c in range(classes):
+        for _ in range(originals):
+            chosen = rng.choice(vocabulary, words, replace=False)
+            for _ in range(3):
+                X.append(np.bincount(chosen[rng.random(words) > 0.6], minlength=vocabulary))
+                y.append(f"c{c}")
+    X, y = sparse.csr_matrix(np.array(X, float)), np.array(y)
+    asked = np.arange(len(y)) % 3 == 2
+    return tree, X[~asked], y[~asked], X[asked], y[asked]
+
+
+def test_near_copies_are_remembered():
+    tree, X, y, asked, truth = near_copies()
+    model = HiPaNClassifier(tree).fit(X, y)
+    labels, p = model.top_k(asked, 1)
+    assert np.mean(labels[:, 0] == truth) > 0.98 and p.mean() > 0.9
+
+
+def test_a_row_is_not_held_out_together_with_its_nearest():
+    rng = np.random.default_rng(0)
+    node, unit = rng.integers(0, 10, 400), np.arange(400)
+    nearest = np.arange(400) ^ 1  # pairs
+    rounds = plan_holdout(node, unit, 0, 0.2, rng, lambda rows: nearest[rows])
+    assert rounds
+    for one in rounds:
+        assert len(one.out) > 40 and not np.isin(nearest[one.out], one.out).any()
+
+
+def test_a_block_without_a_say_is_not_heard(tmp_path):
+    rng = np.random.default_rng(1)
+    tree = Tree.from_paths([(f"g{c // 8}", f"c{c}") for c in range(80)], root="all")
+    node = rng.choice(tree.leaves, 900)
+    words = sparse.csr_matrix(
+        (rng.random((900, 300)) < 0.02) + 2.0 * (rng.random((900, 300)) < 0.9) * np.eye(tree.n_nodes, 300)[node]
+    )
+    noise, weak = rng.normal(size=(900, 20)), rng.normal(size=(900, 4)) + 0.5 * (node % 5)[:, None]
+    X = {"words": words, "noise": noise, "weak": weak}
+    model = HiPaNClassifier(tree).fit(X, tree.labels[node])
+    assert model.layout_.silent == ("noise",) and set(model.dense_) == {"weak"} and not model.dense_["weak"].proposes
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert np.array_equal(again.predict_node_proba(X), model.predict_node_proba(X))
+    assert explain(again, {name: block[:1] for name, block in X.items()}).blocks.keys() == {"words", "weak"}
+    again.partial_fit(X, tree.labels[node])
+    only = HiPaNClassifier(tree).fit({"noise": noise}, tree.labels[node])
+    assert not only.layout_.silent  # something must be read
