@@ -59,6 +59,29 @@ def test_tree_info(zoo):
     assert "largest branching" in run("tree", "info", zoo)
 
 
+def test_kept_codes_are_refused_by_another_tree_and_mapped_by_path(zoo, tmp_path):
+    kept = str(tmp_path / "codes")
+    said = run_json("encode", zoo, "owl", "robin", "fish", "--out", kept)
+    assert said["codes"] == 3 and said["p"] == 3
+    rows = run_json("decode", zoo, "--codes", kept)
+    assert [row["label"] for row in rows] == ["owl", "robin", "fish"]
+    changed = tmp_path / "changed.csv"  # a sibling before robin: the old integer of robin is now auk's
+    changed.write_text(EDGES.replace("bird,owl\nbird,robin", "bird,auk\nbird,robin"))
+    assert "made on another tree or prime" in fail("decode", str(changed), "--codes", kept)
+    result = CliRunner().invoke(app, ["decode", str(changed), "--codes", kept, "--by-path", "--json"])
+    assert [(row["label"], row["was"]) for row in json.loads(result.stdout)] == [
+        (None, "owl"),
+        ("robin", "robin"),
+        ("fish", "fish"),
+    ]
+    assert "1 of 3 codes have a path" in result.stderr
+    assert "give one of them" in fail("decode", zoo)
+    assert "--by-path does nothing here" in fail("decode", zoo, "7", "--by-path")
+    assert "--prime does nothing here" in fail("decode", zoo, "--codes", kept, "--prime", "5")
+    run("encode", zoo, "owl", "--out", kept, "--prime", "7")
+    assert run_json("decode", zoo, "--codes", kept)[0]["label"] == "owl"
+
+
 def test_encode_and_decode_are_inverse(zoo):
     rows = run_json("encode", zoo)
     assert {row["label"]: row["code"] for row in rows} == {

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import eval_genlaguerre, factorial
 
+import vpunn
+from stores import edit_array
 from strategies import parent_arrays
 from vpunn.errors import CodeError, DataError, VpunnError
 from vpunn.hipaq import (
     InvariantError,
     Invariants,
+    group_catalogue,
     hydrogen_observables,
     hydrogen_states,
     hydrogen_tree,
@@ -116,6 +119,42 @@ def test_refusals_of_the_tool():
             Invariants({"n": len}).catalogue_from_values([row], ["a"])
     with pytest.raises(InvariantError, match="needs a test"):
         CASCADE.catalogue([1]).identify(1, verify=True)
+
+
+# ---- saving --------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=40, unique=True))
+@settings(deadline=None, max_examples=25)
+def test_a_saved_catalogue_has_the_same_codes_and_answers(tmp_path_factory, numbers):
+    catalogue = CASCADE.catalogue(numbers)
+    again = vpunn.load(catalogue.save(tmp_path_factory.mktemp("saved") / "numbers"))
+    assert (again.names, again.rows) == (catalogue.names, catalogue.rows)
+    assert [again.code_of(n) for n in numbers] == [catalogue.code_of(n) for n in numbers]
+    assert again.tie_classes() == catalogue.tie_classes()
+    for n in (*numbers[:5], 7, 123456):
+        assert again.identify_values(CASCADE.values(n)) == catalogue.identify(n)
+        assert again.using(CASCADE).identify(n) == catalogue.identify(n)
+
+
+def test_a_loaded_catalogue_says_what_it_lacks(tmp_path):
+    for make in (group_catalogue, lambda: hydrogen_tree(4, spin=True), lambda: tree_catalogue(7)):
+        whole = make()
+        folder = whole.save(tmp_path / "catalogue", provenance={"made": "here"})
+        again = vpunn.load(folder)
+        assert again.tree.fingerprint == whole.tree.fingerprint
+        assert again.lookup(whole.code_of(whole.names[-1])) == (whole.names[-1],)
+    with pytest.raises(InvariantError, match="no function for 'nodes'.*identify_values"):
+        again.identify(Tree.from_parents([-1, 0]))
+    with pytest.raises(InvariantError, match="holds no objects"):
+        again.member(again.names[0])
+    with pytest.raises(InvariantError, match="the value of 'nodes' is missing"):
+        again.identify_values({})
+    with pytest.raises(InvariantError, match="the digits 'nodes'"):
+        again.using(CASCADE)
+    edit_array(folder, "names.bytes", lambda data: data[::-1].copy())
+    with pytest.raises(DataError):
+        vpunn.load(folder)
 
 
 # ---- rooted trees ------------------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import vpunn
 from strategies import trees
 from vpunn import PadicCode, Tree, VPuNN, paper
-from vpunn.codes import paper_code
 from vpunn.datasets import load_wordnet
 from vpunn.errors import CodeError, TreeError, VpunnError
+from vpunn.paper import paper_code
 
 TREE = Tree.from_parents([-1, 0, 0, 1, 1], labels=["root", "A", "B", "A0", "A1"])
 

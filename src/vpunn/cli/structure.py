@@ -271,6 +271,10 @@ def encode(
     source: Source,
     labels: Labels = None,
     mode: Annotated[str, typer.Option(help="How to print codes: int, digits, bars, series or path.")] = "int",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep the codes in a folder, stamped with tree, prime and release; decode --codes reads it."),
+    ] = None,
     prime: Prime = None,
     format: Format = None,
     policy: Policy = "first",
@@ -283,6 +287,11 @@ def encode(
     tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     nodes = _nodes(tree, source, labels)
+    if out is not None:
+        code.stamp(nodes, release=source if policy == "first" else f"{source}, {policy}").save(out)
+        facts = {"written": str(out), "codes": len(nodes), "p": code.p, "fingerprint": code.fingerprint}
+        emit(facts, json)
+        return
     texts = code.format(nodes, mode)
     rows = [
         {"label": _name(tree, i, json), "depth": tree.depth[i], "code": text}
@@ -294,8 +303,15 @@ def encode(
 def decode(
     source: Source,
     codes: Annotated[
-        list[str], typer.Argument(help="Codes in any mode but path; '-': one per line on standard input.")
-    ],
+        list[str] | None, typer.Argument(help="Codes in any mode but path; '-': one per line on standard input.")
+    ] = None,
+    kept: Annotated[
+        Path | None, typer.Option("--codes", help="A folder of encode --out; codes of another tree are refused.")
+    ] = None,
+    by_path: Annotated[
+        bool,
+        typer.Option("--by-path", help="With --codes: find nodes of another tree or release by their label paths."),
+    ] = False,
     prime: Prime = None,
     lenient: Annotated[bool, typer.Option(help="Give the nearest ancestor of a code that leaves the tree.")] = False,
     format: Format = None,
@@ -306,7 +322,14 @@ def decode(
     """Labels of codes."""
     from vpunn.codes import PadicCode
 
+    if (codes is None) == (kept is None):
+        raise VpunnError("decode takes codes, or --codes and a folder of encode --out; give one of them.")
     tree = read_source(source, format, policy, option)
+    if kept is not None:
+        refuse_unused({"--lenient": lenient or None, "--prime": prime}, "kept codes carry their tree and prime")
+        emit(_read_kept(tree, kept, by_path, json), json)
+        return
+    refuse_unused({"--by-path": by_path or None}, "it belongs to --codes")
     code = PadicCode(tree, prime)
     texts = _lines(source, codes) or []
     try:
@@ -318,6 +341,32 @@ def decode(
         for text, i in zip(texts, nodes, strict=True)
     ]
     emit(rows, json)
+
+
+def _read_kept(tree: Tree, folder: Path, by_path: bool, json: bool) -> list[dict[str, Any]]:
+    """Labels of stamped codes; with ``by_path`` those whose path is gone have none, and that is said."""
+    from vpunn.codes import PadicCode, StampedCodes
+    from vpunn.padic import code_prime
+
+    stamped = StampedCodes.load(folder, verify=True)
+    fits = stamped.p >= code_prime(tree.max_branching)
+    code = PadicCode(tree, stamped.p if fits else None)
+    try:
+        nodes = code.read(stamped, by="path" if by_path else "code", strict=False)
+    except CodeError as error:
+        raise CodeError(str(error).replace("read(…, by='path') finds", "--by-path finds")) from None
+    gone = int((nodes < 0).sum())
+    if gone:
+        say(f"{gone:,} of {len(nodes):,} codes have a path that {tree.labels[0]!r} of this release does not have")
+    return [
+        {
+            "code": str(number),
+            "label": None if i < 0 else _name(tree, i, json),
+            "depth": None if i < 0 else tree.depth[i],
+            "was": stamped.paths[row][-1] if stamped.paths[row] else tree.labels[0],
+        }
+        for row, (number, i) in enumerate(zip(stamped.codes.tolist(), nodes.tolist(), strict=True))
+    ]
 
 
 def distance(

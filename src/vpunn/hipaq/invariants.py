@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -141,11 +142,14 @@ class Identification:
     new_at: str = ""
 
 
-class Catalogue:
+class Catalogue(Storable):
     """Objects by invariants: ``tree`` (leaves are named), ``code`` (its `PadicCode`), look-ups both ways.
 
     Siblings are sorted by value, so codes depend on the set of objects and not on the order they came in; only tie
     digits follow the given order. Tree columns: ``invariant`` (which one a node's digit states) and ``value``.
+
+    Saved are names and values, from which the same tree and the same codes are built again; functions and objects are not. A
+    loaded catalogue looks up and, with `identify_values`, identifies; `using` gives it its functions back.
     """
 
     def __init__(
@@ -201,13 +205,9 @@ class Catalogue:
         Tie classes are settled by the test ``same`` if there is one; ``verify`` runs it on a single candidate too.
         """
         prepared = self.invariants.prepare(given)
-        node, path = 0, dict[str, Hashable]()
-        for name, function in self.invariants.cascade.items():
-            path[name] = value = function(prepared)
-            child = self._child.get((node, value))
-            if child is None:
-                return self._answer(node, path, (), new_at=name)
-            node = child
+        node, path, new_at = self._walk(lambda name: self.invariants.cascade[name](prepared))
+        if new_at:
+            return self._answer(node, path, (), new_at=new_at)
         candidates = self._names_below(node)
         if len(candidates) == 1 and not verify:
             return self._answer(node, path, candidates, settled_by="invariants")
@@ -219,6 +219,64 @@ class Catalogue:
             if self.invariants.same(self.member(name), prepared):
                 return self._answer(self._leaf[name], path, (name,), settled_by="test")
         return self._answer(node, path, (), new_at=TIE)
+
+    def identify_values(self, values: Mapping[str, Hashable]) -> Identification:
+        """`identify` for invariants computed elsewhere: the value of every digit by name. Ties stay ties.
+
+        >>> words = Invariants({"letters": len}).catalogue(["owl", "auk", "wren"])
+        >>> words.identify_values({"letters": 4}).candidates, words.identify_values({"letters": 5}).new_at
+        (('wren',), 'letters')
+        """
+        missing = [name for name in self.invariants.cascade if name not in values]
+        if missing:
+            raise InvariantError(
+                f"the value of {missing[0]!r} is missing; give one for each of the cascade's invariants."
+            )
+        node, path, new_at = self._walk(values.__getitem__)
+        if new_at:
+            return self._answer(node, path, (), new_at=new_at)
+        found = self._names_below(node)
+        return self._answer(node, path, found, settled_by="invariants" if len(found) == 1 else "")
+
+    def _walk(self, value_of: Callable[[str], Hashable]) -> tuple[int, dict[str, Hashable], str]:
+        """Down the tree while the catalogue knows the value: the last node, the values so far, the digit that is new."""
+        node, path = 0, dict[str, Hashable]()
+        for name in self.invariants.cascade:
+            path[name] = value = value_of(name)
+            if not isinstance(value, Hashable):
+                raise InvariantError(f"the value of {name!r} must be hashable, got {value!r}.")
+            child = self._child.get((node, value))
+            if child is None:
+                return node, path, name
+            node = child
+        return node, path, ""
+
+    def using(self, invariants: Invariants, member: Callable[[Any], Any] | None = None) -> Catalogue:
+        """This catalogue with the functions of a cascade of the same digits, for one that was loaded."""
+        if list(invariants.cascade) != list(self.invariants.cascade):
+            raise InvariantError(
+                f"this catalogue has the digits {examples(self.invariants.cascade)}, the cascade {examples(invariants.cascade)}."
+            )
+        return Catalogue(invariants, self.tree, self.rows, self.names, member)
+
+    # ---- saving --------------------------------------------------------------------------------------------------------
+
+    def _to_store(self, draft: Draft) -> None:
+        """Names and values; the fingerprint of the tree says whether they still give the same codes."""
+        draft.settings |= {"cascade": list(self.invariants.cascade), "fingerprint": self.tree.fingerprint}
+        draft.labels("names", _objects(self.names))
+        draft.labels("rows", _objects(self.rows))
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> Catalogue:
+        names = stored.labels("names")
+        cascade = Invariants({name: partial(_not_saved, name) for name in stored.setting("cascade", list)})
+        found = cascade.catalogue_from_values(stored.labels("rows", len(names)).tolist(), names.tolist())
+        if found.tree.fingerprint != stored.setting("fingerprint", str):
+            raise InvariantError(
+                "the values no longer give the tree that was saved, so codes would differ; save it again."
+            )
+        return found
 
     def _answer(self, node: int, path: dict[str, Hashable], candidates: tuple[Any, ...], **rest: str) -> Identification:
         chain = self.tree.ancestors(node)[1:]
@@ -286,6 +344,12 @@ class Catalogue:
     def __repr__(self) -> str:
         count, depth = len(self.names), len(self.invariants.cascade)
         return f"Catalogue({count:,} objects, {depth} invariants, {self.n_separated():,} separated by them)"
+
+
+def _not_saved(name: str, given: Any) -> Hashable:
+    raise InvariantError(
+        f"a loaded catalogue has no function for {name!r}; use identify_values, or using(invariants) to give it back."
+    )
 
 
 def _build_tree(levels: list[str], rows: Sequence[Sequence[Hashable]], names: Sequence[Hashable]) -> Tree:

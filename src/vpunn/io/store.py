@@ -43,6 +43,7 @@ MAPPED = 1 << 16
 #: Kind of model → module that has the class of that name.
 KINDS = {
     "BallSums": "vpunn.scale",
+    "Catalogue": "vpunn.hipaq",
     "ClassSums": "vpunn.scale",
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",

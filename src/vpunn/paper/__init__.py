@@ -31,6 +31,7 @@ sections 7.1 and 7.2.
 from vpunn.explain import describe_ball, export_tree_for_viz
 from vpunn.padic import next_prime
 from vpunn.paper.algorithms import PaperTree, build_tree, decode, encode_path, sparse_activation_path
+from vpunn.paper.controls import ControlCode, leaf_code, paper_code
 from vpunn.paper.hipan import HiPaN, HiPaNScore
 from vpunn.paper.hybrid import HybridLoss, TwoLogitCEHead, paper_digits
 from vpunn.vapo import AdamScalar, GISTScalar
@@ -38,6 +39,7 @@ from vpunn.vapo.heads import DenseMSEHead
 
 __all__ = [
     "AdamScalar",
+    "ControlCode",
     "DenseMSEHead",
     "GISTScalar",
     "HiPaN",
@@ -50,7 +52,9 @@ __all__ = [
     "describe_ball",
     "encode_path",
     "export_tree_for_viz",
+    "leaf_code",
     "next_prime",
+    "paper_code",
     "paper_digits",
     "sparse_activation_path",
 ]

@@ -73,7 +73,7 @@ def find_labels(tree: Tree, labels: Any) -> Any:
     return node[found].astype(np.int64)
 
 
-def find_paths(tree: Tree, paths: Sequence[Sequence[Hashable]]) -> np.ndarray:
+def find_paths(tree: Tree, paths: Sequence[Sequence[Hashable]], strict: bool = True) -> np.ndarray:
     """See `Tree.index_paths`."""
     import pandas as pd
 
@@ -88,12 +88,12 @@ def find_paths(tree: Tree, paths: Sequence[Sequence[Hashable]]) -> np.ndarray:
     lengths = np.array([len(path) for path in paths], dtype=np.int64)
     found = np.zeros(len(paths), np.int64)
     for k in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > k)
+        rows = np.flatnonzero((lengths > k) & (found >= 0))
         words = np.empty(len(rows), object)
         words[:] = [paths[r][k] for r in rows.tolist()]
         word = known.get_indexer(pd.Index(words, tupleize_cols=False))
         step = np.where(word < 0, -1, edges.get_indexer(found[rows] * len(vocabulary) + word))
-        if (step < 0).any():
+        if strict and (step < 0).any():
             at = int(np.flatnonzero(step < 0)[0])
             raise TreeError(
                 f"path {tuple(paths[int(rows[at])])!r} leaves the tree at step {k}: "

@@ -241,9 +241,12 @@ class Tree(TreeOut):
         """
         return labelled.find_labels(self, labels)
 
-    def index_paths(self, paths: Sequence[Sequence[Hashable]]) -> IntArray:
-        """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root."""
-        return labelled.find_paths(self, paths)
+    def index_paths(self, paths: Sequence[Sequence[Hashable]], *, strict: bool = True) -> IntArray:
+        """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root.
+
+        A path that leaves the tree is an error that says where, or −1 with ``strict=False``.
+        """
+        return labelled.find_paths(self, paths, strict)
 
     def find(self, asked: Any) -> Any:
         """Node ids of what a person writes: one gives an int, a list gives an int64 array.

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.codes import PadicCode, paper_code
+from vpunn.codes import PadicCode
+from vpunn.paper.controls import paper_code
 from vpunn.paper.hipan import code_correlation
 from vpunn.paper.hybrid import HybridAdam, HybridGist, HybridLoss, paper_digits
 from vpunn.paper.reports import _numbers as paper

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.codes import PadicCode, paper_code
+from vpunn.codes import PadicCode
 from vpunn.codes.isometry import check_losslessness
 from vpunn.errors import VpunnError
 from vpunn.io.files import make_folder
 from vpunn.network import VPuNN, parameter_counts
 from vpunn.paper.captions import captions
+from vpunn.paper.controls import paper_code
 from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
 from vpunn.paper.reports import _figures as figures
 from vpunn.paper.reports import _numbers as paper
@@ -183,7 +184,7 @@ def _dataset(bench: Bench, report: Report) -> None:
                 "parameters: n_full_balls",
                 said["parameters"],
                 f"{counts['n_full_balls']:.3g}",
-                "the formula the paper names; it counts balls that do not exist (E-15)",
+                f"the formula the paper names beside its {said['parameters']}, which is K·p·(p+1) of its heads instead (E-15)",
             ),
         ],
         "T9",
