@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from vpunn import HiPaN
 from vpunn.cli import app
 from vpunn.datasets import load_ncbi
 from vpunn.errors import DataError, VpunnError
-from vpunn.paper.reports import _bench, claims, composed, hierarchies, input_free
+from vpunn.paper.reports import _bench, _shelf, claims, composed, hierarchies, input_free
 from vpunn.paper.reports._holdout import digit_predictions
 from vpunn.report import Report
 from vpunn.tree import Tree
@@ -109,7 +112,13 @@ def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch
     def never(*args, **kwargs):
         raise AssertionError("an optimiser was called")
 
-    for where, name in ((vpunn.vapo, "minimize"), (vpunn.vapo, "drive"), (claims, "_epoch_seconds"), (HiPaN, "fit")):
+    for where, name in (
+        (vpunn.vapo, "minimize"),
+        (vpunn.vapo, "drive"),
+        (claims, "_epoch_seconds"),
+        (HiPaN, "fit"),
+        (hierarchies, "release_counts"),
+    ):
         monkeypatch.setattr(where, name, never)
     report = hierarchies.reproduce("ncbi", source=folder, out=tmp_path / "again")
     report.write(tmp_path / "again")
@@ -120,6 +129,43 @@ def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch
         assert one == two
     for figure in folder.glob("figure-*.png"):
         assert figure.read_bytes() == (tmp_path / "again" / figure.name).read_bytes()
+
+
+def test_going_on_after_kill_9_equals_a_run_without_break(tmp_path, monkeypatch):
+    """A process of its own is killed once the first model stands; what --resume writes is what an unbroken run writes."""
+    small = (
+        "from vpunn.paper.reports import _bench; from vpunn.datasets import load_ncbi; "
+        "_bench.load_hierarchy = lambda *_: load_ncbi('Primates'); from vpunn.cli import main; main()"
+    )
+    words = [sys.executable, "-c", small, "--quiet", "reproduce", "ncbi", "--only", "T12", "--seeds", "1", "--out"]
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    process = subprocess.Popen([*words, str(broken)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    began = time.monotonic()
+    while not (broken / "ncbi" / "checkpoints" / "hipan-ds" / "model.json").is_file():
+        assert process.poll() is None, "the report ended before it could be killed"
+        assert time.monotonic() - began < 120
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert not (broken / "ncbi" / "report.json").exists()
+    kept = (broken / "ncbi" / "checkpoints" / "hipan-ds" / "model.json").read_bytes()
+    subprocess.run([*words, str(broken), "--resume"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*words, str(whole)], check=True, stdout=subprocess.DEVNULL)
+    assert (broken / "ncbi" / "checkpoints" / "hipan-ds" / "model.json").read_bytes() == kept
+    models = sorted(path.parent.name for path in (whole / "ncbi" / "checkpoints").glob("*/model.json"))
+    assert sorted(path.parent.name for path in (broken / "ncbi" / "checkpoints").glob("*/model.json")) == models
+    for name in models:
+        one, two = (folder / "ncbi" / "checkpoints" / name for folder in (broken, whole))
+        for array in one.glob("*.npy"):
+            assert array.read_bytes() == (two / array.name).read_bytes()
+    one, two = (json.loads((folder / "ncbi" / "report.json").read_text()) for folder in (broken, whole))
+    for mine, yours in zip(table(one, "T12"), table(two, "T12"), strict=True):
+        assert {k: v for k, v in mine.items() if k not in ("CPU s", "peak MB")} == {
+            k: v for k, v in yours.items() if k not in ("CPU s", "peak MB")
+        }
+    use(monkeypatch, "Primates")
+    with pytest.raises(DataError, match="begun with --seeds 1"):
+        hierarchies.reproduce("ncbi", 3, out=broken / "ncbi", resume=True)
 
 
 def test_the_kept_models_open_as_models(primates):
@@ -210,10 +256,14 @@ def test_single_tables_of_all_mammals(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["ncbi", "--only", "T10"], "the report on ncbi has no 'T10'; it has T9, T19, T12"),
+        (["ncbi", "--only", "T10"], "the report on ncbi has no 'T10'; it has T9, T19, releases, T12"),
         (["ncbi-2020"], "no release '2020' of 'ncbi'"),
         (["ncbi", "--policy", "deepest"], "a tree already"),
-        (["hipaq", "--only", "T16"], "'--only' is for wordnet, go, ncbi"),
+        (["hipaq", "--only", "T17"], "the report on hipaq has no 'T17'; it has T16, T20"),
+        (["hipaq", "--policy", "first"], "--policy is for wordnet, go, ncbi; leave it out for hipaq"),
+        (["hipaq-2"], "'hipaq-2' is for wordnet, go, ncbi"),
+        (["all", "--only", "T16"], "--only names tables of one report"),
+        (["ncbi", "--resume", "--from", "x"], "give one of them"),
         (["wordnet-9"], "no WordNet version '9'"),
         (["fungi"], "unknown target 'fungi'"),
     ],
@@ -253,7 +303,7 @@ def test_pruning_drops_every_depth_of_a_complete_tree_and_none_where_a_digit_is_
 
 
 def test_memory_is_that_of_the_block():
-    with _bench.measured() as spent:
+    with _shelf.measured() as spent:
         block = np.ones(40_000_000)
     assert block.all()
     assert spent["peak_mb"] is None or 250 < spent["peak_mb"] < 400

@@ -18,7 +18,7 @@ TARGETS = ("wordnet", "go", "ncbi", "hipaq", "tabular", "baselines")
 #: Left out of ``all``: every peer may take ten minutes per task and split.
 ONLY_BY_NAME = ("baselines",)
 
-#: Reports made of sections: they take releases, policies, single tables and earlier models.
+#: Reports on a hierarchy: they take releases and policies.
 HIERARCHIES = ("wordnet", "go", "ncbi")
 
 
@@ -42,6 +42,9 @@ def reproduce(
     source: Annotated[
         Path | None, typer.Option("--from", help="Folder of an earlier report: use its models, train nothing.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted report in --out: train only what is missing.")
+    ] = False,
     policy: Annotated[
         str | None, typer.Option(help="How a graph becomes a tree: first, deepest, most-specific, unfold.")
     ] = None,
@@ -51,16 +54,19 @@ def reproduce(
     name = target.partition("-")[0]
     if target != "all" and name not in TARGETS:
         raise VpunnError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)} or all.")
-    options: dict[str, Any] = {"only": tuple(only or ()), "source": source, "policy": policy}
-    if name not in HIERARCHIES:
-        given = [flag for flag, value in (("--only", only), ("--from", source), ("--policy", policy)) if value]
-        if given or name != target:
-            raise VpunnError(
-                f"{given[0] if given else target!r} is for {', '.join(HIERARCHIES)}; leave it out for {name}."
-            )
+    if resume and source is not None:
+        raise VpunnError("--resume goes on in --out, and --from trains nothing; give one of them.")
+    options: dict[str, Any] = {"only": tuple(only or ()), "source": source, "resume": resume}
+    if name in HIERARCHIES:
+        options["policy"] = policy
+    elif policy is not None or name != target:
+        flag = "--policy" if policy is not None else repr(target)
+        raise VpunnError(f"{flag} is for {', '.join(HIERARCHIES)}; leave it out for {name}.")
+    if target == "all" and only:
+        raise VpunnError("--only names tables of one report; name that report instead of all.")
     documents, began = [], time.process_time()
     for each in [t for t in TARGETS if t not in ONLY_BY_NAME] if target == "all" else [target]:
-        report, folder = _make(each, out, seeds, options)
+        report, folder = _make(each, out, seeds, options, target == "all")
         documents.append(report.to_json())
         if not json:
             report.print()
@@ -71,11 +77,13 @@ def reproduce(
         typer.echo(f"\n{len(documents)} reports in {time.process_time() - began:,.0f} CPU seconds")
 
 
-def _make(target: str, out: Path, seeds: int, options: dict[str, Any]) -> tuple[Any, Path]:
-    from vpunn.io.files import make_folder
+def _make(target: str, out: Path, seeds: int, options: dict[str, Any], several: bool) -> tuple[Any, Path]:
+    from vpunn.report import Report
 
     name = target.partition("-")[0]
-    folder = make_folder(out / target)
-    extra = {**options, "target": target, "out": folder} if name in HIERARCHIES else {}
-    report = import_module(f"vpunn.paper.reports.{name}").run(seeds=seeds, **extra)
+    folder = Report.check(out / target)
+    if several and options["source"] is not None:  # the folder of all reports
+        options = {**options, "source": options["source"] / target}
+    extra = {"target": target} if name in HIERARCHIES else {}
+    report = import_module(f"vpunn.paper.reports.{name}").run(seeds=seeds, out=folder, **extra, **options)
     return report, report.write(folder)

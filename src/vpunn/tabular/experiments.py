@@ -227,6 +227,8 @@ class Edits:
 
     distance: np.ndarray
     bound: np.ndarray
+    others: np.ndarray
+    spread: np.ndarray
     landed: np.ndarray
     hit_rate: np.ndarray
     kept: np.ndarray
@@ -239,8 +241,9 @@ def edit_trial(
 ) -> Edits:
     """Edit ``many`` rows at ``depth`` and report distances, landing, and how real the twins look.
 
-    ``bound`` is the largest move of a single column in s.d., which no Mahalanobis distance can fall below. ``auc``
-    tells all twins from real rows of the balls they were made for.
+    ``bound`` is the largest move of a single column in s.d., which no Mahalanobis distance can fall below; ``others`` the
+    largest among the columns but that one; ``spread`` how far the twin's farthest other column lies from the mean of the
+    training rows, in s.d. ``auc`` tells all twins from real rows of the balls they were made for.
     """
     tree, encoder = model.tree_, model.encoder_
     leaf = encoder.apply(rows)
@@ -249,13 +252,19 @@ def edit_trial(
     if not len(movable):
         raise VpunnError(f"no row can be edited at depth {depth}: every ball there is an only child.")
     chosen = np.random.default_rng(seed).permutation(movable)[:many]
-    columns: dict[str, list[Any]] = {name: [] for name in ("distance", "bound", "landed", "hit_rate", "kept", "exists")}
+    kept = ("distance", "bound", "others", "spread", "landed", "hit_rate", "kept", "exists")
+    columns: dict[str, list[Any]] = {name: [] for name in kept}
     twins, homes = [], []
     for i in chosen:
         found = model.edit(_take(rows, np.array([i])), depth, twins=5, seed=seed + int(i))
         at = found.best()
         columns["distance"].append(found.distance[at])
-        columns["bound"].append(np.nanmax(np.abs(found.shift[at])))
+        moved = np.nan_to_num(np.abs(found.shift[at]))
+        edited = int(moved.argmax())
+        place = np.abs(encoder.table_.matrix(_take(found.rows, np.array([at])))[0])[: len(moved)]
+        columns["bound"].append(moved[edited])
+        columns["others"].append(np.delete(moved, edited).max(initial=0.0))
+        columns["spread"].append(np.delete(place, edited).max(initial=0.0))
         columns["landed"].append(found.landed[at])
         columns["hit_rate"].append(found.hit_rate)
         columns["kept"].append(bool((found.codes[:, : depth - 1] == found.code[: depth - 1]).all()))

@@ -1,16 +1,12 @@
-"""What a report is made with: data, seeds, wanted tables, where trained models are kept and from where they are taken again.
+"""The shelf of a hierarchy report: its data, and the models it trains.
 
 ``reports/<name>/checkpoints/`` holds one folder per training, each opened by `vpunn.load`: seed 0 as a whole `HiPaN` with its
-tree, the other seeds and the input-free heads as `VapoResult`. ``plan.json`` beside them says for what data they are.
+tree, the other seeds and the input-free heads as `VapoResult`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from vpunn._show import plain
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError, VpunnError
-from vpunn.io.files import written_beside
 from vpunn.io.store import Stored
 from vpunn.paper.hipan import HiPaN
+from vpunn.paper.reports._shelf import Shelf, measured
 from vpunn.tree import Tree
 from vpunn.vapo import VapoResult
 
 TITLES = {"wordnet": "WordNet nouns", "go": "Gene Ontology, molecular function", "ncbi": "NCBI taxonomy, Mammalia"}
-PLAN, FACTS = "plan.json", "facts.json"
 
 
 @dataclass(frozen=True)
@@ -41,26 +35,19 @@ class Trained:
 
 
 @dataclass
-class Bench:
+class Bench(Shelf):
     """Everything the sections of a hierarchy report share."""
 
-    name: str
-    seeds: int = 10
     release: str | None = None
     policy: str | None = None
-    out: Path | None = None
-    source: Path | None = None
     trained: dict[str, Trained] = field(default_factory=dict)
-    #: Results several sections share, by name.
-    memo: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name, _, release = self.name.partition("-")
         self.release = release or self.release
         if self.name not in TITLES:
             raise VpunnError(f"there is no hierarchy {self.name!r} to reproduce; choose one of {', '.join(TITLES)}.")
-        if self.source is not None:
-            self._read_plan(self.source)
+        super().__post_init__()
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
@@ -89,31 +76,19 @@ class Bench:
     # ---- training, or what was trained before ------------------------------------------------------------------------
 
     def train(self, key: str, run: Callable[[], VapoResult], model: HiPaN | None = None) -> Trained:
-        """The result of a training: run now and kept, or taken from ``source`` without running anything."""
+        """The result of a training: run now and kept, or taken from an earlier run without running anything."""
         if key in self.trained:
             return self.trained[key]
-        if self.source is not None:
-            found = _read(self.source / "checkpoints" / key)
+        earlier = self.source or (self.out if self.resume else None)
+        folder = None if earlier is None else earlier / "checkpoints" / key
+        if folder is not None and (self.source is not None or folder.is_dir()):
+            found = _read(folder)
         else:
             with measured() as spent:
                 result = run()
             found = Trained(result, spent["seconds"], spent["peak_mb"])
             self._keep(key, found, model)
         self.trained[key] = found
-        return found
-
-    def fact(self, key: str, measure: Callable[[], Any]) -> Any:
-        """Numbers that only running something can give (times): measured now and kept, or taken from ``source``."""
-        if self.source is not None:
-            facts = _read_json(self.source / "checkpoints" / FACTS)
-            if key not in facts:
-                raise DataError(f"{str(self.source)!r} has no {key!r} in {FACTS}; run vpunn reproduce without --from.")
-            return facts[key]
-        found = measure()
-        if self.out is not None:
-            self._write_plan()
-            path = self.out / "checkpoints" / FACTS
-            _write_json(path, {**(_read_json(path) if path.is_file() else {}), key: found})
         return found
 
     def hipan(self, key: str, items: np.ndarray | None = None, **options: Any) -> tuple[HiPaN, Trained]:
@@ -135,29 +110,19 @@ class Bench:
 
     # ---- the plan ----------------------------------------------------------------------------------------------------
 
-    def _write_plan(self) -> None:
-        assert self.out is not None
-        folder = self.out / "checkpoints"
-        folder.mkdir(parents=True, exist_ok=True)
-        plan = {"report": self.name, "release": self.release, "policy": self.policy, "seeds": self.seeds}
-        plan["tree"] = self.tree.fingerprint
-        _write_json(folder / PLAN, plan)
+    def plan(self) -> dict[str, Any]:
+        own = {"release": self.release, "policy": self.policy, "tree": self.tree.fingerprint}
+        return {**super().plan(), **own}
 
-    def _read_plan(self, source: Path) -> None:
-        path = source / "checkpoints" / PLAN
-        plan = _read_json(path)
-        try:
-            report, tree, seeds = plan["report"], plan["tree"], int(plan["seeds"])
-        except (ValueError, KeyError, TypeError):
-            raise DataError(f"{str(path)!r} cannot be read; run vpunn reproduce {self.name} again.") from None
-        if report != self.name:
-            raise DataError(f"{str(source)!r} holds the models of {report!r}, not of {self.name!r}.")
-        self.release, self.policy, self.seeds = self.release or plan["release"], self.policy or plan["policy"], seeds
-        if self.tree.fingerprint != tree:
+    def _read_plan(self, folder: Path) -> dict[str, Any]:
+        plan = super()._read_plan(folder)
+        self.release, self.policy = self.release or plan.get("release"), self.policy or plan.get("policy")
+        if self.tree.fingerprint != plan.get("tree"):
             raise DataError(
-                f"the models of {str(source)!r} were trained on another tree than {self.describe.split(' (')[0]!r}; "
+                f"the models of {str(folder)!r} were trained on another tree than {self.describe.split(' (')[0]!r}; "
                 "train them again."
             )
+        return plan
 
 
 def load_hierarchy(name: str, release: str | None = None, policy: str | None = None) -> Hierarchy:
@@ -183,22 +148,6 @@ def load_hierarchy(name: str, release: str | None = None, policy: str | None = N
     return datasets.load_ncbi("Mammalia")
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(
-            f"cannot read {str(path)!r}: {error.strerror}; run vpunn reproduce without --from first."
-        ) from None
-    except ValueError:
-        raise DataError(f"{str(path)!r} is not valid JSON; run vpunn reproduce again.") from None
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with written_beside(path) as scratch:
-        scratch.write_text(json.dumps(content, indent=1, default=plain), encoding="utf-8")
-
-
 def _result(model: HiPaN) -> VapoResult:
     assert model.result_ is not None
     return model.result_
@@ -213,32 +162,3 @@ def _read(folder: Path) -> Trained:
     spent = stored.provenance
     part = stored.part("result") if stored.kind == "HiPaN" else stored
     return Trained(VapoResult.from_stored(part), float(spent.get("cpu_seconds", np.nan)), spent.get("peak_mb"))
-
-
-@contextmanager
-def measured() -> Iterator[dict[str, Any]]:
-    """CPU seconds of a block, and the megabytes by which it raised the peak of resident memory (Linux; else None)."""
-    spent: dict[str, Any] = {}
-    before = _reset_peak()
-    started = time.process_time()
-    yield spent
-    spent["seconds"] = time.process_time() - started
-    after = _resident("VmHWM")
-    spent["peak_mb"] = None if before is None or after is None else round((after - before) / 1024, 1)
-
-
-def _reset_peak() -> int | None:
-    """Set the peak to what is resident now, so that the next peak is the next block's; the resident kilobytes."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return None
-    return _resident("VmRSS")
-
-
-def _resident(name: str) -> int | None:
-    try:
-        found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) if found else None

@@ -7,8 +7,7 @@ the sections that make that table; ``--from`` takes trained models from an earli
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import numpy as np
 
 from vpunn.codes import PadicCode
 from vpunn.codes.isometry import check_losslessness
-from vpunn.errors import VpunnError
-from vpunn.io.files import make_folder
 from vpunn.network import VPuNN, parameter_counts
+from vpunn.padic import code_prime
 from vpunn.paper.captions import captions
 from vpunn.paper.controls import paper_code
 from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
@@ -26,23 +24,11 @@ from vpunn.paper.reports import _figures as figures
 from vpunn.paper.reports import _numbers as paper
 from vpunn.paper.reports import claims, composed, input_free
 from vpunn.paper.reports._bench import TITLES, Bench
-from vpunn.paper.reports._codes import explain_codes
 from vpunn.paper.reports._holdout import held_out_calibration
+from vpunn.paper.reports._shelf import Section, assemble, choose, command_line
 from vpunn.paper.reports.input_free import spread_of
 from vpunn.report import Report
-
-
-@dataclass(frozen=True)
-class Section:
-    """What it shows (the paper's tables, figures and claims, by id), and the function that adds it to a report."""
-
-    ids: tuple[str, ...]
-    run: Callable[[Bench, Report], None]
-    only_for: str = ""
-
-    def belongs_to(self, name: str) -> bool:
-        """Whether the paper, or we, have it for this hierarchy."""
-        return self.only_for in ("", name)
+from vpunn.tree import Tree
 
 
 def reproduce(
@@ -53,47 +39,31 @@ def reproduce(
     source: str | Path | None = None,
     only: Collection[str] = (),
     policy: str | None = None,
+    resume: bool = False,
 ) -> Report:
     """Measure one hierarchy (``wordnet``, ``wordnet-3.0``, ``go``, ``ncbi``).
 
     ``out`` is the report's folder: it is checked first, each section is written when it is done, trained models are kept in
-    ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained. ``only`` names tables.
+    ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained; with ``resume`` those of ``out``
+    are used and only missing ones trained. ``only`` names tables.
     """
-    folder = None if out is None else make_folder(out)
-    bench = Bench(name, seeds, policy=policy, out=folder, source=None if source is None else Path(source))
-    wanted = _chosen(bench, only)
-    options = "".join(f" --only {table}" for table in sorted(only)) + ("" if policy is None else f" --policy {policy}")
+    folder = None if out is None else Report.check(out)
+    bench = Bench(name, seeds, folder, None if source is None else Path(source), resume, policy=policy)
+    wanted = choose(sections(), bench.name, only)
     report = Report(
-        f"{TITLES[bench.name]}: the paper's tables, read honestly",
-        f"vpunn reproduce {name} --seeds {bench.seeds}{options}",
+        f"{TITLES[bench.name]}: the paper's tables, read honestly", command_line(name, bench.seeds, only, policy)
     )
     report.text(
         f"{bench.describe} One thread. Accuracies are judged without padding unless said; seeds are 0 to {bench.seeds - 1}."
     )
-    for section in wanted:
-        section.run(bench, report)
-        if folder is not None:
-            report.write(folder)
-    if not only:
-        _resources(bench, report)
-    explain_codes(report)
-    return report
-
-
-def _chosen(bench: Bench, only: Collection[str]) -> list[Section]:
-    """The sections of the wanted tables, or all of this hierarchy."""
-    here = [section for section in sections() if section.belongs_to(bench.name)]
-    known = [name for section in here for name in section.ids]
-    unknown = [table for table in only if table not in known]
-    if unknown:
-        raise VpunnError(f"the report on {bench.name} has no {unknown[0]!r}; it has {', '.join(known)}.")
-    return [section for section in here if not only or set(only) & set(section.ids)]
+    return assemble(bench, report, wanted, None if only else _resources)
 
 
 def sections() -> list[Section]:
     """All sections in the order of the report."""
     return [
         Section(("T9", "T19"), _dataset),
+        Section(("T9", "releases"), _releases),
         Section(("T10",), composed.domain_table, "wordnet"),
         Section(("T11",), composed.domain_table, "go"),
         Section(("T12",), composed.domain_table, "ncbi"),
@@ -189,6 +159,70 @@ def _dataset(bench: Bench, report: Report) -> None:
         ],
         "T9",
     )
+
+
+def _releases(bench: Bench, report: Report) -> None:
+    """T9 for every release and every rule that makes a tree of a graph: which one the paper's counts belong to."""
+    name = bench.name
+    rows = bench.fact("releases", lambda: release_counts(name))
+    said = paper.DATASETS[name]
+    printed = {"release": "as printed in the paper", "policy": "not said", "leaves": said["leaves"], "nodes": None}
+    printed |= {"K": said["K"], "branching": said["branching"], "p": said["p"]}
+    report.table("T9 by release and DAG policy", [printed, *rows], name="T9-releases")
+    near = min(rows, key=lambda row: abs(row["leaves"] - said["leaves"]))
+    exact = [row for row in rows if row["leaves"] == said["leaves"]]
+    report.text(
+        f"No release and no rule gives {said['leaves']:,} leaves; the nearest is {near['release']} with {near['policy']!r}: "
+        f"{near['leaves']:,} (E-14). {WHICH[name]}"
+        if not exact
+        else f"{exact[0]['release']} with {exact[0]['policy']!r} has the paper's {said['leaves']:,} leaves. {WHICH[name]}"
+    )
+
+
+#: Which release the report is on, and why.
+WHICH = {
+    "wordnet": "This report uses 3.1 where it can be fetched, because the paper names it, and 3.0 otherwise; "
+    "`vpunn reproduce wordnet-3.0` and `--policy` choose.",
+    "go": "This report uses the one snapshot there is and is-a links among molecular functions, because the paper's table says "
+    "so; the other two namespaces stand here because it also speaks of proteins.",
+    "ncbi": "This report uses the one snapshot there is; the taxonomy is a tree, so there is no rule to choose.",
+}
+POLICIES = ("first", "deepest", "most-specific", "unfold")
+
+
+def release_counts(name: str) -> list[dict[str, Any]]:
+    """Leaves, depth, branching and prime of every release and policy at hand."""
+    from vpunn import datasets
+    from vpunn.errors import DataError
+
+    rows: list[dict[str, Any]] = []
+
+    def add(release: str, policy: str, tree: Tree) -> None:
+        facts = {"leaves": tree.n_leaves, "nodes": tree.n_nodes, "K": tree.max_depth, "branching": tree.max_branching}
+        rows.append({"release": release, "policy": policy, **facts, "p": code_prime(tree.max_branching)})
+
+    if name == "ncbi":
+        version = datasets.describe_dataset("ncbi").version
+        for clade, root in (("Mammalia", "Mammalia"), ("Theria", 32525), ("Eutheria", "Eutheria")):
+            add(f"{clade}, snapshot {version}", "a tree", datasets.load_ncbi(root).tree)
+        return rows
+    for policy in POLICIES:
+        if name == "go":
+            for namespace in ("molecular_function", "biological_process", "cellular_component"):
+                if policy == "unfold" and namespace == "biological_process":
+                    continue  # millions of copies
+                ontology = datasets.load_go(namespace, policy=policy)
+                add(f"{ontology.version}, {namespace.replace('_', ' ')}", policy, ontology.tree)
+            continue
+        for version in ("3.0", "3.1"):
+            for instances in (False, True) if policy == "first" else (False,):
+                named = ", with named individuals" if instances else ""
+                try:
+                    found = datasets.load_wordnet(version, policy=policy, instances=instances)
+                except DataError:
+                    continue  # this release cannot be fetched here
+                add(f"WordNet {version}{named}", policy, found.tree)
+    return rows
 
 
 def _branching_note(said: dict[str, Any]) -> str:
