@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -214,7 +214,8 @@ def release_counts(name: str) -> list[dict[str, Any]]:
                 ontology = datasets.load_go(namespace, policy=policy)
                 add(f"{ontology.version}, {namespace.replace('_', ' ')}", policy, ontology.tree)
             continue
-        for version in ("3.0", "3.1"):
+        versions: tuple[Literal["3.0", "3.1"], ...] = ("3.0", "3.1")
+        for version in versions:
             for instances in (False, True) if policy == "first" else (False,):
                 named = ", with named individuals" if instances else ""
                 try:

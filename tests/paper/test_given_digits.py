@@ -1,0 +1,66 @@
+"""The paper's baselines as it ran them: the digits of the answer go in."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpunn.datasets import load_ncbi
+from vpunn.paper.reports import given_digits
+from vpunn.paper.reports.given_digits import Columns, HuffmanSoftmax, huffman_paths
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=30))
+def test_huffman_paths_are_a_prefix_code_of_the_best_length(counts):
+    from vpunn.hipaq.decays import huffman_lengths
+
+    nodes, turns = huffman_paths(np.array(counts))
+    words = ["".join(str(t) for t in row if t >= 0) for row in turns.tolist()]
+    assert len(set(words)) == len(words)
+    assert not any(a != b and b.startswith(a) for a in words for b in words)
+    weights = np.array(counts) / sum(counts)
+    assert np.isclose(weights @ [len(word) for word in words], weights @ huffman_lengths(weights))
+    assert ((nodes >= 0) == (turns >= 0)).all()
+    assert nodes.max() == len(counts) - 2
+
+
+def test_the_papers_parameter_counts_follow_from_its_inputs():  # E-62
+    leaves, columns, K = 52_427, 1_423, 19
+    assert leaves * columns == 74_603_621
+    assert (leaves - 1) * columns == 74_602_198
+    assert 2 * K * leaves == 1_992_226
+    assert 256 * (K + 1) + 257 * leaves == 13_478_859
+
+
+def test_huffman_soft_max_learns_what_it_is_given():
+    digits = np.random.default_rng(0).integers(0, 6, (200, 5))
+    digits[:, 0] = np.arange(200)  # a column per item: every turn of the tree can be learned from it
+    y = np.random.default_rng(1).permutation(len(digits))
+    model = HuffmanSoftmax(epochs=30).fit(digits, y)
+    assert (model.predict(digits) == y).mean() > 0.95
+    assert model.n_parameters == (len(digits) - 1) * Columns(digits).n
+
+
+def test_methods_grow_until_their_budget(monkeypatch):
+    tree = load_ncbi("Primates").tree
+    clock = iter(np.cumsum([0.0] + [0, 1, 0, 4, 0, 16] * 3))
+    monkeypatch.setattr(given_digits.time, "process_time", lambda: float(next(clock)))
+    rows = given_digits.grow(lambda digits: (digits, 7), tree, budget=15.0)
+    assert [row["leaves"] for row in rows] == [250, 500]  # 1 + 4 spent, the next would be 11.6
+    assert rows[-1]["leaf"] == rows[-1]["digit"] == 1
+    lines = given_digits.table(tree, {"SGD-LR": rows}, 15.0)
+    ours = next(line for line in lines if line["row"].startswith("ours, the most"))
+    assert ours["all leaves in an hour?"] == f"yes, about {4 * (tree.n_leaves / 500) ** 2:,.0f} s (time grows as n^2.0)"
+    assert {line["method"] for line in lines} == set(given_digits.PRINTED)
+
+
+def test_every_installed_baseline_runs():
+    tree = load_ncbi("Primates").tree
+    found = given_digits.compared(tree, budget=0.01)
+    assert {"SGD-LR", "MLP-256 (ReLU)", "Hierarchical NB", "Huffman soft-max"} <= set(found)
+    assert all(rows[0]["leaves"] == 250 and rows[0]["digit"] > 0.5 for rows in found.values())
+    assert found["Hierarchical NB"][0]["leaf"] == 1  # the nearest code is the code itself
+    K = tree.max_depth
+    assert found["Hierarchical NB"][0]["parameters"] == 2 * K * 250
+    assert found["MLP-256 (ReLU)"][0]["parameters"] == 256 * (K + 1) + 257 * 250
