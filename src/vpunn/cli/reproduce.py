@@ -78,10 +78,8 @@ def reproduce(
 
 
 def _make(target: str, out: Path, seeds: int, options: dict[str, Any], several: bool) -> tuple[Any, Path]:
-    from vpunn.report import Report
-
     name = target.partition("-")[0]
-    folder = Report.check(out / target)
+    folder = out / target
     if several and options["source"] is not None:  # the folder of all reports
         options = {**options, "source": options["source"] / target}
     extra = {"target": target} if name in HIERARCHIES else {}

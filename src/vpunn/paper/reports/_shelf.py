@@ -18,7 +18,7 @@ from typing import Any
 
 from vpunn._show import plain
 from vpunn.errors import DataError, VpunnError
-from vpunn.io.files import written_beside
+from vpunn.io.files import make_folder, written_beside
 from vpunn.paper.reports._codes import explain_codes
 from vpunn.report import Report
 
@@ -27,18 +27,19 @@ PLAN, FACTS = "plan.json", "facts.json"
 
 @dataclass
 class Shelf:
-    """Name, seeds and folders of a report; `fact` measures once and keeps."""
+    """Name, seeds and folders of a report (``out`` is made and tried first); `fact` measures once and keeps."""
 
     name: str
     seeds: int = 10
-    out: Path | None = None
-    source: Path | None = None
+    out: Any = None
+    source: Any = None
     resume: bool = False
     #: Results several sections share, by name.
     memo: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.out, self.source = (None if path is None else Path(path) for path in (self.out, self.source))
+        self.source = None if self.source is None else Path(self.source)
+        self.out = None if self.out is None else make_folder(self.out)  # before any work is done for it
         if self.source is not None:
             plan = self._read_plan(self.source)
             self.seeds = plan["seeds"]

@@ -71,8 +71,7 @@ def run(
     hour: float = HOUR,
 ) -> Report:
     """The report: at most three splits per task, ``seeds`` shuffles for the traits, ``hour`` CPU seconds per method of T14."""
-    folder = None if out is None else Report.check(out)
-    shelf = Shelf("baselines", seeds, folder, None if source is None else Path(source), resume, {"hour": hour})
+    shelf = Shelf("baselines", seeds, out, source, resume, {"hour": hour})
     wanted = choose(SECTIONS, "baselines", only)
     report = Report(
         "Held-out placement and traits, every method on the same split", command_line("baselines", shelf.seeds, only)

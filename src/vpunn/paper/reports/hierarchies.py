@@ -47,8 +47,7 @@ def reproduce(
     ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained; with ``resume`` those of ``out``
     are used and only missing ones trained. ``only`` names tables.
     """
-    folder = None if out is None else Report.check(out)
-    bench = Bench(name, seeds, folder, None if source is None else Path(source), resume, policy=policy)
+    bench = Bench(name, seeds, out, source, resume, policy=policy)
     wanted = choose(sections(), bench.name, only)
     report = Report(
         f"{TITLES[bench.name]}: the paper's tables, read honestly", command_line(name, bench.seeds, only, policy)

@@ -53,8 +53,7 @@ def run(
     resume: bool = False,
 ) -> Report:
     """The report; about a minute, most of it the recomputation of all 1,251 groups from relabelled tables."""
-    folder = None if out is None else Report.check(out)
-    shelf = Shelf("hipaq", seeds, folder, None if source is None else Path(source), resume)
+    shelf = Shelf("hipaq", seeds, out, source, resume)
     wanted = choose(SECTIONS, "hipaq", only)
     report = Report("HiPaQ: identifiers from invariants", command_line("hipaq", shelf.seeds, only))
     report.text(

@@ -66,8 +66,7 @@ def run(
     **work: Any,
 ) -> Report:
     """The evaluation, or some sections of it; about 15 minutes on one core. ``work`` are fields of `WineShelf`."""
-    folder = None if out is None else Report.check(out)
-    shelf = WineShelf("tabular", seeds, folder, None if source is None else Path(source), resume, **work)
+    shelf = WineShelf("tabular", seeds, out, source, resume, **work)
     wanted = choose(SECTIONS, "tabular", only)
     report = Report("Tab-HiPaN: latent hierarchies of tables", command_line("tabular", shelf.seeds, only))
     wine = shelf.wine
