@@ -16,6 +16,7 @@ from vpunn.web import export as exporting
 from vpunn.web.api import Api
 from vpunn.web.export import ASSETS, MODULES, bundle, cut
 from vpunn.web.notebook import FRAME, answer, make_widget
+from vpunn.web.search import SearchIndex
 from vpunn.web.subject import Subject
 
 
@@ -52,6 +53,17 @@ def test_the_saved_page_works_from_disk(visit, url, subject, tmp_path, screensho
     expected = json.loads(code.body)
     for mode, text in expected["codes"].items():
         assert text in page.locator("#node").text_content(), mode
+    page.locator("#query").fill("widlcat")  # did you mean, with the server's words
+    look(page, "#results .none button", "wildcat")
+    assert page.locator("#results .none button").all_text_contents() == SearchIndex(part).suggest("widlcat")
+    page.locator("#results .none button").first.click()
+    look(page, "#results [role=option]", "wildcat")
+    for mode in ("int", "digits", "bars", "path"):
+        page.locator("#query").fill(expected["codes"][mode])
+        look(page, "#results [role=option]", "wildcat.n.03")
+        assert page.locator("#results [role=option] code").first.text_content() == "wildcat.n.03", mode
+    page.locator("#query").fill("")
+    page.locator("#view").focus()
     before = page.evaluate("explorer.view.window.b - explorer.view.window.a")
     page.mouse.move(400, 400)
     page.mouse.wheel(0, -300)

@@ -65,6 +65,26 @@ export class FrameApi {
 
 const fold = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{Mn}/gu, "").split(/[^\p{L}\p{N}]+/u).filter(Boolean);
 
+// Letters to insert, delete or replace to make b of a; more than `limit` is told as limit + 1.
+function typingErrors(a, b, limit) {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    let least = i;
+    for (let j = 1; j <= b.length; j++) {
+      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      least = Math.min(least, next[j]);
+    }
+    if (least > limit) return limit + 1;
+    row = next;
+  }
+  return Math.min(row[b.length], limit + 1);
+}
+
+// The columns that name a node, as the server's index reads them.
+const NAMING = ["lemmas", "synonyms", "synonym", "common_name"];
+
 // A saved page answers from what it holds; it needs the shape only for what the server would compute.
 export class FileApi {
   constructor(summary, data) {
@@ -149,19 +169,74 @@ export class FileApi {
     return { total: ids.length, start, children: ids.slice(start, start + Number(params.count || 50)).map((j) => this.brief(j)) };
   }
 
+  // Digits, integer, bars or path of labels, as the node panel prints them.
+  byCode(text) {
+    const p = BigInt(this.summary.p), s = this.shape;
+    let digits = null;
+    if (/^\[\s*(\d+\s*(,\s*\d+\s*)*)?\]$/.test(text)) digits = text.match(/\d+/g) || [];
+    else if (/^…?\d+(\|\d+)+$/.test(text)) digits = text.match(/\d+/g).reverse();
+    else if (/^\d{1,2000}$/.test(text)) for (digits = []; BigInt(text) > 0n; text = String(BigInt(text) / p)) digits.push(BigInt(text) % p);
+    let i = 0;
+    if (digits) for (const digit of digits) i = (i < 0 ? undefined : s.children(i)[Number(digit) - 1]) ?? -1;
+    else {
+      const [top, ...rest] = text.split("/");
+      i = rest.length && top === this.labels[0] ? 0 : -1;
+      for (const label of rest) i = (i < 0 ? undefined : s.children(i).find((j) => this.labels[j] === label)) ?? -1;
+    }
+    return i;
+  }
+
+  // The words of every node's names, and how many nodes have each word.
+  get words() {
+    if (this.folded) return this.folded;
+    const more = NAMING.map((name) => this.data.columns[name]).filter(Boolean);
+    this.uses = new Map();
+    this.folded = this.data.names.map((name, i) => {
+      const words = fold([name, this.labels[i] === name ? "" : this.labels[i], ...more.map((column) => column[i])].join(" "));
+      for (const word of new Set(words)) this.uses.set(word, (this.uses.get(word) || 0) + 1);
+      return words;
+    });
+    return this.folded;
+  }
+
   search(text) {
-    const asked = fold(text);
-    if (!asked.length) return { query: text, results: [], did_you_mean: [] };
-    this.folded ||= this.data.names.map((name, i) => fold(this.labels[i] === name ? name : `${name} ${this.labels[i]} ${this.data.columns.lemmas?.[i] ?? ""}`));
+    const asked = fold(text), code = this.byCode(text.trim());
+    if (!asked.length && code < 0) return { query: text, results: [], did_you_mean: [] };
+    const results = this.find(asked, text).filter((i) => i !== code).slice(0, 30).map((i) => this.found(i, "name"));
+    if (code >= 0) results.unshift(this.found(code, "code"));
+    return { query: text, results, did_you_mean: results.length ? [] : this.suggest(asked) };
+  }
+
+  found(i, by) { return { ...this.brief(i), by, above: this.shape.path(i).slice(-4, -1).map((j) => this.data.names[j]) }; }
+
+  find(asked, text) {
     const found = [];
-    this.folded.forEach((words, i) => {
+    if (asked.length) this.words.forEach((words, i) => {
       if (!asked.every((a) => words.some((w) => w.startsWith(a)))) return;
       const whole = asked.every((a) => words.includes(a)), exact = text.toLowerCase() === this.data.names[i].toLowerCase();
       found.push([exact ? 0 : whole ? 1 : 2, this.shape.depth[i], -this.shape.size[i], i]);
     });
     found.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2] || a[3] - b[3]);
-    const results = found.slice(0, 30).map(([, , , i]) => ({ ...this.brief(i), by: "name", above: this.shape.path(i).slice(-4, -1).map((j) => this.data.names[j]) }));
-    return { query: text, results, did_you_mean: [] };
+    return found.map((entry) => entry[3]);
+  }
+
+  // Unknown words replaced by known ones at most two typing errors away, nearest and most used first.
+  suggest(asked) {
+    const known = [...(this.words && this.uses)], sorted = (word) => [...word].sort().join("");
+    const choices = asked.slice(0, 8).map((word) => {
+      if (known.some(([w]) => w.startsWith(word))) return [word];
+      const limit = word.length > 3 ? 2 : 1, near = [];
+      if (word.length < 2 || word.length > 64) return near;
+      for (const [w, uses] of known) {
+        const errors = typingErrors(word, w, limit);
+        if (errors <= limit) near.push([sorted(w) === sorted(word) ? 0 : errors, -uses, w]); // swapped letters come first
+      }
+      return near.sort((a, b) => a[0] - b[0] || a[1] - b[1] || (a[2] < b[2] ? -1 : 1)).slice(0, 5).map((entry) => entry[2]);
+    });
+    if (!choices.length || choices.some((words) => !words.length)) return [];
+    const count = Math.max(...choices.map((words) => words.length));
+    const texts = Array.from({ length: count }, (_, k) => choices.map((words) => words[Math.min(k, words.length - 1)]).join(" "));
+    return texts.filter((text) => this.find(fold(text), text).length);
   }
 
   lca(a, b) {
