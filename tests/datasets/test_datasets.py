@@ -195,6 +195,15 @@ def test_go_agrees_with_a_slow_reader():
         assert terms[key]["def"][0].replace("\\", "").startswith(f'"{tree.columns["definition"][i]}" [')
     assert len(data.synonyms) == sum(len(term.get("synonym", [])) for term in terms.values())
     assert set(data.synonyms["scope"]) == {"EXACT", "NARROW", "BROAD", "RELATED"}
+    for i, key in enumerate(tree.labels):
+        assert list(tree.columns["xref"][i]) == [
+            text.split(" ")[0].replace("\\", "") for text in terms[key].get("xref", [])
+        ], key
+    ours = data.references("EC")
+    assert ours["term"].to_list() == tree.labels[ours["node"]].tolist()
+    assert len(ours) == sum(text.startswith("EC:") for term in terms.values() for text in term.get("xref", []))
+    with pytest.raises(DataError, match="no term has a name in the database 'ec'; there are .*EC, "):
+        data.references("ec")
     enolase = data.synonyms[data.synonyms["term"] == "GO:0004634"]
     assert "enolase activity" in enolase["synonym"].to_list()
 

@@ -33,8 +33,9 @@ _GO = describe_dataset("go")  # its files: the ontology, then the annotations
 class GeneOntology(Hierarchy):
     """One of the three gene ontologies; labels are term ids such as ``GO:0004672``.
 
-    Columns of the tree: ``name``, ``definition``, ``namespace``, ``alt_ids`` (ids of terms merged into this one) and
-    ``synonyms`` ((text, scope) pairs); the property `synonyms` has the latter as a table.
+    Columns of the tree: ``name``, ``definition``, ``namespace``, ``alt_ids`` (ids of terms merged into this one),
+    ``synonyms`` ((text, scope) pairs; the property `synonyms` has them as a table) and ``xref`` (names in other databases,
+    see `references`).
     """
 
     namespace: str
@@ -48,6 +49,24 @@ class GeneOntology(Hierarchy):
         columns = zip(self.tree.labels, self.tree.columns["synonyms"], strict=True)
         rows = [(term, text, scope) for term, pairs in columns for text, scope in pairs]
         return pd.DataFrame(rows, columns=["term", "synonym", "scope"]).drop_duplicates(ignore_index=True)
+
+    def references(self, database: str) -> pd.DataFrame:
+        """The names that terms have in another database (``EC``, ``KEGG_REACTION``, ``reactome``…): ``term``, ``node``, ``name``.
+
+        >>> enzymes = load_go("molecular_function").references("EC")
+        >>> enzymes[enzymes["term"] == "GO:0004634"]["name"].to_list()      # enolase
+        ['4.2.1.11']
+        """
+        import pandas as pd
+
+        split = [
+            (node, *text.partition(":")[::2]) for node, texts in enumerate(self.tree.columns["xref"]) for text in texts
+        ]
+        rows = [(self.tree.labels[node], node, name) for node, base, name in split if base == database]
+        if not rows:
+            there = ", ".join(sorted({base for _, base, _ in split}))
+            raise DataError(f"no term has a name in the database {database!r}; there are {there}.")
+        return pd.DataFrame(rows, columns=["term", "node", "name"])
 
     @cached_property
     def annotations(self) -> pd.DataFrame:

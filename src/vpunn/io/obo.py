@@ -29,6 +29,7 @@ class Term:
     links: list[tuple[str, str]] = field(default_factory=list)
     alt_ids: list[str] = field(default_factory=list)
     synonyms: list[tuple[str, str]] = field(default_factory=list)
+    xrefs: list[str] = field(default_factory=list)
 
 
 def read_obo(
@@ -48,8 +49,9 @@ def read_obo(
     terms that are left out are dropped and listed in the report. ``policy``, ``root``, ``add_root``… are those of
     `vpunn.tree.build.tree_from_edges`.
 
-    Columns: ``name``, ``namespace``, ``definition``, ``alt_ids`` (a tuple of merged ids) and ``synonyms`` (a tuple of
-    (text, scope) pairs, the scope being EXACT, BROAD, NARROW or RELATED).
+    Columns: ``name``, ``namespace``, ``definition``, ``alt_ids`` (a tuple of merged ids), ``synonyms`` (a tuple of
+    (text, scope) pairs, the scope being EXACT, BROAD, NARROW or RELATED) and ``xref`` (a tuple of names in other
+    databases, such as ``EC:2.7.11.1``).
     """
     everything = list(read_terms(source, encoding))
     relations = [relations] if isinstance(relations, str) else list(relations)
@@ -67,6 +69,7 @@ def read_obo(
         "definition": {term.id: term.definition for term in terms},
         "alt_ids": {term.id: tuple(term.alt_ids) for term in terms},
         "synonyms": {term.id: tuple(term.synonyms) for term in terms},
+        "xref": {term.id: tuple(term.xrefs) for term in terms},
     }
     try:
         tree = tree_from_edges(rows, policy=policy, columns=columns, **edges)
@@ -108,7 +111,7 @@ _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"\s*(\w*)')
 _END = re.compile(r"(?<!\s)\s+[!{].*$")  # trailing modifiers and the comment; tried once per run of blanks, not at each
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "W": " ", "t": "\t"}
-_TAGS = {"id", "name", "namespace", "def", "synonym", "is_a", "relationship", "alt_id", "is_obsolete"}
+_TAGS = {"id", "name", "namespace", "def", "synonym", "is_a", "relationship", "alt_id", "xref", "is_obsolete"}
 
 
 def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
@@ -150,6 +153,9 @@ def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
         return
     if tag == "name":  # names may contain braces, so nothing is cut off
         term.name = _plain(value)
+        return
+    if tag == "xref":  # EC:1.1.1.1 "what it is called there" {modifiers}; blanks inside are escaped
+        term.xrefs.extend(_plain(word) for word in value.split(None, 1)[:1])
         return
     if " " in value:
         value = _END.sub("", value)
