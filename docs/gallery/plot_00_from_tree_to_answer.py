@@ -12,52 +12,46 @@ import numpy as np
 
 import vpunn
 
-tree = vpunn.Tree.from_paths(
-    [
-        "drinks/coffee/beans",
-        "drinks/coffee/pods",
-        "drinks/tea/green",
-        "drinks/tea/black",
-        "bakery/bread",
-        "bakery/cake",
-    ],
-    sep="/",
-    root="shop",
-)
-words = {
-    "beans": "roasted arabica whole dark espresso ground",
-    "pods": "espresso roasted machine aluminium dark small",
-    "green": "leaves sencha loose matcha mild cup",
-    "black": "leaves assam breakfast bags strong cup",
-    "bread": "rye loaf sliced flour crust wholemeal",
-    "cake": "chocolate sponge cream flour sweet layers",
+WORDS = {
+    "drinks/coffee/beans": "roasted arabica whole dark espresso grinder",
+    "drinks/coffee/pods": "espresso roasted machine capsule dark aluminium",
+    "drinks/coffee/cans": "iced milk sweet cold roasted espresso",
+    "drinks/tea/green": "leaves sencha loose mild cup kettle",
+    "drinks/tea/black": "leaves assam breakfast bags strong cup",
+    "bakery/bread": "rye loaf sliced flour crust wholemeal",
+    "bakery/cake": "chocolate sponge cream flour sweet layers",
+    "bakery/rolls": "seeds soft flour milk breakfast small",
 }
+tree = vpunn.Tree.from_paths(list(WORDS), sep="/", root="shop")
+code = vpunn.PadicCode(tree)
 random = np.random.default_rng(0)
-labels = np.repeat(list(words), 60)
-every = " ".join(words.values()).split()
-texts = [
-    " ".join([*random.choice(words[label].split(), 2), random.choice(every)]) for label in labels
-]  # a word in three is noise
-features = vpunn.text_features(characters=None, min_rows=1).fit(texts)
+labels = np.repeat([path.split("/")[-1] for path in WORDS], 40)
+every = " ".join(WORDS.values()).split()
+texts = [" ".join([*random.choice(WORDS[p].split(), 2), *random.choice(every, 2)]) for p in WORDS for _ in range(40)]
+features = vpunn.text_features(characters=None, min_rows=1).fit(texts)  # half of every text is noise
 model = vpunn.HiPaNClassifier(tree, random_state=0).fit(features.transform(texts), labels)
 
-question = "dark roasted cup"
+question = "dark espresso, small cup"
 posterior = model.posterior(features.transform([question]))
-answer = int(posterior.best()[0])
-chain, probability = posterior.chain(posterior.best())
+chain, chance = (row[0] for row in posterior.chain(posterior.best()))
 
-fig, ax = plt.subplots(1, 3, figsize=(12.5, 4.2), layout="constrained", width_ratios=(1.25, 1, 0.9))
-vpunn.plot.diagram(tree, ax[0], ball=int(chain[0, 2]))
-ax[0].set_title("1  a tree: every turn is a digit", loc="left")
-vpunn.plot.balls(tree, ax[1], node=answer)
-ax[1].set_title("2  equal first digits: nested balls", loc="left")
-for i, (ball, p) in enumerate(zip(chain[0], probability[0], strict=True)):
-    said = vpunn.PadicCode(tree).format(int(ball), "digits")
-    ax[2].barh(i, p, color="#0072B2", height=0.34)
-    ax[2].text(0, i - 0.3, f"{tree.labels[ball]}  {said}  {p:.0%}", va="center", fontsize=11)
-ax[2].set(xlim=(0, 1.02), ylim=(len(chain[0]) - 0.6, -0.7), xlabel="probability", yticks=[])
-ax[2].spines[["top", "right", "left"]].set_visible(False)
-ax[2].set_title(f"3  where does “{question}” belong?", loc="left")
+fig, ax = plt.subplots(1, 3, figsize=(13, 4.7), layout="constrained", width_ratios=(1.45, 1, 1))
+below = [f"{tree.labels[leaf]}\n{code.format(int(leaf), 'digits')}" for leaf in tree.leaves]
+vpunn.plot.diagram(tree, ax[0], ball=int(chain[2]), texts=below, inner=True)
+ax[0].set_title("1  Every turn in a tree is a digit", loc="left", weight="bold")
+fig.canvas.draw()  # places the panels, so that the names in the balls know their room
+vpunn.plot.balls(tree, ax[1], node=int(chain[-1])).set_anchor("N")
+ax[1].set_title("2  The same first digits: nested balls", loc="left", weight="bold")
+rows = np.arange(len(chain))
+ax[2].barh(rows, 1, color="#e3e6ea", height=0.3)
+ax[2].barh(rows, chance, color=["#009E73" if p > 0.8 else "#E69F00" for p in chance], height=0.3)
+for row, ball, p in zip(rows, chain, chance, strict=True):
+    said = f"{'   ' * row}{tree.labels[ball]}  {code.format(int(ball), 'digits') if row else ''}"
+    ax[2].text(0, row - 0.32, said, va="center", fontsize=11)
+    ax[2].text(1, row - 0.32, f"{p:.0%}", va="center", ha="right", fontsize=11, weight="bold")
+ax[2].set(xlim=(0, 1), ylim=(len(chain) - 0.6, -0.75))
+ax[2].set_axis_off()
+ax[2].set_title(f"3  So “{question}” is …", loc="left", weight="bold")
 if sys.argv[-1].endswith(".png"):  # as `make picture` does for the README
     fig.savefig(sys.argv[-1], dpi=110)
 plt.show()

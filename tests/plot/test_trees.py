@@ -156,3 +156,10 @@ def test_a_million_nodes_are_drawn_in_little(draw):
     tree = random_tree(1_000_000, 0)
     ax = draw(tree)
     assert sum(len(c.get_paths()) for c in ax.collections) + len(ax.lines) < 60_000
+
+
+def test_diagram_names_inner_nodes_when_asked():
+    tree = Tree.from_paths([["a", "x"], ["a", "y"], ["b", "z"]], root="r")
+    ax = plot.diagram(tree, inner=True, texts=["x\n1", "y\n2", "z\n3"])
+    assert [t.get_text() for t in ax.texts if not t.get_text().isdigit()] == ["r", "a", "b", "x\n1", "y\n2", "z\n3"]
+    assert {t.get_text() for t in plot.diagram(tree).texts if not t.get_text().isdigit()} == {"x", "y", "z"}

@@ -366,20 +366,28 @@ def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = 
 
 
 def diagram(
-    tree: Tree, ax: Axes | None = None, *, ball: int | None = None, texts: Any = None, digits: bool = True
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    ball: int | None = None,
+    texts: Any = None,
+    digits: bool = True,
+    inner: bool = False,
 ) -> Axes:
     """A small tree from the root down, digits on its edges, the subtree ``ball`` shaded; for trees of up to a few hundred nodes.
 
-    ``texts`` are written below the leaves (default: their labels; an empty list: nothing).
+    ``texts`` are written below the leaves (default: their labels; an empty list: nothing); ``inner`` names the inner nodes too.
     """
     left, width = wedges(tree)
     x, y = left + width / 2, -tree.depth.astype(float)
     ax = axes_for(ax, (min(2.5 + 0.32 * tree.n_leaves, 12.0), 1.2 + 0.8 * tree.max_depth), bare=True)
+    words = names_of(tree, tree.leaves) if texts is None else [str(text) for text in texts]
+    lines = 1 + max((word.count("\n") for word in words), default=0)
     inside = np.zeros(tree.n_nodes, bool)
     if ball is not None:
         inside[tree.slice(ball)] = True
         box = (left[ball] - 0.004, width[ball] + 0.008)
-        deep = -float(tree.depth[tree.slice(ball)].max()) - 0.35
+        deep = -float(tree.depth[tree.slice(ball)].max()) - 0.35 - 0.12 * (lines - 1)
         ax.fill_between([box[0], box[0] + box[1]], deep, y[ball] + 0.3, color=PALETTE[2], alpha=0.16, linewidth=0)
     path = set() if ball is None else set(tree.ancestors(ball).tolist())
     for node in range(1, tree.n_nodes):
@@ -403,7 +411,12 @@ def diagram(
         c=[PALETTE[2] if i or n in path else INK for n, i in enumerate(inside)],
         zorder=3,
     )
-    words = names_of(tree, tree.leaves) if texts is None else list(texts)
+    if inner:
+        at = np.flatnonzero(~tree.is_leaf)
+        for node, word in zip(at.tolist(), names_of(tree, at), strict=True):
+            outer = node > 0 and x[node] < x[tree.parent[node]]  # on the side where no edge comes from above
+            place, ha = (x[node] - 0.014, "right") if outer else (x[node] + 0.014, "left")
+            ax.text(place, y[node] + 0.06, word, ha=ha, va="bottom", fontsize=9, color=INK, weight="bold")
     for leaf, word in zip(tree.leaves.tolist(), words, strict=False):
         ax.text(x[leaf], y[leaf] - 0.14, word, ha="center", va="top", fontsize=8, color=INK)
     ax.set(xlim=(-0.01, 1.01), ylim=(-tree.max_depth - 0.75, 0.35))
