@@ -2,8 +2,8 @@
 
     VPUNN_PEERS="hierarchicalsoftmax=/path/to/python" python -m benchmarks.torch.speed [wordnet] [ncbi]
 
-Forward, backward and the same optimiser on both sides (batch 256, 384 features); median CPU seconds of 20 warm steps (5
-of the peer, whose steps take seconds), all in one run. The peer needs an environment with hierarchicalsoftmax==1.4.4;
+Forward, backward and the same optimiser on both sides (batch 256, 384 features); median CPU seconds of 20 warm steps (of the
+peer as many as a minute holds, at least one), all in one run. The peer needs an environment with hierarchicalsoftmax==1.4.4;
 without it its row is left out and said to be.
 """
 
