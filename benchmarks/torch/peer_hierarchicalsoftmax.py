@@ -42,15 +42,8 @@ def main(path: str, optimiser: str) -> None:
             break
     tensors = [*layer.parameters(), *(t for s in step_by.state.values() for t in s.values() if torch.is_tensor(t))]
     size = sum(t.numel() * t.element_size() for t in tensors) / 2**20
-    print(
-        json.dumps(
-            {
-                "ms a step": 1000 * float(np.median(seconds[WARM:] or seconds)),
-                "weights + state MB": size,
-                "steps": len(seconds),
-            }
-        )
-    )
+    step = 1000 * float(np.median(seconds[WARM:] or seconds))
+    print(json.dumps({"ms a step": step, "weights + state MB": size, "steps": len(seconds)}))
 
 
 if __name__ == "__main__":
