@@ -163,3 +163,12 @@ def test_diagram_names_inner_nodes_when_asked():
     ax = plot.diagram(tree, inner=True, texts=["x\n1", "y\n2", "z\n3"])
     assert [t.get_text() for t in ax.texts if not t.get_text().isdigit()] == ["r", "a", "b", "x\n1", "y\n2", "z\n3"]
     assert {t.get_text() for t in plot.diagram(tree).texts if not t.get_text().isdigit()} == {"x", "y", "z"}
+
+
+def test_versus_lights_up_one_chain_of_a_lopsided_tree():
+    """A root with one huge child still shows its other children, and names the balls around one item."""
+    tree = Tree.from_parents([-1, 0, 0, 0, 1, 1, 1, 4, 4, 4, 4], labels=list("rabcdefghij"))
+    ax = plot.versus(tree)
+    points = np.concatenate([c.get_offsets() for c in ax.collections[3:]])
+    assert len(points) == 1 + 3 + 3 + 2 and len(np.unique(points.round(6), axis=0)) == 9
+    assert {t.get_text() for t in ax.texts} >= {"r", "a", "d", "g"}

@@ -164,8 +164,6 @@ def architecture(
 
 def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int = 12) -> Axes:
     """A dense network beside a v-PuNN on the same tree: every weight touches every input, or one coefficient one subtree."""
-    from vpunn.plot._places import outline, wedges
-
     ax = axes_for(ax, (9.0, 4.2), bare=True)
     left = [(0.05, y) for y in np.linspace(0.12, 0.78, inputs)]
     middle = [(0.2, y) for y in np.linspace(0.06, 0.84, hidden)]
@@ -187,14 +185,16 @@ def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int =
         fontsize=8,
         color=INK,
     )
-    kept = outline(tree, 16)
-    kept = kept[tree.depth[kept] <= 3]
-    start, width = wedges(tree)
-    x, y = 0.5 + 0.48 * (start + width / 2), 0.78 - 0.2 * tree.depth
+    kept, at_x = _largest_children(tree)
+    x, y = 0.54 + 0.44 * at_x, 0.78 - 0.2 * tree.depth
+    path = [0]  # the balls around one item: down the largest
+    while len(below := kept[tree.parent[kept] == path[-1]]):
+        path.append(int(below[np.argmax(tree.leaf_counts[below])]))
     for node in kept[1:].tolist():
-        up = tree.parent[node]
-        ax.plot([x[up], x[node]], [y[up], y[node]], color=PALETTE[2], linewidth=1.0, zorder=1)
-    ax.scatter(x[kept], y[kept], s=46, color=PALETTE[2], zorder=2)
+        up, on = tree.parent[node], node in path
+        ax.plot([x[up], x[node]], [y[up], y[node]], color=PALETTE[5 if on else 2], linewidth=2 if on else 0.9, zorder=1)
+    shade = [PALETTE[5] if node in path else PALETTE[2] for node in kept.tolist()]
+    ax.scatter(x[kept], y[kept], s=46, color=shade, zorder=2)
     ax.text(0.74, 0.97, "v-PuNN", ha="center", va="top", fontsize=11, weight="bold", color=INK)
     ax.text(
         0.74,
@@ -205,12 +205,28 @@ def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int =
         fontsize=8,
         color=INK,
     )
-    chosen = kept[np.argsort(-tree.leaf_counts[kept], kind="stable")][:8]
-    from vpunn.plot._places import write_labels
-
     ax.set(xlim=(0, 1.02), ylim=(0, 1))
-    write_labels(ax, np.column_stack([x, y])[chosen], [short(t, 18) for t in names_of(tree, chosen)], limit=8, size=7.5)
+    for node, name in zip(path, names_of(tree, np.array(path)), strict=True):
+        ax.text(x[node] - 0.014, y[node], short(name, 18), ha="right", va="bottom", fontsize=8, color=INK)
     return ax
+
+
+def _largest_children(tree: Tree, most: tuple[int, ...] = (3, 3, 2)) -> tuple[np.ndarray, np.ndarray]:
+    """The largest few children of the largest few children, in preorder, and a place in [0, 1] for each: tips evenly spread."""
+    kept, level = [0], [0]
+    for count in most:
+        found = [tree.children(node) for node in level]
+        level = [int(i) for c in found for i in np.sort(c[np.argsort(-tree.leaf_counts[c], kind="stable")[:count]])]
+        kept += level
+    order = np.sort(np.array(kept))
+    parents = set(tree.parent[order].tolist())
+    tips = [node for node in order.tolist() if node not in parents]
+    x = np.full(tree.n_nodes, np.nan)
+    x[tips] = np.linspace(0, 1, len(tips)) if len(tips) > 1 else 0.5
+    for node in order[::-1].tolist():
+        if node in parents:
+            x[node] = x[order[tree.parent[order] == node]].mean()
+    return order, x
 
 
 def umap(rows: Any, groups: Any, ax: Axes | None = None, *, names: Any = None, seed: int = 0) -> Axes:
