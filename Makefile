@@ -5,6 +5,8 @@ BIN     := $(VENV)/bin
 BENCH   := .venv-bench
 # PECOS wants older libraries than ours, so it has an environment of its own; it needs no torch for linear models.
 PECOS   := .venv-pecos
+# hierarchicalsoftmax brings its own plotting and command-line libraries.
+HSM     := .venv-hierarchicalsoftmax
 PEERS   := pecos=$(CURDIR)/$(PECOS)/bin/python
 INSTALL := install -q --disable-pip-version-check -c constraints.txt
 export MPLBACKEND := Agg
@@ -39,6 +41,11 @@ $(PECOS)/.installed:
 	$(PYTHON) -m venv $(PECOS)
 	$(PECOS)/bin/pip install -q --disable-pip-version-check --no-deps libpecos
 	$(PECOS)/bin/pip install -q --disable-pip-version-check 'numpy<2' 'scipy<1.14' 'scikit-learn<1.6' tqdm
+	@touch $@
+
+$(HSM)/.installed: constraints.txt
+	$(PYTHON) -m venv $(HSM)
+	$(HSM)/bin/pip $(INSTALL) hierarchicalsoftmax==1.4.4 torch
 	@touch $@
 
 demo: $(VENV)/.installed  ## install, fetch WordNet, encode it, show codes and write demo/
@@ -92,12 +99,16 @@ bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; pri
 bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside its peers on the small cases
 	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases quick --budget 100
 
-bench-torch: $(BENCH)/.installed  ## heads, embeddings, ids and bandits beside their flat rivals (under an hour)
-	$(BENCH)/bin/python -m benchmarks.torch.speed wordnet
+bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attention, ids and bandits beside their flat rivals (under an hour)
+	VPUNN_PEERS="hierarchicalsoftmax=$(CURDIR)/$(HSM)/bin/python" $(BENCH)/bin/python -m benchmarks.torch.speed wordnet
 	$(BENCH)/bin/python -m benchmarks.torch.speed ncbi
 	$(BENCH)/bin/python -m benchmarks.torch.placement
 	$(BENCH)/bin/python -m benchmarks.torch.embedding
+	$(BENCH)/bin/python -m benchmarks.torch.attention
 	$(BENCH)/bin/python -m benchmarks.torch.ids
+	$(BENCH)/bin/python -m benchmarks.torch.generate
+	$(BENCH)/bin/python -m benchmarks.torch.trainer
+	$(BENCH)/bin/python -m benchmarks.torch.sentence
 	$(BENCH)/bin/python -m benchmarks.torch.bandit
 
 .PHONY: screenshot bench-explorer
@@ -105,9 +116,9 @@ screenshot: $(VENV)/.installed-dev  ## README's picture of the explorer, from th
 	$(BIN)/vpunn demo --out demo
 	$(BIN)/python tools/make_screenshot.py demo/placement docs/explorer.png
 
-bench-explorer: $(VENV)/.installed-dev  ## the explorer in Chromium on WordNet and NCBI, and under load (after make demo)
-	$(BIN)/python -m benchmarks.explorer tour
-	$(BIN)/python -m benchmarks.explorer load demo/placement
+bench-explorer: $(BENCH)/.installed  ## the explorer in Chromium on WordNet and NCBI beside plotly, and under load (after make demo)
+	$(BENCH)/bin/python -m benchmarks.explorer tour
+	$(BENCH)/bin/python -m benchmarks.explorer load demo/placement
 
 reproduce: $(VENV)/.installed-dev  ## the paper's tables beside ours, as reports/*/report.html
 	$(BIN)/vpunn reproduce all --out reports
@@ -124,6 +135,6 @@ figures: $(VENV)/.installed-dev  ## the paper's figures from WordNet, GO and Mam
 	$(BIN)/vpunn figures --data wordnet --data go --data mammalia --out figures
 
 clean:  ## remove environments and everything generated
-	rm -rf $(VENV) $(BENCH) $(PECOS) .venv-wheel dist demo reports figures benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(PECOS) $(HSM) .venv-wheel dist demo reports figures benchmarks/results docs/_build docs/auto_gallery .pytest_cache .mypy_cache .ruff_cache
 
 .PHONY: help demo browser test test-slow test-wheel bench bench-quick bench-torch reproduce figures docs clean

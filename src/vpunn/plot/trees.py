@@ -412,8 +412,8 @@ def diagram(
         zorder=3,
     )
     if inner:
-        at = np.flatnonzero(~tree.is_leaf)
-        for node, word in zip(at.tolist(), names_of(tree, at), strict=True):
+        named = np.flatnonzero(~tree.is_leaf)
+        for node, word in zip(named.tolist(), names_of(tree, named), strict=True):
             outer = node > 0 and x[node] < x[tree.parent[node]]  # on the side where no edge comes from above
             place, ha = (x[node] - 0.014, "right") if outer else (x[node] + 0.014, "left")
             ax.text(place, y[node] + 0.06, word, ha=ha, va="bottom", fontsize=9, color=INK, weight="bold")
