@@ -72,8 +72,9 @@ class GeneOntology(Hierarchy):
     def annotations(self) -> pd.DataFrame:
         """Which human protein does, or takes part in, or is found in what: one row per protein, term and evidence.
 
-        Columns: ``protein`` (UniProt accession), ``symbol`` (gene), ``term``, ``node`` (id in the tree), ``evidence``
-        (GO's three-letter code; IEA = inferred electronically, by nobody), ``qualifier``. Statements that a protein
+        Columns: ``protein`` (UniProt accession), ``symbol`` (gene), ``name`` and ``synonyms`` of the protein (the latter joined
+        by ``|``), ``term``, ``node`` (id in the tree), ``evidence`` (GO's three-letter code; IEA = inferred electronically, by
+        nobody), ``qualifier``. Statements that a protein
         does *not* have a function are left out, as are terms this tree does not have; merged terms get their new id.
         Read on first use, about two seconds.
         """
@@ -84,15 +85,15 @@ class GeneOntology(Hierarchy):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             rows = [_annotation(line) for line in lines if not line.startswith("!")]
         frame = pd.DataFrame(
-            [row[:-1] for row in rows if row[-1] == letter and "NOT" not in row[4].split("|")],
-            columns=["protein", "symbol", "term", "evidence", "qualifier"],
+            [row[:-1] for row in rows if row[-1] == letter and "NOT" not in row[6].split("|")],
+            columns=["protein", "symbol", "name", "synonyms", "term", "evidence", "qualifier"],
         )
         pairs = zip(self.tree.labels, self.tree.columns["alt_ids"], strict=True)
         current = {old: term for term, merged in pairs for old in merged}
         frame["term"] = [current.get(term, term) for term in frame["term"]]
         nodes = pd.DataFrame({"term": self.tree.labels, "node": range(self.tree.n_nodes)})
         frame = frame.merge(nodes, on="term")  # inner: also drops what is not in this tree
-        order = ["protein", "symbol", "term", "node", "evidence", "qualifier"]
+        order = ["protein", "symbol", "name", "synonyms", "term", "node", "evidence", "qualifier"]
         return (
             frame[order]
             .drop_duplicates()
@@ -130,7 +131,7 @@ def _one_namespace(path: Path, namespace: str) -> Source:
     return Source(str(path), b"\n\n".join(part for part in stanzas if part.startswith(b"[Term]") and wanted in part))
 
 
-def _annotation(line: str) -> tuple[str, str, str, str, str, str]:
-    """Protein, symbol, term, evidence, qualifier and ontology letter of one line of a GAF 2 file."""
-    fields = line.split("\t", 9)
-    return fields[1], fields[2], fields[4], fields[6], fields[3], fields[8]
+def _annotation(line: str) -> tuple[str, str, str, str, str, str, str, str]:
+    """Protein, symbol, name, synonyms, term, evidence, qualifier and ontology letter of one line of a GAF 2 file."""
+    fields = line.rstrip("\n").split("\t", 11)
+    return fields[1], fields[2], fields[9], fields[10], fields[4], fields[6], fields[3], fields[8]

@@ -13,6 +13,7 @@ import numpy as np
 
 from vpunn.errors import DataError, examples
 from vpunn.io.files import Source
+from vpunn.io.writers import EXTRA, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array, take_or_missing
 
@@ -25,7 +26,8 @@ def read_json(
     add_root: str | None = None,
     encoding: str = "utf-8",
 ) -> Tree:
-    """A node is an object with the keys ``name`` and ``children`` (absent or null at leaves); further keys are columns.
+    """A node is an object with the keys ``name`` and ``children`` (absent or null at leaves); further keys are columns;
+    ``extra_parents`` is a list of ids (preorder positions) of further parents.
 
     A list of nodes at the top is a forest, which needs ``add_root="label"``. Nesting may have any depth: what Python's
     own parser finds too deep goes to a slower one that does not recurse.
@@ -81,9 +83,19 @@ def _flatten(source: Source, top: Any, name: str, children: str) -> Tree:
         nodes += below
         parent += [i] * len(below)
     keys = dict.fromkeys(key for node in nodes for key in node)
-    columns = {key: _column([node.get(key) for node in nodes]) for key in keys if key not in (name, children)}
+    own = (name, children, EXTRA)
+    columns = {key: _column([node.get(key) for node in nodes]) for key in keys if key not in own}
     names = object_array(labels)
-    return Tree.from_parents(np.array(parent), names if None in labels else label_array(names)[0], columns=columns)
+    up = np.array(parent)
+    tree = Tree.from_parents(up, names if None in labels else label_array(names)[0], columns=columns)
+    if EXTRA not in keys:
+        return tree
+    # The lists are preorder ids already, so they are read against the finished tree.
+    place = Tree.from_parents(up).labels
+    lists = [nodes[at].get(EXTRA) for at in place.tolist()]
+    return Tree.from_parents(
+        tree.parent, tree.labels, columns=tree.columns, extra_parents=read_extra(lists, tree.n_nodes)
+    )
 
 
 def _wrong(node: Any, name: str, children: str) -> str:

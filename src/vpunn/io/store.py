@@ -29,6 +29,7 @@ from vpunn.io._sums import Hashed, seal
 from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, steady, swapped_in
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
+from vpunn.tree._parents import check_extra
 from vpunn.tree._validate import check_preorder
 from vpunn.tree.dag import EdgeReport
 
@@ -137,6 +138,9 @@ class Draft:
         for part in _TREE_ARRAYS:
             self.array(f"{name}.{part}", getattr(tree, part))
         self.labels(f"{name}.labels", tree.labels)
+        if tree.n_extra:
+            self.array(f"{name}.extra_start", tree.extra_parents[0])
+            self.array(f"{name}.extra_parents", tree.extra_parents[1])
         for at, (column, values) in enumerate(tree.columns.items()):
             try:
                 self._column(f"{name}.column{at}", values)
@@ -396,9 +400,13 @@ class Stored:
         parent = self.array(f"{name}.parent", dtype="i4", shape=(None,))
         n = len(parent)
         depth, size, digit = (self.array(f"{name}.{part}", dtype="i4", shape=(n,)) for part in _TREE_ARRAYS[1:])
-        wrong = check_preorder(parent, depth, size, digit)
-        if wrong:
+        if wrong := check_preorder(parent, depth, size, digit):
             raise self._damaged(f"the arrays of {name!r} are no tree: {wrong.rstrip('.')}")
+        labels, extra = self.labels(f"{name}.labels", n), None
+        if f"{name}.extra_start" in self:
+            extra = self.array(f"{name}.extra_start", dtype="i8"), self.array(f"{name}.extra_parents", dtype="i4")
+            if wrong := check_extra(parent, extra, labels):
+                raise self._damaged(f"the extra parents of {name!r} cannot be: {wrong.rstrip('.')}")
         columns = {}
         report: list[str] = []
         try:
@@ -414,7 +422,7 @@ class Stored:
             if isinstance(error, DataError):
                 raise
             raise self._damaged(f"what {FILE} says about {name!r} cannot be read") from None
-        return Tree(parent, depth, size, digit, self.labels(f"{name}.labels", n), columns, report)
+        return Tree(parent, depth, size, digit, labels, columns, report, extra)
 
     def _column(self, name: str) -> AnyArray:
         return self.labels(name) if f"{name}.offsets" in self._head["arrays"] else self.array(name, finite=False)

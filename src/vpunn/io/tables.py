@@ -14,7 +14,7 @@ import numpy as np
 
 from vpunn.errors import DataError, examples
 from vpunn.io.files import Source, find_delimiter
-from vpunn.io.writers import FRAME_COLUMNS
+from vpunn.io.writers import EXTRA, FRAME_COLUMNS, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._inputs import collection, label_array, object_array
 from vpunn.tree.build import tree_from_edges, tree_from_levels, tree_from_paths, with_report
@@ -165,8 +165,9 @@ def _own_table(table: pa.Table, numbers: bool) -> Tree | None:
     ids, parents = (_values(table[key]) for key in ("id", "parent"))
     if parents.dtype.kind != "i" or not np.array_equal(ids, np.arange(table.num_rows)):
         return None
-    columns = {key: _values(table[key]) for key in table.column_names[len(FRAME_COLUMNS) :]}
-    return Tree.from_parents(parents, _labels(table["label"], numbers), columns=columns)
+    columns = {key: _values(table[key]) for key in table.column_names[len(FRAME_COLUMNS) :] if key != EXTRA}
+    extra = read_extra(table[EXTRA].to_pylist(), len(ids)) if EXTRA in table.column_names else None
+    return Tree.from_parents(parents, _labels(table["label"], numbers), columns=columns, extra_parents=extra)
 
 
 def _edge_columns(table: pa.Table, name: str, parent: str | None, child: str | None) -> tuple[str, str]:

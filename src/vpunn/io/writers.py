@@ -11,13 +11,14 @@ import io
 import json
 import re
 import reprlib
+import warnings
 from numbers import Real
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, TreeError, examples
+from vpunn.errors import DataError, DataWarning, TreeError, examples
 from vpunn.io import files
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Columns of `to_frame` that describe the tree itself.
 FRAME_COLUMNS = ("id", "label", "parent", "depth", "size", "digit")
+#: The column of further parents, written only if there are any: lists of ids, which are preorder positions.
+EXTRA = "extra_parents"
 
 #: Formats that `write_tree` knows, by file ending.
 ENDINGS = {
@@ -48,7 +51,8 @@ def write_tree(tree: Tree, path: Any, format: str | None = None) -> None:
     """Write a tree file that `read_tree` reads back: csv, tsv, parquet, newick or json.
 
     The format follows from the ending (also before .gz, .bz2, .xz) unless given; ``"-"`` is standard output. The file
-    appears whole or not at all. Tables and JSON keep all columns, Newick keeps ``length`` and ``comment``. Text formats
+    appears whole or not at all. Tables and JSON keep all columns and extra parents; Newick keeps ``length`` and ``comment``
+    and warns of extra parents, which it cannot hold. Text formats
     cannot tell the label 7 from the label "7": tables read back as numbers if all labels are whole numbers, Newick
     reads text unless asked for ``numbers=True``. Labels that are neither text nor numbers are refused.
     """
@@ -88,14 +92,19 @@ def to_frame(tree: Tree) -> pd.DataFrame:
 
 
 def _frame_columns(tree: Tree) -> dict[str, np.ndarray]:
-    _refuse(tree, FRAME_COLUMNS, "a table of nodes")
+    _refuse(tree, (*FRAME_COLUMNS, EXTRA) if tree.n_extra else FRAME_COLUMNS, "a table of nodes")
     own = (np.arange(tree.n_nodes), tree.labels, tree.parent, tree.depth, tree.size, tree.digit)
     columns = dict(zip(FRAME_COLUMNS, own, strict=True)) | {str(key): value for key, value in tree.columns.items()}
+    if tree.n_extra:
+        columns[EXTRA] = _extra_lists(tree)
     return {key: value if value.ndim == 1 else object_array(value.tolist()) for key, value in columns.items()}
 
 
 def to_networkx(tree: Tree) -> networkx.DiGraph:
-    """A networkx DiGraph on node ids with attributes ``label`` and the columns; edges parent → child."""
+    """A networkx DiGraph on node ids with attributes ``label`` and the columns; edges parent → child.
+
+    Edges from extra parents carry the attribute ``extra=True``.
+    """
     import networkx
 
     _refuse(tree, ("label",), "a graph")
@@ -104,6 +113,9 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
     values = zip(*(column.tolist() for column in (tree.labels, *tree.columns.values())), strict=True)
     graph.add_nodes_from((i, dict(zip(names, row, strict=True))) for i, row in enumerate(values))
     graph.add_edges_from(zip(tree.parent[1:].tolist(), range(1, tree.n_nodes), strict=True))
+    start, ids = tree.extra_parents
+    child = np.repeat(np.arange(tree.n_nodes), np.diff(start))
+    graph.add_edges_from(zip(ids.tolist(), child.tolist(), strict=True), extra=True)
     return graph
 
 
@@ -114,6 +126,7 @@ def to_newick(tree: Tree) -> str:
     "('barn owl','robin''s kin')bird;"
     """
     _check_labels(tree)
+    say_dropped(tree, "Newick")
     names = ["" if label is None else _newick_name(str(label)) for label in tree.labels.tolist()]
     if "comment" in tree.columns:
         notes = tree.columns["comment"].tolist()
@@ -135,10 +148,11 @@ def to_json(tree: Tree) -> str:
     >>> to_json(Tree.from_parents([-1, 0, 0], labels=["bird", "owl", "wren"]))
     '{"name": "bird", "children": [{"name": "owl"}, {"name": "wren"}]}'
     """
-    _refuse(tree, ("name", "children"), "nested JSON")
+    _refuse(tree, ("name", "children", EXTRA) if tree.n_extra else ("name", "children"), "nested JSON")
     _check_labels(tree)
     enter = object_array([f'{{"name": {_json_value(label, "label")}' for label in tree.labels.tolist()])
-    for key, column in tree.columns.items():
+    columns = dict(tree.columns) | ({EXTRA: _extra_lists(tree)} if tree.n_extra else {})
+    for key, column in columns.items():
         start = f", {_json_value(str(key), 'column')}: "
         enter += object_array(["" if _absent(v) else start + _json_value(v, key) for v in column.tolist()])
     inner = ~tree.is_leaf
@@ -153,6 +167,7 @@ def to_linkage(tree: Tree) -> np.ndarray:
     Heights come from the column ``height``, else a node's height is the number of edges down to its farthest leaf.
     Every inner node must have two children (`collapse_unary` removes single ones) and stand no lower than them.
     """
+    say_dropped(tree, "a linkage matrix")
     inner = np.flatnonzero(~tree.is_leaf)
     wrong = inner[tree.n_children[inner] != 2]
     if len(wrong) or not len(inner):
@@ -187,6 +202,42 @@ def to_linkage(tree: Tree) -> np.ndarray:
 
 
 # ---- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _extra_lists(tree: Tree) -> np.ndarray:
+    """For every node the list of its extra parents, None where there are none."""
+    start, ids = tree.extra_parents
+    lists = np.full(tree.n_nodes, None, object)
+    for node in np.flatnonzero(np.diff(start)).tolist():
+        lists[node] = ids[start[node] : start[node + 1]].tolist()
+    return lists
+
+
+def say_dropped(tree: Tree, what: str) -> None:
+    """Warn that a format holds one parent per node only."""
+    if tree.n_extra:
+        warnings.warn(
+            f"{what} holds one parent per node, so {tree.n_extra:,} extra parents are left out; tables, JSON and `save` keep them.",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def read_extra(lists: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """``(start, ids)`` of what `_extra_lists` wrote, as lists or as their JSON text; anything else is an error."""
+    counts, ids = np.zeros(n + 1, np.int64), list[int]()
+    for node, given in enumerate(lists):
+        if given is None or given != given:
+            continue
+        try:
+            found = json.loads(given) if isinstance(given, str) else list(given)
+        except (TypeError, ValueError):
+            found = None
+        if not isinstance(found, list) or not all(isinstance(x, int | np.integer) for x in found):
+            raise DataError(f"the extra parents of node {node} must be a list of ids such as [3, 17], got {given!r}.")
+        counts[node + 1] = len(found)
+        ids += found
+    return np.cumsum(counts), np.array(ids, np.int64)
 
 
 def _walk(tree: Tree, enter: np.ndarray, leave: np.ndarray) -> str:

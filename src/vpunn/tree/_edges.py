@@ -64,7 +64,10 @@ class EdgeList:
         row = np.append(edges.row, edges.marked[top])[chosen.edge]
         names = edges.labels[chosen.node]
         table = node_columns(columns, row, names, n_rows)
-        return Tree.from_parents(chosen.up, names, columns=table, report=(*edges.report, *chosen.report))
+        report = (*edges.report, *chosen.report)
+        return Tree.from_parents(
+            chosen.up, names, columns=table, report=report, extra_parents=chosen.extra(edges.parent, edges.child)
+        )
 
     def without_self_parents(self, self_parents: str) -> EdgeList:
         """Edges from a node to itself are an error, or marks of a root."""

@@ -20,11 +20,13 @@ def insert_leaves(tree: Tree, parents: Nodes, labels: Any) -> Tree:
     if len(up) != len(names):
         raise TreeError(f"insert needs one parent per new leaf: got {len(up)} parents and {len(names)} labels.")
     columns = {key: np.concatenate([value, _missing(value.dtype, len(up))]) for key, value in tree.columns.items()}
+    start, extra = tree.extra_parents
     grown = Tree.from_parents(
         np.concatenate([tree.parent.astype(np.int64), up]),
         [*tree.labels.tolist(), *names],
         columns=columns,
         report=tree.report,
+        extra_parents=(np.append(start, np.full(len(up), start[-1])), extra),
     )
     before, after = code_prime(tree.max_branching), code_prime(grown.max_branching)
     if after != before:
@@ -75,12 +77,27 @@ def _shapes_consistent(tree: Tree, shape: np.ndarray) -> bool:
 
 
 def collapse_unary(tree: Tree) -> Tree:
-    """See `Tree.collapse_unary`."""
-    keep = tree.n_children != 1
+    """See `Tree.collapse_unary`. A node that is somebody's extra parent has more than one child and stays; the extra parents
+    of a removed node go to the node that takes its place.
+    """
+    keep = (tree.n_children != 1) | (np.diff(tree.extra_children[0]) > 0)
     nodes = np.flatnonzero(keep)
     if len(nodes) == tree.n_nodes:
         return tree
     place = np.full(tree.n_nodes + 1, -1, np.int64)  # the extra last entry answers "no kept ancestor" (index −1)
     place[nodes] = np.arange(len(nodes))
     above = nearest_marked_ancestor(tree, keep)[nodes]
-    return tree.take(place[above], nodes, [f"removed {tree.n_nodes - len(nodes):,} nodes with a single child"])
+    said = f"removed {tree.n_nodes - len(nodes):,} nodes with a single child"
+    start, ids = tree.extra_parents
+    # In preorder the node that takes a removed one's place is the next that is kept.
+    heir = nodes[np.searchsorted(nodes, np.repeat(np.arange(tree.n_nodes), np.diff(start)))] if len(ids) else ids
+    order = np.argsort(heir, kind="stable")
+    counts = np.concatenate([[0], np.cumsum(np.bincount(place[heir], minlength=len(nodes)))])
+    columns = {key: value[nodes] for key, value in tree.columns.items()}
+    return Tree.from_parents(
+        place[above],
+        tree.labels[nodes],
+        columns=columns,
+        report=(*tree.report, said),
+        extra_parents=(counts, place[ids[order]]),
+    )

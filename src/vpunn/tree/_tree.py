@@ -17,9 +17,11 @@ import numpy as np
 from vpunn._types import Table
 from vpunn.errors import TreeError, examples
 from vpunn.tree import _labels as labelled
+from vpunn.tree import _parents as several
 from vpunn.tree import _validate as validate
 from vpunn.tree._out import TreeOut
 from vpunn.tree._packed import PackedCode
+from vpunn.tree._parents import NodeSets, TreeParents
 
 if TYPE_CHECKING:
     import networkx
@@ -29,13 +31,15 @@ IntArray = np.ndarray
 Nodes = int | np.integer | Sequence[int] | np.ndarray
 
 
-class Tree(TreeOut):
+class Tree(TreeOut, TreeParents):
     """A rooted tree as preorder arrays. Make one with `Tree.from_parents` and its siblings, or `vpunn.read_tree`.
 
     ``parent`` (−1 at the root), ``depth``, ``size`` (nodes in the subtree) and ``digit`` (child index + 1; 0 at the
     root) are read-only int32 arrays indexed by node id, and a node id is a preorder position. ``labels[i]`` names node
     ``i``; two nodes may carry the same name. ``columns`` holds further per-node arrays (branch lengths, glosses…) that
     travel with the nodes. ``report`` says what construction had to change, as text, and is empty if nothing.
+    ``extra_parents`` are the further parents of nodes read from a graph, ``(start, ids)`` like `child_index` and empty for a
+    plain tree: node ``i`` also hangs below ``ids[start[i]:start[i+1]]``. Codes and balls follow ``parent`` alone.
 
     >>> tree = Tree.from_parents([-1, 0, 0, 1, 1], labels=["animal", "bird", "fish", "owl", "robin"])
     >>> tree
@@ -68,14 +72,17 @@ class Tree(TreeOut):
         labels: np.ndarray,
         columns: Mapping[str, np.ndarray] | None = None,
         report: Sequence[str] = (),
+        extra_parents: NodeSets | None = None,
     ) -> None:
-        """For internal use: the arrays must already be a valid preorder (see `check_tree`)."""
+        """For internal use: the arrays must already be a valid preorder (see `check_tree`), extra parents acyclic."""
         for name, array in (("parent", parent), ("depth", depth), ("size", size), ("digit", digit)):
             array = np.ascontiguousarray(array, dtype=np.int32)
             self.__dict__[name] = _frozen(array)
         self.__dict__["labels"] = _frozen(labels)
         self.__dict__["columns"] = {key: _frozen(np.asarray(value)) for key, value in (columns or {}).items()}
         self.__dict__["report"] = tuple(report)
+        start, ids = several.no_extra(len(parent)) if extra_parents is None else extra_parents
+        self.__dict__["extra_parents"] = (_frozen(np.asarray(start, np.int64)), _frozen(np.asarray(ids, np.int32)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -92,10 +99,12 @@ class Tree(TreeOut):
         *,
         columns: Mapping[str, Any] | None = None,
         report: Sequence[str] = (),
+        extra_parents: tuple[Any, Any] | None = None,
     ) -> Tree:
         """Build from parent pointers in any order; −1 marks the root. Siblings keep the given order. O(n).
 
         Without ``labels`` each node is named by its position in ``parent``, so ``tree.index(positions)`` translates.
+        ``extra_parents`` are ``(start, ids)`` over the same positions; repeats and the parent itself add nothing there.
         Cycles, several roots, self-parents and ids out of range are errors that name the nodes.
         """
         given = validate.as_parent_array(parent)
@@ -109,7 +118,12 @@ class Tree(TreeOut):
             raise TreeError(validate.describe_cycle(given, names, order))
         names = order if names is None else names[order]
         table = {key: _column(key, value, n)[order] for key, value in (columns or {}).items()}
-        return cls(up, depth, size, digit, names, table, report)
+        extra = None
+        if extra_parents is not None:
+            place = np.empty(n, np.int64)
+            place[order] = np.arange(n)
+            extra = several.extra_arrays(up, *several.given_extra(extra_parents, n, place), names)
+        return cls(up, depth, size, digit, names, table, report, extra)
 
     @classmethod
     def from_edges(cls, parents: Any, children: Any = None, **options: Any) -> Tree:
@@ -401,7 +415,7 @@ class Tree(TreeOut):
     # ---- new trees -----------------------------------------------------------------------------------------------------
 
     def subtree(self, node: int) -> Tree:
-        """The subtree below a node as a tree of its own; O(its size)."""
+        """The subtree below a node as a tree of its own; O(its size). Extra parents outside it are left out and reported."""
         part = self.slice(node)
         parent = self.parent[part] - np.int32(part.start)
         parent[0] = -1
@@ -409,7 +423,9 @@ class Tree(TreeOut):
         digit[0] = 0
         depth = self.depth[part] - self.depth[part.start]
         columns = {key: value[part] for key, value in self.columns.items()}
-        return Tree(parent, depth, self.size[part], digit, self.labels[part], columns, self.report)
+        extra, lost = several.kept_extra(self, np.arange(part.start, part.stop))
+        report = (*self.report, *several.report_lost(lost))
+        return Tree(parent, depth, self.size[part], digit, self.labels[part], columns, report, extra)
 
     def replace(
         self,
@@ -424,16 +440,18 @@ class Tree(TreeOut):
         table = self.columns if columns is None else {key: _column(key, value, n) for key, value in columns.items()}
         assert names is not None
         said = self.report if report is None else report
-        return Tree(self.parent, self.depth, self.size, self.digit, names, table, said)
+        return Tree(self.parent, self.depth, self.size, self.digit, names, table, said, self.extra_parents)
 
     def relabel(self, labels: Sequence[Hashable] | np.ndarray) -> Tree:
         """The same tree under other labels, one per node in the order of ids; columns and report stay."""
         return self.replace(labels=labels)
 
     def take(self, parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
-        """A tree of the given nodes (labels and columns taken along) with new parent pointers among them."""
+        """A tree of the given nodes (labels, columns and extra parents among them taken along) with new parent pointers."""
         columns = {key: value[nodes] for key, value in self.columns.items()}
-        return Tree.from_parents(parent, self.labels[nodes], columns=columns, report=(*self.report, *report))
+        extra, lost = several.kept_extra(self, nodes)
+        report = (*self.report, *report, *several.report_lost(lost))
+        return Tree.from_parents(parent, self.labels[nodes], columns=columns, report=report, extra_parents=extra)
 
     def insert(self, parents: Nodes, labels: Any) -> Tree:
         """A tree with one new leaf per label, each as the last child of its parent.
@@ -489,13 +507,16 @@ class Tree(TreeOut):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that tell trees apart by shape, sibling order and labels; columns do not count.
+        """Sixteen hexadecimal digits that tell trees apart by shape, sibling order, labels and extra parents, not by columns.
 
         >>> Tree.from_parents([-1, 0, 0]).fingerprint == Tree.from_parents([-1, 0, 0], columns={"x": [1, 2, 3]}).fingerprint
         True
         """
         digest = hashlib.sha256(np.ascontiguousarray(self.parent, np.int64).tobytes())
         digest.update("\0".join(map(str, self.labels.tolist())).encode("utf-8", "surrogatepass"))
+        if self.n_extra:
+            for part in self.extra_parents:
+                digest.update(np.ascontiguousarray(part, np.int64).tobytes())
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -505,16 +526,17 @@ class Tree(TreeOut):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal shape, sibling order and labels (columns are not compared)."""
+        """Equal shape, sibling order, labels and sets of extra parents (columns are not compared)."""
         if not isinstance(other, Tree):
             return NotImplemented
-        return np.array_equal(self.parent, other.parent) and np.array_equal(self.labels, other.labels)
+        same = np.array_equal(self.parent, other.parent) and np.array_equal(self.labels, other.labels)
+        return same and several.same_extra(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         arrays = (self.parent, self.depth, self.size, self.digit, self.labels, dict(self.columns), self.report)
-        return Tree, arrays
+        return Tree, (*arrays, self.extra_parents)
 
 
 def check_tree(tree: Any, *, explain: bool = False) -> bool | tuple[bool, str]:
@@ -529,6 +551,7 @@ def check_tree(tree: Any, *, explain: bool = False) -> bool | tuple[bool, str]:
     """
     if isinstance(tree, Tree):
         reason = validate.check_preorder(tree.parent, tree.depth, tree.size, tree.digit)
+        reason = reason or several.check_extra(tree.parent, tree.extra_parents, tree.labels)
     else:
         try:
             Tree.from_parents(tree)

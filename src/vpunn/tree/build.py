@@ -213,7 +213,8 @@ def tree_from_networkx(
     """A tree from a directed networkx graph with edges parent → child; node attributes become columns.
 
     Labels are the graph's nodes, or the node attribute named by ``label`` (``label="label"`` reads back what
-    `Tree.to_networkx` wrote). ``policy``, ``root`` and ``add_root`` are those of `tree_from_edges`.
+    `Tree.to_networkx` wrote). Edges with the attribute ``extra=True`` become extra parents.
+    ``policy``, ``root`` and ``add_root`` are those of `tree_from_edges`.
     """
     if not hasattr(graph, "is_directed"):
         raise TreeError(f"from_networkx needs a networkx.DiGraph with edges parent → child, got {reprlib.repr(graph)}.")
@@ -223,13 +224,18 @@ def tree_from_networkx(
     if not nodes:
         raise TreeError("the graph is empty; a tree needs at least one node.")
     place = {node: i for i, node in enumerate(nodes)}
-    ends = np.fromiter((place[node] for edge in graph.edges() for node in edge), np.int64).reshape(-1, 2)
+    further = {(u, v) for u, v, extra in graph.edges(data="extra") if extra is True}  # as `Tree.to_networkx` marks them
+    ends = np.fromiter(
+        (place[node] for edge in graph.edges() if edge not in further for node in edge), np.int64
+    ).reshape(-1, 2)
     labels = object_array(nodes)
     keys = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
     columns = {str(key): {node: data[key] for node, data in graph.nodes(data=True) if key in data} for key in keys}
     edges = EdgeList(ends[:, 0], ends[:, 1], np.arange(len(ends)), labels, marked=np.full(len(nodes), -1))
     choices = Choices(policy, root, add_root, max_nodes=max_nodes)
     tree = edges.to_tree(choices, columns, n_rows=len(ends))
+    if further:
+        tree = _with_further(tree, further)
     if label is None:
         names: np.ndarray = tree.labels
     elif label in tree.columns:
@@ -285,6 +291,21 @@ def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) ->
             f"{count:g} for cluster {tree.labels[wrong[0]]}, which holds {found}."
         )
     return tree.replace(columns={"height": tree.columns["height"]})
+
+
+def _with_further(tree: Tree, edges: Iterable[tuple[Any, Any]]) -> Tree:
+    """The tree with further (parent, child) edges between its labels as extra parents."""
+    above, below = (
+        np.asarray(tree.index(object_array(list(side)))) for side in zip(*sorted(edges, key=repr), strict=True)
+    )
+    start, ids = tree.extra_parents
+    child = np.concatenate([np.repeat(np.arange(tree.n_nodes), np.diff(start)), below])
+    up = np.concatenate([ids, above])
+    order = np.argsort(child, kind="stable")
+    counts = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=tree.n_nodes))])
+    return Tree.from_parents(
+        tree.parent, tree.labels, columns=tree.columns, report=tree.report, extra_parents=(counts, up[order])
+    )
 
 
 def _linkage_table(linkage: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """From a graph in which nodes may have several parents to a tree: named policies, and a record of what was dropped.
 
 WordNet and the Gene Ontology are not trees (AUDIT E-13), and a code belongs to a tree, so the choice of one parent per
-node must be declared:
+node must be declared; the other parents stay with the tree as ``tree.extra_parents``:
 
 - ``"first"``: the parent through which a breadth-first walk from the root, following the edges in input order, reaches
   the node first. Every node ends up at its smallest possible depth (AUDIT S1).
@@ -98,6 +98,18 @@ class Chosen(NamedTuple):
     edge: np.ndarray  #: edge by which it hangs on its parent; −1 at the root
     up: np.ndarray  #: its parent, as a position in these arrays; −1 at the root
     report: tuple[str, ...]
+    lost: np.ndarray | None = None  #: edges that the policy dropped
+
+    def extra(self, parent: np.ndarray, child: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The dropped edges as ``(start, ids)`` over positions in these arrays: the extra parents of the tree."""
+        if self.lost is None:
+            return None
+        n = len(self.node)
+        place = np.empty(n, np.int64)
+        place[self.node] = np.arange(n)
+        below, above = place[child[self.lost]], place[parent[self.lost]]
+        order = np.argsort(below, kind="stable")
+        return np.concatenate([[0], np.cumsum(np.bincount(below, minlength=n))]), above[order]
 
 
 def check_policy(policy: str) -> None:
@@ -183,7 +195,7 @@ def _arrange(
         f"({several:,} node{_has(several)} several parents)"
     )
     line = report_edges(text, labels[parent[lost]], labels[child[lost]], f"policy {policy!r}")
-    return Chosen(node, edge, up, (line,))
+    return Chosen(node, edge, up, (line,), np.flatnonzero(lost))
 
 
 def _describe_cycle(parent: np.ndarray, child: np.ndarray, labels: np.ndarray, waiting: np.ndarray) -> str:

@@ -74,7 +74,7 @@ def export(api: Api, node: int, form: str, depth: int | None, query: Mapping[str
         return Reply(tree.to_frame().to_csv(index=False).encode("utf-8", "replace"), kind)
     if form == "json":  # its keys name and children are the label and the subtrees
         columns = {f"{key}_column" if key in ("name", "children") else key: v for key, v in tree.columns.items()}
-        tree = Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels, columns)
+        tree = tree.replace(columns=columns)
     return Reply((tree.to_newick() if form == "newick" else tree.to_json()).encode("utf-8", "replace"), kind)
 
 
@@ -85,8 +85,8 @@ def cut(tree: Tree, levels: int) -> Tree:
     place[kept] = np.arange(len(kept))
     parent = np.where(tree.parent[kept] >= 0, place[tree.parent[kept]], -1)
     below = np.where(tree.depth[kept] == levels, tree.size[kept] - 1, 0)
-    columns = {name: values[kept] for name, values in tree.columns.items()}
-    return Tree.from_parents(parent, tree.labels[kept], columns={**columns, "below": below})
+    part = tree.take(parent, kept)
+    return part.replace(columns={**part.columns, "below": below})
 
 
 def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -> str:

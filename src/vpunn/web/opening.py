@@ -32,9 +32,7 @@ def as_subject(
             f"the explorer shows a Tree, a fitted classifier or a model folder, got {type(source).__name__}."
         )
     if columns:
-        tree = Tree(
-            tree.parent, tree.depth, tree.size, tree.digit, tree.labels, {**tree.columns, **columns}, tree.report
-        )
+        tree = tree.replace(columns={**tree.columns, **columns})
     return Subject(tree, title or _title(source, tree), believer)
 
 
