@@ -211,12 +211,14 @@ def test_go_agrees_with_a_slow_reader():
 def test_go_annotations():
     data = go("molecular_function")
     frame = data.annotations
-    assert list(frame.columns) == ["protein", "symbol", "term", "node", "evidence", "qualifier"]
+    wanted = ["protein", "symbol", "name", "synonyms", "term", "node", "evidence", "qualifier"]
+    assert list(frame.columns) == wanted
     assert (data.tree.labels[frame["node"]] == frame["term"].to_numpy()).all()
     assert not frame.duplicated().any()
     assert not frame["qualifier"].str.contains("NOT").any()
     src = frame[frame["symbol"] == "SRC"]
     assert set(src["protein"]) == {"P12931"}
+    assert set(src["name"]) == {"Proto-oncogene tyrosine-protein kinase Src"} and set(src["synonyms"]) == {"SRC|SRC1"}
     names = set(data.tree.columns["name"][src["node"]])
     assert {"protein tyrosine kinase activity", "ATP binding"} <= names
     terms = read_go_slowly("molecular_function")
