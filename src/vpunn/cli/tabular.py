@@ -212,8 +212,13 @@ def _write_codes(encoder: Any, path: Path) -> None:
 
 
 def _write_figure(encoder: Any, path: Path, depth: int) -> None:
-    from vpunn.io.files import written_beside
-    from vpunn.tabular.plot import plot_balls
+    from matplotlib.figure import Figure
 
+    from vpunn import plot
+    from vpunn.io.files import written_beside
+
+    levels = min(depth, encoder.tree_.max_depth) + 1
+    figure = Figure(figsize=(11.0, 1.0 + 1.25 * levels), layout="constrained")
+    plot.latent_tree(encoder, figure.subplots(), depth=depth)
     with written_beside(path) as beside:
-        plot_balls(encoder, depth).savefig(beside, dpi=130)
+        figure.savefig(beside, dpi=130)

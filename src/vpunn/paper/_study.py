@@ -25,6 +25,7 @@ class Study:
     tree: Tree
     saved: list[Any] = field(default_factory=list)  #: models of earlier runs; training is skipped where they suffice
     seed: int = 0
+    labels: dict[str, Any] | None = None  #: what an earlier report found on held-out rows with features
 
     @cached_property
     def branching(self) -> structure.Branching:
@@ -99,11 +100,22 @@ class Study:
 
     @cached_property
     def held_out(self) -> dict[int, Reliability]:
-        """Reliability of digit heads on hidden leaves, by depth of the ball they name."""
+        """Reliability by depth: of a classifier's answers on held-out rows if a report has them, else of heads on hidden leaves."""
+        if self.labels is not None:
+            from vpunn.paper.reports.labels import curves_of
+
+            return curves_of(self.labels)
         from vpunn.paper.reports._holdout import digit_predictions_by_depth
 
         found = digit_predictions_by_depth(self.tree, seed=self.seed)
         return {k: reliability(c, r, strategy="quantile", bins=10) for k, (c, r) in found.items() if len(c) >= 30}
+
+    @property
+    def judged(self) -> str:
+        """What `held_out` is about."""
+        if self.labels is not None:
+            return f"HiPaNClassifier on {self.labels['rows']:,} held-out rows ({self.labels['task']})"
+        return "digit heads without input on a fifth of the leaves"
 
     @cached_property
     def digit_accuracy(self) -> np.ndarray:

@@ -221,7 +221,7 @@ def _calibrated(study: Study) -> str:
         return "too few hidden leaves at any depth."
     said = f"at {len(good)} of {len(curves)} depths the error is within 1.5 times what exact probabilities would show"
     ece, chance = 100 * curves[worst].ece, 100 * plot.chance_error(curves[worst])
-    return f"{said}; farthest off is depth {worst} with {ece:.1f} % against {chance:.1f} %."
+    return f"{study.judged}; {said}; farthest off is depth {worst} with {ece:.1f} % against {chance:.1f} %."
 
 
 def _trained(study: Study) -> str:
@@ -442,6 +442,15 @@ def saved_models(folder: str | Path) -> list[Any]:
     if not found:
         raise VpunnError(f"there is no saved model under {root}; run vpunn reproduce first, or leave --from out.")
     return [load(path) for path in found]
+
+
+def saved_labels(folder: str | Path) -> dict[str, Any] | None:
+    """What the report in a folder found on held-out rows with features, if it did."""
+    from vpunn.paper.reports._shelf import FACTS, read_json
+
+    path = Path(folder) / "checkpoints" / FACTS
+    found = read_json(path) if path.is_file() else {}
+    return found.get("T15") if isinstance(found, dict) else None
 
 
 def draw_figures(

@@ -71,7 +71,7 @@ class Shelf:
     def _kept_facts(self) -> dict[str, Any]:
         folder = self.source or (self.out if self.resume else None)
         path = None if folder is None else folder / "checkpoints" / FACTS
-        facts = _read_json(path) if path is not None and path.is_file() else {}
+        facts = read_json(path) if path is not None and path.is_file() else {}
         if not isinstance(facts, dict):
             raise DataError(f"{str(path)!r} holds no facts; run vpunn reproduce {self.name} again.")
         return facts
@@ -90,7 +90,7 @@ class Shelf:
 
     def _read_plan(self, folder: Path) -> dict[str, Any]:
         path = folder / "checkpoints" / PLAN
-        plan = _read_json(path)
+        plan = read_json(path)
         if not isinstance(plan, dict) or not isinstance(plan.get("seeds"), int) or "report" not in plan:
             raise DataError(f"{str(path)!r} cannot be read; run vpunn reproduce {self.name} again.")
         if plan["report"] != self.name:
@@ -176,7 +176,8 @@ def _resident(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """What a file of a report says."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

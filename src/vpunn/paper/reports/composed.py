@@ -8,19 +8,21 @@ answering 0, and the same model after no epoch and after one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn._progress import progress_bar
 from vpunn.paper.hipan import HiPaN, HiPaNScore, score_digits
 from vpunn.paper.hybrid import HybridLoss, Prefix, Rule
-from vpunn.paper.reports import _figures as figures
 from vpunn.paper.reports import _numbers as paper
 from vpunn.paper.reports._bench import Bench, Trained
 from vpunn.report import Report
 from vpunn.tree import Tree
 from vpunn.vapo.schedule import Phase, Schedule
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Share of the leaves hidden from training in the third protocol.
 HIDDEN = 0.2
@@ -258,8 +260,25 @@ def digit_table(bench: Bench, report: Report) -> None:
     report.csv(f"results/{name}_digit_accuracy.csv", rows)
     report.figure(
         "Accuracy of every digit position: shown the digit, honest, ceiling, and the share of padding.",
-        figures.digit_protocols(rows),
+        _draw_protocols(rows),
     )
+
+
+def _draw_protocols(rows: list[dict[str, Any]]) -> Figure:
+    """T21 as curves: accuracy by position under each protocol, with the share of padding as a shade."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    k = [row["k"] for row in rows]
+    axes.fill_between(k, [row["padding"] for row in rows], color="0.9", label="share of padding", linewidth=0)
+    for name, style in (("shown", "C3o-"), ("honest", "C0o-"), ("ceiling", "k--")):
+        values = [float(str(row[name]).split(" ")[0]) for row in rows]
+        axes.plot(k, values, style, markersize=3, linewidth=1.4, label=name)
+    axes.set(xlabel="digit k (0 = root's choice)", ylabel="right, %", ylim=(0, 104))
+    axes.legend(frameon=False, fontsize=9)
+    return figure
 
 
 def _tied(bench: Bench, protocol: str) -> np.ndarray:

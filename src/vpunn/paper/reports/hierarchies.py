@@ -20,9 +20,8 @@ from vpunn.padic import code_prime
 from vpunn.paper.captions import captions
 from vpunn.paper.controls import paper_code
 from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
-from vpunn.paper.reports import _figures as figures
 from vpunn.paper.reports import _numbers as paper
-from vpunn.paper.reports import claims, composed, input_free
+from vpunn.paper.reports import claims, composed, geometries, input_free, labels
 from vpunn.paper.reports._bench import TITLES, Bench
 from vpunn.paper.reports._holdout import held_out_calibration
 from vpunn.paper.reports._shelf import Section, assemble, choose, command_line
@@ -80,7 +79,9 @@ def sections() -> list[Section]:
         Section(("epochs",), claims.epochs_and_decay),
         Section(("heads",), input_free.optimisers),
         Section(("ablations",), input_free.ablations),
+        Section(("T15", "F10", "F19"), labels.calibration),
         Section(("T15",), _calibration),
+        Section(("T2",), geometries.comparison, "wordnet"),
     ]
 
 
@@ -388,13 +389,17 @@ def _separability(bench: Bench, report: Report) -> None:
 
 
 def _calibration(bench: Bench, report: Report) -> None:
+    from matplotlib.figure import Figure
+
+    from vpunn import plot
+
     name = bench.name
     found = held_out_calibration(bench.tree, bench.seeds)
     ece, brier = paper.CALIBRATION[name]
     wrong = paper.least_error(name)
     _compare(
         report,
-        f"{captions('T15')}: calibration on held-out leaves (20 % hidden, 15 bins)",
+        f"{captions('T15')}: heads without input, on held-out leaves (20 % hidden, 15 bins)",
         "laws fitted on 80 % of the leaves, every digit of the others predicted from its true prefix; mean ± s.d. over seeds.",
         [
             (
@@ -428,7 +433,8 @@ def _calibration(bench: Bench, report: Report) -> None:
         ],
         "T15",
     )
+    figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+    plot.reliability(found.curve, figure.subplots())
     report.figure(
-        "Reliability on held-out leaves, seed 0 (points are bins, area is their share).",
-        figures.reliability(found.curve),
+        "Reliability of digits on held-out leaves, seed 0 (grey: where exact probabilities would stay).", figure
     )

@@ -12,7 +12,6 @@ import numpy as np
 from vpunn import vapo
 from vpunn._progress import progress_bar
 from vpunn.paper.captions import captions
-from vpunn.paper.reports import _figures as figures
 from vpunn.paper.reports import _numbers as paper
 from vpunn.paper.reports._bench import Bench
 from vpunn.report import Report
@@ -128,6 +127,10 @@ _NOTES = {
 
 def optimisers(bench: Bench, report: Report) -> None:
     """How far each optimiser comes on heads whose optimum is known."""
+    from matplotlib.figure import Figure
+
+    from vpunn import plot
+
     name, runs = bench.name, optimise(bench)
     rows = []
     for run in runs:
@@ -179,9 +182,12 @@ def optimisers(bench: Bench, report: Report) -> None:
         f"accuracy one leaf. {odd}its leaf accuracy is a single digit, verified against the true one, on the training items "
         "(E-43, E-60, E-61)."
     )
+    logits = {run.label: run for run in runs if run.head == "SoftmaxHeads"}
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    plot.descent(logits, figure.subplots(), optimum=next(iter(logits.values())).optimum)
     report.figure(
         "Gap to the closed-form optimum. Fisher needs a few steps at any depth; the paper's schedules stop short of it.",
-        figures.convergence({run.label: run for run in runs if run.head == "SoftmaxHeads"}),
+        figure,
     )
 
 
