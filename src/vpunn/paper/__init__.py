@@ -25,7 +25,7 @@ True
 
 Algorithms 1–3 are `build_tree`, `encode_path` and `decode`, to the letter and with their faults; 4 and 5 are the steps of
 `GISTScalar` and `AdamScalar`, whole-array in `vpunn.vapo`. `vpunn.hipaq.HiPaQ` and `vpunn.TabHiPaN` are the doors to
-sections 7.1 and 7.2.
+sections 8.1 and 8.2.
 """
 
 from vpunn.explain import describe_ball, export_tree_for_viz

@@ -1,4 +1,4 @@
-"""Tables without a given hierarchy: find one, encode with it, predict and generate with it (section 7.2 of the paper).
+"""Tables without a given hierarchy: find one, encode with it, predict and generate with it (section 8.2 of the paper).
 
 Names load on first use, because scikit-learn and PyTorch are slow to import.
 """

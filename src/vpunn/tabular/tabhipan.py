@@ -1,4 +1,4 @@
-"""`TabHiPaN`: the paper's section 7.2 as one object: encode, predict with and without the code, generate, edit."""
+"""`TabHiPaN`: the paper's section 8.2 as one object: encode, predict with and without the code, generate, edit."""
 
 from __future__ import annotations
 

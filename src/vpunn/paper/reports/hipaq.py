@@ -1,4 +1,4 @@
-"""Section 7.1 of the paper (its table of HiPaQ results, T16 in the audit) beside what can honestly be computed."""
+"""Section 8.1 of the paper (its table of HiPaQ results, T16 in the audit) beside what can honestly be computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vpunn reproduce tabular``: section 7.2 of the paper with the controls it lacks (T17, T18, F17; AUDIT E-76…E-81)."""
+"""``vpunn reproduce tabular``: section 8.2 of the paper with the controls it lacks (T17, T18, F17; AUDIT E-76…E-81)."""
 
 from __future__ import annotations
 
