@@ -5,9 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from strategies import parent_arrays
+from strategies import parent_arrays, trees
 from vpunn.errors import CodeChangeWarning, TreeError
 from vpunn.padic import next_prime
 from vpunn.tree import Tree, check_tree
@@ -335,3 +336,21 @@ def test_wrong_shapes_and_types_are_one_sentence():
     for extra in ({"labels": 5}, {"columns": {"mass": 5}}):
         with pytest.raises(TreeError, match="per node"):
             Tree.from_parents([-1, 0], **extra)
+
+
+@settings(max_examples=40)
+@given(trees(), st.sampled_from([np.int32, np.int64]), st.integers(1, 1100), st.randoms(use_true_random=False))
+def test_both_loops_of_lca_depth_agree_with_climbing(tree, dtype, pairs, chance):
+    u, v = (np.array([chance.randrange(tree.n_nodes) for _ in range(pairs)], dtype) for _ in range(2))
+    slow = np.array(
+        [len(np.intersect1d(tree.ancestors(a), tree.ancestors(b))) - 1 for a, b in zip(u[:50], v[:50], strict=True)]
+    )
+    for near in (0, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("vpunn.tree._packed.NEAR_BYTES", near)
+            np.testing.assert_array_equal(tree.lca_depth(u, v)[:50], slow)
+            for at, wrong in ((0, -1), (pairs // 2, tree.n_nodes), (pairs - 1, np.iinfo(dtype).min)):
+                bad = u.copy()
+                bad[at] = wrong
+                with pytest.raises(TreeError, match=f"node id {wrong} at pair {at} is outside this tree"):
+                    tree.lca_depth(bad, v)

@@ -104,13 +104,12 @@ def digit_lengths(size, leaves, code_bits):
 
 
 @njit(cache=True)
-def pack_words(size, lengths, code_bits, n_tiers):
-    """Write the tiered words: tier t holds code bits [32t, 32t+32) above the mask of digit ends at those bits.
+def pack_words(size, lengths, code_bits, words):
+    """Write the tiered words (zeros before): tier t holds code bits [32t, 32t+32) above the mask of digit ends at those bits.
 
     Siblings receive canonical prefix-free strings (shorter first), which exist because Σ 2^-length ≤ 1.
     """
-    n = len(size)
-    words = np.zeros((n_tiers, n), np.uint64)
+    n_tiers, n = words.shape
     next_string = np.zeros(64, np.int64)
     for node in range(n):
         end = node + size[node]
@@ -149,38 +148,89 @@ def pack_words(size, lengths, code_bits, n_tiers):
                 if k == bits - 1:
                     words[at // 32, child] |= bit >> np.uint64(32)
             child += size[child]
-    return words
 
 
 @njit(inline="always")
 def _shared_digits(a, b):
-    """Digits that end inside the common code prefix of two words.
+    """Digits that end inside the common code prefix of two words: the mask (low half) without the bits past it."""
+    same = _leading_zeros((a ^ b) | np.uint64(1 << (TIER_BITS - 1)))
+    return _popcount((a & b & np.uint64((1 << TIER_BITS) - 1)) >> (np.uint64(TIER_BITS) - same))
 
-    The mask (low half) is moved above the code's place; bits past the first differing code bit are cut off.
+
+@njit(cache=True, nogil=True)
+def lca_depth_near(words, u, v, out):
+    """LCA depth of each pair where one tier says all and lies in the processor's cache; the first position with an id outside
+    the tree, or -1. Ids are unsigned, so that negative ones are huge.
+
+    Four pairs at a time share one test of their ids; nothing else interrupts the loop.
     """
-    same = _leading_zeros((a ^ b) | np.uint64(1))
-    ends = (a & b) << np.uint64(TIER_BITS)
-    return _popcount(ends & ~(~np.uint64(0) >> same))
-
-
-@njit(cache=True)
-def lca_depth_pairs(words, u, v, out):
-    """LCA depth of each pair; returns the first position with an id outside the tree, or -1."""
-    n_tiers, n = words.shape
-    limit = np.uint64(n)
-    first = words[0]
-    for i in range(len(u)):
-        x, y = np.uint64(u[i]), np.uint64(v[i])  # negative ids wrap to huge ones
+    first, limit = words[0], np.uint64(words.shape[1])
+    i = 0
+    while i + 4 <= len(u):
+        p, q, r, s = np.uint64(u[i]), np.uint64(u[i + 1]), np.uint64(u[i + 2]), np.uint64(u[i + 3])
+        t, w, x, y = np.uint64(v[i]), np.uint64(v[i + 1]), np.uint64(v[i + 2]), np.uint64(v[i + 3])
+        over = (p >= limit) | (q >= limit) | (r >= limit) | (s >= limit)
+        if over | (t >= limit) | (w >= limit) | (x >= limit) | (y >= limit):
+            break
+        out[i], out[i + 1] = _shared_digits(first[p], first[t]), _shared_digits(first[q], first[w])
+        out[i + 2], out[i + 3] = _shared_digits(first[r], first[x]), _shared_digits(first[s], first[y])
+        i += 4
+    for k in range(i, len(u)):
+        x, y = np.uint64(u[k]), np.uint64(v[k])
         if x >= limit or y >= limit:
-            return i
-        a, b = first[x], first[y]
-        depth = _shared_digits(a, b)
-        tier = 1
-        while tier < n_tiers and (a ^ b) >> np.uint64(TIER_BITS) == 0:
-            a, b = words[tier, x], words[tier, y]
-            depth += _shared_digits(a, b)
-            tier += 1
-        out[i] = depth
+            return k
+        out[k] = _shared_digits(first[x], first[y])
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _largest(u, v):
+    most = u[0]
+    for i in range(len(u)):
+        most = max(most, max(u[i], v[i]))
+    return most
+
+
+@njit(cache=True, nogil=True)
+def _fetch(first, u, v, left, right):
+    for i in range(len(u)):
+        left[i] = first[u[i]]
+        right[i] = first[v[i]]
+
+
+@njit(cache=True, nogil=True)
+def _compare(left, right, out):
+    """Shared digits within the tier; how many pairs agree through all of it."""
+    through = np.uint64(0)
+    for i in range(len(out)):
+        out[i] = _shared_digits(left[i], right[i])
+        through += np.uint64(left[i] ^ right[i] < np.uint64(1 << TIER_BITS))
+    return through
+
+
+@njit(cache=True, nogil=True)
+def lca_depth_far(words, u, v, out):
+    """The same for words that lie in memory, in any number of tiers.
+
+    A block's words are fetched before any is looked at: while they wait for each other, reads would not be under way.
+    """
+    n_tiers, n = words.shape
+    block = 1024
+    left, right = np.empty((2, block), np.uint64)
+    for start in range(0, len(u), block):
+        x, y, depth = u[start : start + block], v[start : start + block], out[start : start + block]
+        if _largest(x, y) >= n:
+            for i in range(len(x)):
+                if x[i] >= n or y[i] >= n:
+                    return start + i
+        _fetch(words[0], x, y, left, right)
+        if _compare(left, right, depth) and n_tiers > 1:
+            for i in range(len(x)):
+                a, b, tier = left[i], right[i], 1
+                while tier < n_tiers and (a ^ b) >> np.uint64(TIER_BITS) == 0:
+                    a, b = words[tier, x[i]], words[tier, y[i]]
+                    depth[i] += _shared_digits(a, b)
+                    tier += 1
     return -1
 
 
@@ -198,12 +248,11 @@ def lca_depth_table(words, u, v, out):
         for j in range(len(v)):
             b = first[j]
             depth = _shared_digits(a, b)
-            if n_tiers > 1 and (a ^ b) >> np.uint64(TIER_BITS) == 0:
-                c, d, tier = a, b, 1
-                while tier < n_tiers and (c ^ d) >> np.uint64(TIER_BITS) == 0:
-                    c, d = words[tier, u[i]], right[tier, j]
-                    depth += _shared_digits(c, d)
-                    tier += 1
+            c, d, tier = a, b, 1
+            while tier < n_tiers and (c ^ d) >> np.uint64(TIER_BITS) == 0:
+                c, d = words[tier, u[i]], right[tier, j]
+                depth += _shared_digits(c, d)
+                tier += 1
             out[i, j] = depth
 
 

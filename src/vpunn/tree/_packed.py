@@ -19,6 +19,8 @@ import numpy as np
 from vpunn.errors import TreeError
 
 MAX_TIERS = 4
+#: Words up to this size lie in the processor's own caches, where fetching a block first costs more than it saves.
+NEAR_BYTES = 1 << 20
 
 IntArray = np.ndarray
 
@@ -37,7 +39,9 @@ class PackedCode:
         tiers = max(1, -(-self.bits // _kernels.TIER_BITS))
         if tiers <= MAX_TIERS:
             self.layout = "words"
-            self.words = _kernels.pack_words(size, lengths, code_bits, tiers)
+            # NumPy asks the system for huge pages, numba does not: random reads miss the page tables half as often
+            self.words = np.zeros((tiers, len(size)), np.uint64)
+            _kernels.pack_words(size, lengths, code_bits, self.words)
             self.words.flags.writeable = False
         else:
             self.layout = "heavy"
@@ -55,7 +59,9 @@ class PackedCode:
 
         out = np.empty(len(u), np.int32)
         if self.layout == "words":
-            bad = _kernels.lca_depth_pairs(self.words, u, v, out)
+            near = self.words.shape[0] == 1 and self.words.nbytes <= NEAR_BYTES
+            answer = _kernels.lca_depth_near if near else _kernels.lca_depth_far
+            bad = answer(self.words, _unsigned(u), _unsigned(v), out)
         else:
             bad = _kernels.lca_depth_heavy(self.head, self._parent, self._depth, u, v, out)
         if bad >= 0:
@@ -76,3 +82,8 @@ class PackedCode:
                 row = np.full(len(v), node, dtype=v.dtype)
                 _kernels.lca_depth_heavy(self.head, self._parent, self._depth, row, v, out[i])
         return out
+
+
+def _unsigned(ids: IntArray) -> IntArray:
+    """The same bytes as unsigned numbers: one comparison finds ids on either side of the tree."""
+    return ids.view(f"u{ids.dtype.itemsize}") if ids.dtype.kind == "i" else ids
