@@ -151,8 +151,10 @@ def write_labels(
 ) -> list[int]:
     """Write texts at points in the order given, skipping each that would touch one already there or leave the picture.
 
-    Returns which were written. Widths are those of the drawn letters.
+    Returns which were written. Widths are those of the drawn letters; a white rim keeps them readable on dots and lines.
     """
+    from matplotlib.patheffects import withStroke
+
     figure: Any = ax.figure
     figure.draw_without_rendering()  # the layout settles here, and with it where data coordinates lie
     renderer = figure._get_renderer()
@@ -165,6 +167,7 @@ def write_labels(
         word = ax.annotate(
             text, point, xytext=(3, 2) if anchor == "left" else (0, 0), textcoords="offset points", fontsize=size,
             color=INK, ha=anchor, va="bottom" if anchor == "left" else "center", zorder=6, annotation_clip=False,
+            path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
         )  # fmt: skip
         box = word.get_window_extent(renderer).expanded(1.04, 1.15)
         outside = box.x0 < frame.x0 or box.x1 > frame.x1 or box.y0 < frame.y0 or box.y1 > frame.y1

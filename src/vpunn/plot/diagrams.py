@@ -207,7 +207,11 @@ def versus(tree: Tree, ax: Axes | None = None, *, inputs: int = 8, hidden: int =
     )
     ax.set(xlim=(0, 1.02), ylim=(0, 1))
     for node, name in zip(path, names_of(tree, np.array(path)), strict=True):
-        ax.text(x[node] - 0.014, y[node], short(name, 18), ha="right", va="bottom", fontsize=8, color=INK)
+        said = {"ha": "right", "va": "bottom"} if node != path[-1] or node == 0 else {"ha": "center", "va": "top"}
+        place = (
+            (x[node] - 0.014, y[node]) if said["ha"] == "right" else (x[node], y[node] - 0.035)
+        )  # siblings beside it
+        ax.text(*place, short(name, 18), fontsize=8, color=INK, ha=said["ha"], va=said["va"])
     return ax
 
 

@@ -94,6 +94,7 @@ def degree_histogram(result: s.Branching, depth: int, ax: Axes | None = None, *,
     ticks = [int(e) for e in edges if e in (1, 4, 16, 64, 256, 1024, 4096)]
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.minorticks_off()
+    ax.yaxis.get_major_locator().set_params(integer=True)
     return ax
 
 
@@ -178,10 +179,10 @@ def entropy_against(result: s.EntropyAgainst, ax: Axes | None = None) -> Axes:
     if len(result.entropy) == 0:
         return explain_nothing(ax, result.verdict)
     ax.scatter(result.entropy, result.accuracy, c=np.arange(len(result.entropy)), cmap=depth_map(), s=36)
-    for k, (x, y) in enumerate(zip(result.entropy, result.accuracy, strict=True)):
-        ax.annotate(str(k), (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7.5, color=INK)
     title = "" if result.rho is None else f"ρ = {result.rho:+.2f}, p = {result.p_value:.2g}"
     ax.set(xlabel="$H(d_k)$, bits", ylabel="accuracy of digit k", title=title)
+    at = np.column_stack([result.entropy, result.accuracy])
+    write_labels(ax, at, [str(k) for k in range(len(at))], size=7.5, limit=len(at))
     return ax
 
 

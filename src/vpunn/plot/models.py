@@ -48,6 +48,7 @@ def reliability(curve: Reliability, ax: Axes | None = None, *, label: str | None
         linewidth=0.6,
         zorder=3,
         label=label,
+        clip_on=False,  # a dot at 1 is whole
     )
     ax.set(xlabel="confidence", ylabel="share right", xlim=(-0.02, 1.02), ylim=(-0.02, 1.04))
     ax.set_aspect("equal")
