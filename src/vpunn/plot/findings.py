@@ -81,6 +81,8 @@ def branching(result: s.Branching, ax: Axes | None = None, *, depths: Any = None
 
 def degree_histogram(result: s.Branching, depth: int, ax: Axes | None = None, *, bins: Any = None) -> Axes:
     """How many inner nodes of one depth have how many children, in bins that double (a panel of F18)."""
+    from matplotlib.ticker import MaxNLocator
+
     ax = axes_for(ax, (3.2, 2.4))
     values, counts = result.at(depth)
     if len(values) == 0:
@@ -94,7 +96,7 @@ def degree_histogram(result: s.Branching, depth: int, ax: Axes | None = None, *,
     ticks = [int(e) for e in edges if e in (1, 4, 16, 64, 256, 1024, 4096)]
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.minorticks_off()
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     return ax
 
 
