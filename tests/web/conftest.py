@@ -96,7 +96,7 @@ class Visit:
         self.expected = ()
         self.context.on("page", self._watch)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(90_000)  # a busy machine is no failure
 
     def _watch(self, page):
         page.on("console", lambda m: self.problems.append(m.text) if m.type in ("error", "warning") else None)
