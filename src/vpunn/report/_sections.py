@@ -33,11 +33,16 @@ def report_tree(tree: Tree, title: str, command: str = "vpunn.report.report_tree
     report.heading("Summary")
     report.text(_what(tree))
     for finding in findings.values():
-        report.text(finding.verdict[:1].upper() + finding.verdict[1:])
+        report.text(_sentence(finding.verdict))
     add_tree(report, tree)
     add_codes(report, tree)
     add_structure(report, findings)
     return report
+
+
+def _sentence(verdict: str) -> str:
+    """With a capital, unless it opens with a formula such as log_p N(k)."""
+    return verdict[:1].upper() + verdict[1:] if verdict.partition(" ")[0].isalpha() else verdict
 
 
 def tree_findings(tree: Tree) -> dict[str, structure.Finding]:
@@ -144,7 +149,7 @@ def report_model(
     report = Report(title, command)
     report.heading("Summary")
     report.text(_what(tree))
-    report.text(found.verdict[:1].upper() + found.verdict[1:])
+    report.text(_sentence(found.verdict))
     add_accuracy(report, found, posterior)
     add_triage(report, found)
     add_examples(report, model, X, found, texts)
