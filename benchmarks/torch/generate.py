@@ -114,7 +114,7 @@ def _item(trie: PrefixTrie, tokens: list[int]) -> int | None:
         return None
 
 
-def main(steps: int = 300, seeds: int = 3) -> list[dict[str, Any]]:
+def main(steps: int = 250, seeds: int = 3) -> list[dict[str, Any]]:
     """Run, print and write the table."""
     torch.set_num_threads(1)
     rows = []

@@ -25,7 +25,7 @@ from sentence_transformers import SentenceTransformer
 from vpunn.datasets.tasks import PlacementTask, load_task
 from vpunn.torch import HierarchicalHead
 
-BATCH, JUDGED = 32, 300
+BATCH, JUDGED = 32, 200
 
 
 def wheel() -> str:
@@ -77,7 +77,7 @@ def run(task: PlacementTask, folder: str, how: str, steps: int, seed: int) -> di
     }
 
 
-def main(steps: int = 60, folder: str | None = None, seeds: int = 3) -> list[dict[str, Any]]:
+def main(steps: int = 30, folder: str | None = None, seeds: int = 3) -> list[dict[str, Any]]:
     """Run, print and write the table."""
     torch.set_num_threads(1)
     rows = []

@@ -129,7 +129,7 @@ def train(tree: Tree, rows: dict[str, Rows], order: np.ndarray, steps: int, seed
     }
 
 
-def main(steps: int = 150, seeds: int = 3) -> list[dict[str, Any]]:
+def main(steps: int = 100, seeds: int = 3) -> list[dict[str, Any]]:
     """Run, print and write the table."""
     torch.set_num_threads(1)
     runs: dict[str, list[dict[str, float]]] = {}
