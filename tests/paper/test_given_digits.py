@@ -53,6 +53,8 @@ def test_methods_grow_until_their_budget(monkeypatch):
     ours = next(line for line in lines if line["row"].startswith("ours, the most"))
     assert ours["all leaves in an hour?"] == f"yes, about {4 * (tree.n_leaves / 500) ** 2:,.0f} s (time grows as n^2.0)"
     assert {line["method"] for line in lines} == set(given_digits.PRINTED)
+    assert given_digits._in_an_hour(rows[:1], 10**6).startswith("not known")
+    assert given_digits._in_an_hour(rows, 500) == "yes, 4 s"
 
 
 def test_every_installed_baseline_runs():
