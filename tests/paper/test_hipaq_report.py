@@ -85,9 +85,9 @@ def test_hydrogen_decays_and_trees_commands(tmp_path):
     assert run_json("trees", str(tmp_path / "tree.nwk"))["AHU code"] == hex(tree_code(cherry))
 
 
-def test_report(tmp_path):
+def test_report(tmp_path, monkeypatch):
     """All 1,251 groups are recomputed from shuffled tables on the way: none may differ from GAP's values."""
-    made = report.run(seeds=1)
+    made = report.run(seeds=1, out=tmp_path / "made")
     rows = next(
         block["rows"] for block in made.blocks if "T16" in block.get("title", "") and "beside ours" in block["title"]
     )
@@ -100,3 +100,16 @@ def test_report(tmp_path):
     assert ours["hydrogen states, n ≤ 8"] == 204
     folder = made.write(tmp_path / "report")
     assert {"report.html", "report.json", "figure-1.png", "figure-2.png"} <= {path.name for path in folder.iterdir()}
+    small = {row["tree"]: row for block in made.blocks if block.get("name") == "T20" for row in block["rows"]}
+    assert {row["exact code: leaves back %"] for row in small.values()} == {100.0}
+    assert small["125 indices, as the paper"]["HiPaN honest: whole path %"] == 100 / 125
+    assert small["τ⁻ channels"]["HiPaN honest: whole path %"] == pytest.approx(100 / 7)
+    assert (small["wine, latent tree"]["(p, K)"], small["wine, latent tree"]["epochs"]) == ("(3, 6)", 3)
+
+    def never(*args, **kwargs):
+        raise AssertionError("something was measured again")
+
+    for name in ("check_groups", "purity_against_noise", "_train_small", "measured"):
+        monkeypatch.setattr(report, name, never)
+    again = report.run(source=tmp_path / "made", out=tmp_path / "again")
+    assert again.blocks == made.blocks

@@ -219,7 +219,7 @@ def test_files_are_whole_and_the_page_needs_no_network(primates):
     assert page.count("data:image/png;base64,") == 3
     assert "http" not in page.replace("http-equiv", "")
     assert not list(folder.glob(".*"))
-    assert {block["kind"] for block in document["blocks"]} == {"text", "table", "figure"}
+    assert {block["kind"] for block in document["blocks"]} == {"text", "table", "figure", "heading"}
 
 
 # ---- single tables on the command line ---------------------------------------------------------------------------------

@@ -108,6 +108,8 @@ class Section:
     ids: tuple[str, ...]
     run: Callable[[Any, Report], None]
     only_for: str = ""
+    #: The heading of the part of the report it stands in; sections that bring their own have none.
+    part: str = ""
 
     def belongs_to(self, name: str) -> bool:
         """Whether the paper, or we, have it for this report."""
@@ -128,11 +130,15 @@ def assemble(
     shelf: Shelf, report: Report, wanted: Sequence[Section], last: Callable[[Any, Report], None] | None = None
 ) -> Report:
     """Run sections in order; each is written when it is done. At the end the codes are explained."""
+    part = ""
     for section in wanted:
+        if section.part and section.part != part:
+            report.heading(part := section.part)
         section.run(shelf, report)
         if shelf.out is not None:
             report.write(shelf.out)
     if last is not None:
+        report.heading("Resources and codes")
         last(shelf, report)
     explain_codes(report)
     return report

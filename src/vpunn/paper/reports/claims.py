@@ -130,8 +130,8 @@ def leak_verdict(rows: list[dict[str, Any]]) -> str:
     first = (
         "GIST does stall below α = 0.005"
         if stalls
-        else f"GIST does not stall below α = 0.005: with α = 0 it ends after {gist[0.0]['sweeps or epochs']} sweeps at loss "
-        f"{gist[0.0]['loss without leak']:.3f}, with α = 0.01 at {gist[0.01]['loss without leak']:.3f}"
+        else f"GIST does not stall below α = 0.005: after {gist[0.0]['sweeps or epochs']} sweeps its loss is "
+        f"{gist[0.0]['loss without leak']:.3f} with α = 0 and {gist[0.01]['loss without leak']:.3f} with α = 0.01"
     )
     second = (
         f"leaf accuracy falls above 0.02 with {' and '.join(falls)}"

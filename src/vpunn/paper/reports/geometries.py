@@ -261,7 +261,6 @@ def measure(bench: Bench) -> dict[str, Any]:
 def comparison(bench: Bench, report: Report) -> None:
     """T2."""
     found = bench.fact("T2", lambda: measure(bench))
-    report.heading("Other geometries")
     report.table(
         f"{captions('T2')}: {found['nodes']:,} mammals of WordNet, how faithful each geometry is to its own tree",
         found["faithful"],
