@@ -334,3 +334,54 @@ def add_children(parent, values):
         up = parent[node]
         for j in range(values.shape[1]):
             values[up, j] += values[node, j]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _text_hash(data, start, stop):
+    """64 bits of a text (FNV-1a, stirred so that the low bits depend on all)."""
+    h = np.uint64(14695981039346656037)
+    for k in range(start, stop):
+        h = (h ^ np.uint64(data[k])) * np.uint64(1099511628211)
+    h ^= h >> np.uint64(32)
+    return h
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _same_text(data, start, stop, other, begin, end):
+    if stop - start != end - begin:
+        return False
+    k = 0
+    while k < stop - start and data[start + k] == other[begin + k]:
+        k += 1
+    return k == stop - start
+
+
+@njit(cache=True, nogil=True)
+def fill_slots(offsets, data, slots):
+    """Put every text into an open hash table of a power of two slots; a text that is there already, or −1."""
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(offsets) - 1):
+        at = _text_hash(data, offsets[i], offsets[i + 1]) & mask
+        while slots[at] >= 0:
+            j = slots[at]
+            if _same_text(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
+                return i
+            at = (at + np.uint64(1)) & mask
+        slots[at] = i
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def find_texts(offsets, data, slots, asked, texts):
+    """The place of each asked text in the table of `fill_slots`, −1 if it is not there."""
+    mask = np.uint64(len(slots) - 1)
+    found = np.full(len(asked) - 1, -1, np.int32)
+    for i in range(len(asked) - 1):
+        at = _text_hash(texts, asked[i], asked[i + 1]) & mask
+        while slots[at] >= 0:
+            j = slots[at]
+            if _same_text(texts, asked[i], asked[i + 1], data, offsets[j], offsets[j + 1]):
+                found[i] = j
+                break
+            at = (at + np.uint64(1)) & mask
+    return found
