@@ -153,7 +153,11 @@ def predict(
     ] = "node",
     keep: Annotated[str | None, typer.Option(help="Columns of the table to hand through, such as id,sku.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write a table (.csv, .tsv, .parquet, .jsonl) instead of printing.")
+        str | None,
+        typer.Option(
+            help="Write a table (.csv, .tsv, .parquet, .jsonl) instead of printing, in constant memory; a folder of parts "
+            "that can be continued if it ends in / or the input is a folder or pattern."
+        ),
     ] = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -161,7 +165,6 @@ def predict(
 ) -> None:
     """Predict the place, or the number, of every row of a table, or of one text."""
     from vpunn.hipan.tables import split_names
-    from vpunn.io.frames import check_table_path, write_table
 
     if stop is not None and top > 1:
         raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
@@ -178,24 +181,30 @@ def predict(
         refuse_unused({"--keep": keep}, "--ask has no columns")
     if out is not None:
         refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
-        if str(out) != "-":
+        if out != "-" and table is not None and str(table) != "-" and ask is None:
+            chosen: dict[str, Any] = {name: v for name, v in (("top", top), ("rule", rule)) if v not in (1, "node")}
+            if stop is not None:
+                chosen |= {"stop": stop, **_stop_options(threshold, alpha, depth)}
+            _predict_files(model, table, out, chosen, split_names(keep), delimiter, encoding)
+            return
+        if out != "-":
+            from vpunn.io.frames import check_table_path
+
             check_table_path(out)
     fitted, frame = _open(model, table, ask, delimiter, encoding, split_names(keep))
     options: dict[str, Any] = {"top": top, "rule": rule, "stop": stop}
     if stop is not None:
-        options |= {
-            "threshold": 0.5 if threshold is None else threshold,
-            "alpha": 0.1 if alpha is None else alpha,
-            "depth": 1 if depth is None else depth,
-        }
+        options |= _stop_options(threshold, alpha, depth)
     if fitted.inputs.levels:
         refuse_unused({"--stop": stop, "--top": top if top > 1 else None}, "this model predicts a number")
         options = {}
     found = fitted.predict(frame, table or "--ask", keep=split_names(keep), **options)
     _say_unknown(found, bool(fitted.inputs.levels))
     if out is not None:
+        from vpunn.io.frames import write_table
+
         write_table(found, out)
-        if str(out) != "-":
+        if out != "-":
             typer.echo(f"written: {out} ({len(found):,} rows)")
         return
     if json:
@@ -203,6 +212,31 @@ def predict(
         return
     shown = found.assign(path=[_short(path) for path in found["path"]])
     emit(_records(shown.drop(columns="known") if shown["known"].all() else shown), False)
+
+
+def _stop_options(threshold: float | None, alpha: float | None, depth: int | None) -> dict[str, Any]:
+    """The numbers of the stop rules, with what they are if not given."""
+    return {
+        "threshold": 0.5 if threshold is None else threshold,
+        "alpha": 0.1 if alpha is None else alpha,
+        "depth": 1 if depth is None else depth,
+    }
+
+
+def _predict_files(
+    model: Path, table: Path, out: str, options: dict[str, Any], keep: list[str], delimiter: str | None, encoding: Any
+) -> None:
+    """Files through a model, in constant memory, to a file or a folder of parts."""
+    from vpunn.io.frames import check_table_path
+    from vpunn.io.streams import is_folder, table_files
+    from vpunn.scale import Predictor, predict_stream
+
+    if not is_folder(out) and len(table_files(table)) == 1:
+        check_table_path(out)
+    predictor = Predictor(model, keep=keep, **options)
+    done = predict_stream(predictor, table, out, delimiter=delimiter, encoding=encoding)
+    _say_dark(done.unknown, list(done.examples), not predictor.places)
+    typer.echo(f"written: {out} ({done.rows:,} rows)")
 
 
 def evaluate(
@@ -222,8 +256,13 @@ def evaluate(
     from vpunn.hipan.table_models import open_table_model, task_rows
 
     fitted = open_table_model(model)
-    frame = task_rows(fitted.inputs) if table is None else _read(table, fitted.inputs, delimiter, encoding)
-    found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
+    if table is not None and str(table) != "-" and _is_large(table):
+        from vpunn.scale import evaluate_stream
+
+        found = evaluate_stream(fitted, table, unseen=unseen, delimiter=delimiter, encoding=encoding)
+    else:
+        frame = task_rows(fitted.inputs) if table is None else _read(table, fitted.inputs, delimiter, encoding)
+        found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
     if json:
         emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
         return
@@ -305,6 +344,13 @@ def _inputs(
     return Inputs(names["--levels"] or names["--target"] or ("label",), names["--text"], names["--columns"])
 
 
+def _is_large(table: Path) -> bool:
+    """Whether a table passes through in batches: it is a folder, a pattern, or larger than what is read at once."""
+    from vpunn.io.streams import SMALL
+
+    return not table.is_file() or table.stat().st_size > SMALL
+
+
 def _read(table: Path, inputs: Inputs, delimiter: str | None, encoding: str | None, keep: Any = ()) -> pd.DataFrame:
     from vpunn.io import read_table
 
@@ -342,15 +388,19 @@ def _task_name(table: Path) -> str | None:
 def _say_unknown(found: pd.DataFrame, numbers: bool) -> None:
     """Answers that rest on nothing in the row are said to."""
     dark = found.loc[~found["known"], "row"].unique()
-    if len(dark):
+    _say_dark(len(dark), dark[:4].tolist(), numbers)
+
+
+def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
+    if count:
         what, then = (
             ("levels the model does not know", "deepest known ancestor")
             if numbers
             else ("nothing the model knows", "prior")
         )
-        holds = "hold" if len(dark) > 1 else "holds"
-        many = f"{len(dark):,} row{'s' if len(dark) > 1 else ''}"
-        say(f"{many} (row {examples(dark.tolist(), limit=3)}) {holds} {what}; the answer is the {then}'s")
+        holds = "hold" if count > 1 else "holds"
+        many = f"{count:,} row{'s' if count > 1 else ''}"
+        say(f"{many} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {then}'s")
 
 
 def _records(found: pd.DataFrame) -> list[dict[str, Any]]:

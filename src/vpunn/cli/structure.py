@@ -270,22 +270,38 @@ def convert(
 def encode(
     source: Source,
     labels: Labels = None,
-    mode: Annotated[str, typer.Option(help="How to print codes: int, digits, bars, series or path.")] = "int",
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Keep the codes in a folder, stamped with tree, prime and release; decode --codes reads it."),
+    mode: Annotated[
+        str | None, typer.Option(help="How to print codes: int (the default), digits, bars, series or path.")
     ] = None,
     prime: Prime = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="A table file (or, ending in /, a folder of parts): node, last, depth and path key of every row of a table "
+            "named in place of labels, else of every node, in constant memory. Any other name is a folder that keeps the "
+            "codes stamped with tree, prime and release; decode --codes reads it."
+        ),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="With --out TABLE: the table's column of labels.")] = None,
+    unseen: Annotated[
+        str | None, typer.Option(help="With --out TABLE: labels that are not in the tree, error (the default) or null.")
+    ] = None,
     format: Format = None,
     policy: Policy = "first",
     option: Options = None,
     json: JsonFlag = False,
 ) -> None:
-    """Codes of labels."""
+    """Codes of labels, or of a column of labels in a table of any size."""
     from vpunn.codes import PadicCode
 
+    if out is not None and (out.endswith("/") or Path(out.lower()).suffix in TABLE_ENDINGS):
+        refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
+        _encode_files(source, labels, out, mode, prime, column, unseen, (format, policy, option))
+        return
+    refuse_unused({"--column": column, "--unseen": unseen}, "there is no --out with a table")
     tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
+    mode = mode or "int"
     nodes = _nodes(tree, source, labels)
     if out is not None:
         code.stamp(nodes, release=source if policy == "first" else f"{source}, {policy}").save(out)
@@ -298,6 +314,39 @@ def encode(
         for i, text in zip(nodes, texts, strict=True)
     ]
     emit(rows, json)
+
+
+#: Endings by which --out means a table of codes rather than a folder of stamped ones.
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson", ".feather", ".gz", ".bz2", ".xz")
+
+
+def _encode_files(
+    source: str,
+    tables: list[str] | None,
+    out: str,
+    mode: str | None,
+    prime: int | None,
+    column: str | None,
+    unseen: str | None,
+    reading: Any,
+) -> None:
+    """A tree's own nodes, or a column of labels, as a table of codes."""
+    from vpunn.io.frames import check_table_path
+    from vpunn.io.streams import is_folder, table_files
+    from vpunn.scale import encode_stream
+
+    if tables is not None:
+        table_files(tables)  # refused before the tree is read
+    else:
+        refuse_unused(
+            {"--column": column, "--unseen": unseen}, "no table is named, so the tree's own nodes are encoded"
+        )
+    if not is_folder(out) and (tables is None or len(table_files(tables)) == 1):
+        check_table_path(out)
+    tree = read_source(source, *reading)
+    chosen: dict[str, Any] = {"mode": mode, "prime": prime, "column": column, "unseen": unseen or "error"}
+    done = encode_stream(tree, tables, out, **chosen)
+    typer.echo(f"written: {out} ({done.rows:,} rows)")
 
 
 def decode(

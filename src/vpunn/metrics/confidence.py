@@ -95,10 +95,25 @@ def calibration_error_interval(
         )
     c, right = _confidences(confidence, correct)
     which = _bins(c, bins, strategy)
-    n, count, gap = len(c), np.bincount(which), right - c
+    count, gap = np.bincount(which), right - c
     full = count > 0
     total, square, chance = (np.bincount(which, weights=v)[full] for v in (gap, gap * gap, c * (1 - c)))
-    count = count[full]
+    return interval_of_bins(count[full], total, square, chance, level=level, n_bootstrap=n_bootstrap, seed=seed)
+
+
+def interval_of_bins(
+    count: FloatArray,
+    total: FloatArray,
+    square: FloatArray,
+    chance: FloatArray,
+    *,
+    level: float = 0.95,
+    n_bootstrap: int = 1000,
+    seed: int = 0,
+) -> CalibrationInterval:
+    """`calibration_error_interval` from what it needs of each (not empty) bin: items, and sums of the gap (right −
+    confidence), of its square and of confidence·(1 − confidence). Such sums add up over batches and machines."""
+    n, count = int(count.sum()), count.astype(np.int64)
     mean = total / count
     spread = np.sqrt(np.maximum(square / count - mean**2, 0.0))
     rng = np.random.default_rng(seed)

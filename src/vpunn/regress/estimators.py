@@ -259,6 +259,22 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
         return mean, np.sqrt(self._columns(variances))
 
+    def predict_nodes(
+        self, nodes: np.ndarray, covariates: FloatArray | None = None, *, known: np.ndarray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of a new observation at nodes found already: `predict` without reading labels.
+
+        Rows that are not ``known`` stand at a node because their own label is unseen; they are as uncertain as the deepest leaf.
+        """
+        check_is_fitted(self)
+        nodes = self.tree_.check_nodes(nodes)
+        depths = None
+        if known is not None:
+            depths = np.where(known, self.tree_.depth[nodes], self.tree_.max_depth)
+        mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
+        variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
+        return mean, np.sqrt(self._columns(variances))
+
     def explain(self, X: Features, target: int = 0) -> BallSum:
         """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.
 

@@ -1,5 +1,39 @@
 """Past one table in memory: exact sums that add up across machines, streams of record batches, and dask.distributed."""
 
-from vpunn.scale.sums import BallSums, ClassSums, shrunk_centroids
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["BallSums", "ClassSums", "shrunk_centroids"]
+if TYPE_CHECKING:
+    from vpunn.scale.predictor import Predictor
+    from vpunn.scale.scores import evaluate_stream
+    from vpunn.scale.streams import Written, encode_stream, predict_stream
+    from vpunn.scale.sums import BallSums, ClassSums, shrunk_centroids
+
+__all__ = [
+    "BallSums",
+    "ClassSums",
+    "Predictor",
+    "Written",
+    "encode_stream",
+    "evaluate_stream",
+    "predict_stream",
+    "shrunk_centroids",
+]
+
+#: name → module, imported when first asked for: encoding labels needs no classifier
+_LATER = {
+    "BallSums": "sums",
+    "ClassSums": "sums",
+    "Predictor": "predictor",
+    "Written": "streams",
+    "encode_stream": "streams",
+    "evaluate_stream": "scores",
+    "predict_stream": "streams",
+    "shrunk_centroids": "sums",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'vpunn.scale' has no attribute {name!r}")
+    return getattr(import_module(f"vpunn.scale.{_LATER[name]}"), name)

@@ -93,7 +93,7 @@ def _find(tree: Tree, column: Any) -> np.ndarray:
 
     texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if texts and tree._text_index is not None:
-        return tree._text_index.find(column)
+        return np.asarray(tree._text_index.find(column))
     import pandas as pd
 
     table, node, ambiguous = tree._lookup

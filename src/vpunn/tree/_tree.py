@@ -255,25 +255,6 @@ class Tree(TreeOut, TreeParents):
         """
         return labelled.find_labels(self, labels)
 
-    @cached_property
-    def _text_index(self) -> Any:
-        from vpunn.tree import _columns
-
-        return _columns.text_index(self)
-
-    def encode_column(self, column: Any, unseen: str = "error") -> Any:
-        """Node ids of a column of labels as an Arrow array of int32, missing cells as nulls. O(1) a row, no object per row.
-
-        Takes Arrow arrays (text, whole numbers, dictionaries: each word is looked up once), chunked or not, and whatever
-        ``pyarrow.array`` takes. Labels the tree does not have are an error, or null with ``unseen="null"``.
-
-        >>> Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"]).encode_column(["b", None, "a"]).to_pylist()
-        [2, None, 1]
-        """
-        from vpunn.tree import _columns
-
-        return _columns.encode_column(self, column, unseen)
-
     def index_paths(self, paths: Sequence[Sequence[Hashable]], *, strict: bool = True) -> IntArray:
         """Node ids of label paths that start below the root (the form ``path(node)[1:]``); ``()`` is the root.
 

@@ -1,0 +1,357 @@
+"""Tables larger than memory: record batches in, and files out that appear whole, or as a folder of parts that can go on.
+
+`read_table` and `write_table` hold a table in memory; here the same kinds of files pass through in batches of rows.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpunn.errors import DataError, examples
+from vpunn.io import files
+from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Text files up to this size are read at once, by the rules of `read_table`; larger ones pass through in blocks.
+SMALL = 64 << 20
+#: Bytes of text in a block; a row must fit into one.
+BLOCK = 16 << 20
+MANIFEST = "_manifest.json"
+_HEAD = 1 << 20
+_PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
+
+
+def table_files(source: Any) -> list[Path]:
+    """The files of an input: one file, those of a folder, of a pattern such as ``days/*.parquet``, or of a list, sorted.
+
+    Names that begin with ``_`` or ``.`` in a folder are no tables (manifests, scratch files).
+    """
+    if isinstance(source, list | tuple):
+        found = [path for one in source for path in table_files(one)]
+    else:
+        path = Path(source)
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if p.name[0] not in "._" and files.suffix(p) in ENDINGS)
+        elif any(mark in str(path) for mark in "*?[") and not path.exists():
+            anchor = Path(path.anchor) if path.is_absolute() else Path()
+            found = sorted(anchor.glob(str(path.relative_to(anchor) if path.is_absolute() else path)))
+        else:
+            found = [path]
+    if not found:
+        raise DataError(f"there are no tables in {str(source)!r}; they end in {', '.join(ENDINGS)}.")
+    for path in found:
+        if files.suffix(path) not in ENDINGS or not path.is_file():
+            raise DataError(f"{str(path)!r} is no table file; tables end in {', '.join(ENDINGS)}.")
+    return found
+
+
+def read_batches(
+    path: Path,
+    columns: Sequence[str],
+    *,
+    as_text: Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    rows: int = 1 << 16,
+) -> Iterator[pa.Table]:
+    """The chosen columns of a file in tables of exactly ``rows`` rows (the last has the rest). Memory: a block and a batch.
+
+    Text larger than `SMALL` is read as text (numbers are made of it later, where they are used): UTF-8, or ``encoding``.
+    """
+    kind = ENDINGS[files.suffix(path)]
+    packed = path.suffix.lower() in (".gz", ".bz2", ".xz")
+    size = path.stat().st_size * (8 if packed else 1)
+    if kind in ("parquet", "feather") and not packed:
+        found = _binary_batches(path, columns, kind, rows)
+    elif kind == "text" and size > SMALL:
+        found = _text_batches(path, columns, delimiter, encoding)
+    elif kind == "lines" and size > SMALL:
+        found = _line_batches(path, columns, encoding, rows)
+    else:
+        found = iter([_whole(path, columns, as_text, delimiter, encoding)])
+    return _regrouped(found, rows)
+
+
+def _whole(
+    path: Path, columns: Sequence[str], as_text: Sequence[str], delimiter: str | None, encoding: str | None
+) -> pa.Table:
+    import pyarrow as pa
+
+    frame = read_table(path, columns=columns, as_text=as_text, delimiter=delimiter, encoding=encoding)
+    return pa.Table.from_pandas(frame[list(dict.fromkeys(columns))], preserve_index=False).replace_schema_metadata()
+
+
+def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of a fixed length, so that what is written does not depend on blocks of bytes."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        while len(table):
+            part = table.slice(0, rows - count)
+            waiting.append(part)
+            count += len(part)
+            table = table.slice(len(part))
+            if count == rows:
+                yield pa.concat_tables(waiting)
+                waiting, count = [], 0
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def _check_names(names: Sequence[str], columns: Sequence[str], path: Path) -> None:
+    import pandas as pd
+
+    check_columns(pd.DataFrame(columns=pd.Index(names)), columns, path)
+
+
+def _binary_batches(path: Path, columns: Sequence[str], kind: str, rows: int) -> Iterator[pa.Table]:
+    import pyarrow as pa
+    import pyarrow.feather
+    import pyarrow.parquet as pq
+
+    try:
+        if kind == "parquet":
+            file = pq.ParquetFile(path)
+            _check_names(file.schema_arrow.names, columns, path)
+            for batch in file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False):
+                yield pa.Table.from_batches([batch])
+        else:
+            with pa.memory_map(str(path)) as source:
+                stream = pa.ipc.open_file(source)
+                _check_names(stream.schema.names, columns, path)
+                for at in range(stream.num_record_batches):
+                    yield pa.Table.from_batches([stream.get_batch(at)]).select(list(columns))
+    except pa.ArrowException as error:
+        raise DataError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}.") from None
+
+
+def _open_bytes(path: Path) -> Any:
+    """A file's bytes, unpacked on the way."""
+    packer = _PACKERS.get(path.suffix.lower())
+    return open(path, "rb") if packer is None else packer.open(path, "rb")
+
+
+def _text_batches(
+    path: Path, columns: Sequence[str], delimiter: str | None, encoding: str | None
+) -> Iterator[pa.Table]:
+    import pyarrow as pa
+    import pyarrow.csv
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    with _open_bytes(path) as stream:
+        head = stream.read(_HEAD)
+        code = encoding or ("utf-16" if head.startswith(files._BOM_UTF16) else "utf-8")
+        try:
+            line = io.StringIO(head.decode(code, "ignore").lstrip("\ufeff\r\n")).readline()
+        except LookupError:
+            raise DataError(f"there is no encoding {code!r}; latin-1 reads any file.") from None
+        mark = delimiter or files.find_delimiter(line)
+        names = next(csv.reader([line], delimiter=mark), [])
+        _check_names([name.strip() for name in names], columns, path)
+        raw = {name.strip(): name for name in names}
+        stream.seek(0)
+        try:
+            reader = pa.csv.open_csv(
+                stream,
+                pa.csv.ReadOptions(block_size=BLOCK, encoding="utf8" if code == "utf-8" else code, use_threads=False),
+                pa.csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+                pa.csv.ConvertOptions(
+                    include_columns=[raw[name] for name in columns],
+                    column_types=dict.fromkeys(names, pa.string()),
+                    null_values=sorted(STR_NA_VALUES),
+                    strings_can_be_null=True,
+                ),
+            )
+            for batch in reader:
+                yield pa.Table.from_batches([batch]).rename_columns(list(columns))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            hint = "; give --encoding latin-1 if it is no UTF-8" if "UTF8" in reason or "utf" in reason else ""
+            raise DataError(f"{str(path)!r} cannot be read as a table: {reason}{hint}.") from None
+
+
+def _line_batches(path: Path, columns: Sequence[str], encoding: str | None, rows: int) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    with _open_bytes(path) as stream:
+        waiting: list[list[Any]] = []
+        for number, line in enumerate(io.TextIOWrapper(stream, encoding or "utf-8"), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                waiting.append([row.get(name) for name in columns])
+            except (ValueError, AttributeError) as error:
+                raise DataError(f"{path}, line {number:,}: this is no JSON object ({error}).") from None
+            if len(waiting) == rows:
+                yield _table_of(columns, waiting, pa)
+                waiting = []
+        if waiting:
+            yield _table_of(columns, waiting, pa)
+
+
+def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: Any) -> pa.Table:
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=list(columns))
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------
+
+
+class TableWriter:
+    """Writes tables one after another to a scratch file; see `writing_table`."""
+
+    def __init__(self, scratch: Path, kind: str, comma: bool, packer: Any) -> None:
+        self._scratch, self._kind, self._comma, self._packer = scratch, kind, comma, packer
+        self._writer: Any = None
+        self._file: Any = None
+        self.rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            if self._kind == "parquet":
+                self._writer = pq.ParquetWriter(self._scratch, table.schema)
+            elif self._kind == "feather":
+                options = pa.ipc.IpcWriteOptions(compression="lz4")
+                self._writer = pa.ipc.new_file(str(self._scratch), table.schema, options=options)
+            else:
+                self._file = open(self._scratch, "wb")  # noqa: SIM115 (closed by `close`)
+                self._writer = self._file
+                if self._packer is gzip:
+                    self._writer = gzip.GzipFile("", "wb", 6, self._file, mtime=0)  # no time stamp: the same bytes
+                elif self._packer is not None:
+                    self._writer = self._packer.open(self._file, "wb")
+        if self._kind in ("parquet", "feather"):
+            self._writer.write_table(table)
+        else:
+            self._writer.write(self._lines(table))
+        self.rows += len(table)
+
+    def _lines(self, table: pa.Table) -> bytes:
+        """Rows as text; bytes (path keys) are written as hexadecimal digits."""
+        import pyarrow as pa
+
+        frame = table.to_pandas()
+        for at, kind in enumerate(table.schema.types):
+            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                frame.isetitem(at, [None if cell is None else cell.hex() for cell in table.column(at).to_pylist()])
+        if self._kind == "lines":
+            from vpunn._show import plain
+
+            rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+            return "".join(json.dumps(row, default=plain, ensure_ascii=False) + "\n" for row in rows).encode()
+        text: str = frame.to_csv(index=False, sep="," if self._comma else "\t", header=not self.rows)
+        return text.encode()
+
+    def close(self) -> None:
+        """Finish the file."""
+        for one in (self._writer, self._file):
+            if one is not None:
+                one.close()
+
+
+@contextmanager
+def writing_table(path: Path) -> Iterator[TableWriter]:
+    """A `TableWriter` whose file takes its place when the block ends well; nothing is left otherwise."""
+    check_table_path(path)
+    packer = _PACKERS.get(path.suffix.lower())
+    kind = ENDINGS[files.suffix(path)]
+    with files.written_beside(path) as scratch:
+        writer = TableWriter(scratch, kind, files.suffix(path) == ".csv", packer)
+        try:
+            yield writer
+        finally:
+            writer.close()
+        if not scratch.exists():
+            raise DataError(f"there are no rows to write to {str(path)!r}.")
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """What tells a file from another of its name: its size, and a checksum of its first and last megabyte."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        digest = hashlib.sha256(file.read(_HEAD))
+        file.seek(max(0, size - _HEAD))
+        digest.update(file.read(_HEAD))
+    return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
+
+
+@dataclass
+class Parts:
+    """A folder of Parquet parts with a manifest: each part appears whole, and the same work continues where it was."""
+
+    folder: Path
+    job: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path, job: Mapping[str, Any]) -> Parts:
+        """Begin, or go on with, the job a manifest describes; a folder of another job or of other files is refused."""
+        wanted = json.loads(json.dumps(dict(job), default=str))
+        manifest = folder / MANIFEST
+        if manifest.exists():
+            try:
+                found = json.loads(manifest.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                raise DataError(f"{str(manifest)!r} cannot be read; name another folder.") from None
+            other = [key for key in wanted if found.get(key) != wanted[key]]
+            if other:
+                raise DataError(
+                    f"{str(folder)!r} holds the parts of another job: its {examples(other)} differ"
+                    f" ({found.get(other[0])!r}, now {wanted[other[0]]!r}); name another folder, or remove this one."
+                )
+        else:
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise DataError(f"{str(folder)!r} exists and holds other files; name a new folder for the parts.")
+            folder.mkdir(parents=True, exist_ok=True)
+            files.save(manifest, _json({**wanted, "complete": False}))
+        return cls(folder, wanted)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all parts were written."""
+        return bool(json.loads((self.folder / MANIFEST).read_text(encoding="utf-8")).get("complete"))
+
+    def path(self, file: int, part: int) -> Path:
+        """Where a part stands."""
+        return self.folder / f"part-{file:05d}-{part:05d}.parquet"
+
+    def write(self, file: int, part: int, tables: Sequence[pa.Table]) -> None:
+        """Write one part."""
+        with writing_table(self.path(file, part)) as writer:
+            for table in tables:
+                writer.write(table)
+
+    def finish(self, **facts: Any) -> None:
+        """Say in the manifest that all is there."""
+        files.save(self.folder / MANIFEST, _json({**self.job, "complete": True, **facts}))
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def is_folder(out: Any) -> bool:
+    """Whether an output is meant as a folder of parts: it ends in ``/``, or is one."""
+    return str(out).endswith(("/", os.sep)) or Path(out).is_dir()
