@@ -5,6 +5,7 @@ A message is one sentence: what was wrong, the value (at most five examples and 
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any
 
 
 class VpunnError(ValueError):
@@ -65,3 +66,13 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     names = tuple(allowed)
     if value not in names:
         raise VpunnError(f"{name}={value!r} is unknown; choose one of {', '.join(names)}.")
+
+
+def refuse_lazy(*frames: Any) -> None:
+    """Refuse frames of dask, which NumPy would load into memory without a word."""
+    for frame in frames:
+        if type(frame).__module__.partition(".")[0] in ("dask", "dask_expr"):
+            raise VpunnError(
+                f"a dask {type(frame).__name__} is not loaded into memory silently; vpunn.scale works on it part by part, or call "
+                ".compute() on it first."
+            )

@@ -228,7 +228,8 @@ def big_job(folder: Path, rows: int = 200_000) -> tuple[Path, Path]:
 def test_a_killed_stream_continues_to_the_same_bytes(tmp_path, kills):
     model, rows = big_job(tmp_path)
     command = [sys.executable, "-c", KILLED, str(model), str(rows)]
-    subprocess.run([*command, f"{tmp_path}/straight/"], check=True)
+    sizes = {"batch_rows": 20_000, "part_rows": 20_000}
+    predict_stream(model, rows, f"{tmp_path}/straight/", columns=["label"], **sizes)
     rng = np.random.default_rng(kills)
     stopped = 0
     for _ in range(kills):
@@ -247,7 +248,7 @@ def test_a_killed_stream_continues_to_the_same_bytes(tmp_path, kills):
         running.wait()
         for part in (tmp_path / "killed").glob("part-*.parquet"):
             pq.read_metadata(part)  # whole
-    subprocess.run([*command, f"{tmp_path}/killed/"], check=True)
+    predict_stream(model, rows, f"{tmp_path}/killed/", columns=["label"], **sizes)
     kept = {name: {p.name: p.read_bytes() for p in (tmp_path / name).glob("[p_]*")} for name in ("straight", "killed")}
     assert stopped and kept["straight"] == kept["killed"]
     assert os.path.getsize(tmp_path / "killed" / "_manifest.json")

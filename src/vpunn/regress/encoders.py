@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from vpunn._types import Features, Targets, Weights
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
 from vpunn.regress.estimators import HierarchicalInput, check_no_missing, row_weights
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
@@ -57,6 +57,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         """Build the tree from X, or check that X is in the given one."""
         if self.output not in ("digits", "prefixes", "balls"):
             raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
+        refuse_lazy(X)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False)
         self._read_for_fit(X)
         return self
@@ -231,6 +232,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     def _fit(self, X: Features, y: Targets, sample_weight: Weights) -> tuple[np.ndarray, list[np.ndarray], FloatArray]:
         if self.target_type not in ("auto", "continuous", "classes"):
             raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
+        refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
         check_no_missing(y)
         weight = row_weights(sample_weight, X)

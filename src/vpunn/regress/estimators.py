@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from vpunn._types import Features, Targets, Weights
-from vpunn.errors import TreeError, VpunnError, examples
+from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_moments, fit_shrinkage
@@ -123,6 +123,7 @@ class HierarchicalInput(Storable, BaseEstimator):
     def _place(self, X: Features) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
         """Nodes of new rows, the depths of their own paths (deeper than the node where labels are unseen), covariates."""
         check_is_fitted(self)
+        refuse_lazy(X)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
         nodes, depths = self._finder.locate(level_cells(X, self._level_columns))
         return nodes, depths, self._covariates_of(X)
@@ -215,6 +216,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
 
     def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNRegressor:
         """Fit; y may have several columns, each with its own variances. ``sample_weight`` counts repetitions."""
+        refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
         weight = row_weights(sample_weight, X)
@@ -367,6 +369,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
 
     def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNClassifier:
         """Fit; ``sample_weight`` counts repetitions."""
+        refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
         check_no_missing(y)
         check_classification_targets(y)

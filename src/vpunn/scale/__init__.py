@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
     from vpunn.scale.predictor import Predictor
     from vpunn.scale.scores import evaluate_stream
     from vpunn.scale.streams import Written, encode_stream, predict_stream
@@ -14,10 +15,15 @@ __all__ = [
     "ClassSums",
     "Predictor",
     "Written",
+    "encode_frame",
     "encode_stream",
+    "evaluate_dataset",
     "evaluate_stream",
+    "predict_dataset",
+    "predict_frame",
     "predict_stream",
     "shrunk_centroids",
+    "sum_rows",
 ]
 
 #: name → module, imported when first asked for: encoding labels needs no classifier
@@ -26,10 +32,15 @@ _LATER = {
     "ClassSums": "sums",
     "Predictor": "predictor",
     "Written": "streams",
+    "encode_frame": "cluster",
     "encode_stream": "streams",
+    "evaluate_dataset": "cluster",
     "evaluate_stream": "scores",
+    "predict_dataset": "cluster",
+    "predict_frame": "cluster",
     "predict_stream": "streams",
     "shrunk_centroids": "sums",
+    "sum_rows": "cluster",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, examples
+from vpunn.errors import DataError, VpunnError, examples, refuse_lazy
 from vpunn.io.store import Stored
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def as_table(batch: Any, names: Sequence[str], where: object) -> pa.Table:
     elif isinstance(batch, pa.Table):
         table = batch
     elif hasattr(batch, "iloc"):
-        refuse_dask(batch)
+        refuse_lazy(batch)
         table = pa.Table.from_pandas(batch, preserve_index=False)
     elif isinstance(batch, dict):
         table = pa.table(batch)
@@ -185,15 +185,6 @@ def as_table(batch: Any, names: Sequence[str], where: object) -> pa.Table:
     if lost:
         raise DataError(f"{str(where)!r} has no column {lost[0]!r}; it has {examples(table.column_names, limit=20)}.")
     return table.select(list(names)).replace_schema_metadata()
-
-
-def refuse_dask(frame: Any) -> None:
-    """A frame of dask is not loaded silently."""
-    if type(frame).__module__.split(".")[0] in ("dask", "dask_expr"):
-        raise VpunnError(
-            f"a dask {type(frame).__name__} is not read into memory here; vpunn.scale works on it part by part, or call "
-            ".compute() on it first."
-        )
 
 
 def _nodes_of(tree: Any, column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -68,6 +68,12 @@ class _Scores:
         self.n = self.new = self.blank = self.dark = 0
         self.sums: dict[str, float] = {}
 
+    def merge(self, other: Any) -> None:
+        """Add the sums of other rows."""
+        self.n, self.new, self.blank = self.n + other.n, self.new + other.new, self.blank + other.blank
+        self.dark += other.dark
+        self._count(**other.sums)
+
     def _count(self, **values: Any) -> None:
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
@@ -102,6 +108,15 @@ class ClassScores(_Scores):
             X = fitted.rows(frame.iloc[keep], self.where)
             self.dark += int((~fitted.known(X)).sum())
             self._score(X, nodes[keep], np.asarray(new[keep]) & (self.unseen == "wrong"))
+
+    def merge(self, other: Any) -> None:
+        """Add the sums of other rows."""
+        super().merge(other)
+        self.top.sums += other.top.sums
+        while len(self.depths) < len(other.depths):
+            self.depths.append(Calibration())
+        for mine, theirs in zip(self.depths, other.depths, strict=False):
+            mine.sums += theirs.sums
 
     def _score(self, X: Any, nodes: np.ndarray, wrong: np.ndarray) -> None:
         model = self.fitted.model
@@ -171,6 +186,18 @@ class NumberScores(_Scores):
 
     mean = spread = 0.0
 
+    def merge(self, other: Any) -> None:
+        """Add the sums of other rows."""
+        if other.n:
+            self._spread(other.n, other.mean, other.spread)
+        super().merge(other)
+
+    def _spread(self, m: int, mean: float, spread: float) -> None:
+        """Mean and spread of the truth with ``m`` more rows; ``n`` still counts those before."""
+        away = mean - self.mean
+        self.spread += spread + away**2 * self.n * m / (self.n + m)
+        self.mean += away * m / (self.n + m)
+
     def add(self, frame: pd.DataFrame) -> None:
         """Add the rows of a batch."""
         fitted, inputs = self.fitted, self.fitted.inputs
@@ -190,9 +217,7 @@ class NumberScores(_Scores):
         mean, sd = fitted.model.predict(X[keep], return_std=True)
         truth = numbers[keep, 0]
         error, m = truth - mean, len(truth)
-        away = truth.mean() - self.mean
-        self.spread += float(((truth - truth.mean()) ** 2).sum()) + away**2 * self.n * m / (self.n + m)
-        self.mean += away * m / (self.n + m)
+        self._spread(m, float(truth.mean()), float(((truth - truth.mean()) ** 2).sum()))
         self.n += m
         inside = np.abs(error) <= NORMAL_QUANTILE * sd
         self._count(squares=error @ error, size=np.abs(error).sum(), inside=inside.sum(), sd=sd.sum())

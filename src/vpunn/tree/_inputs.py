@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, examples
+from vpunn.errors import TreeError, examples, refuse_lazy
 
 #: So few labels are numbered in less time than importing pandas takes (on many, its hash table is twice as fast).
 FEW = 10_000
@@ -46,6 +46,7 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Whole floats become integers, because a missing value turns a pandas column of integers into floats.
     """
+    refuse_lazy(values)
     array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
     if np.ndim(array) != 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
