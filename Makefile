@@ -111,6 +111,11 @@ bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attent
 	$(BENCH)/bin/python -m benchmarks.torch.sentence
 	$(BENCH)/bin/python -m benchmarks.torch.bandit
 
+bench-growth: $(VENV)/.installed-dev  ## how cost grows with size: CPU, memory, exponents; table and plot in benchmarks/results
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.growth cluster
+.PHONY: bench-growth
+
 .PHONY: screenshot bench-explorer
 screenshot: $(VENV)/.installed-dev  ## README's picture of the explorer, from the model of `make demo`
 	$(BIN)/vpunn demo --out demo

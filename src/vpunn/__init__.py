@@ -1,35 +1,66 @@
 """Learning on hierarchies with exact p-adic codes: one coefficient per ball, every number explained.
 
-This is the table of contents. Light names are imported at once; names that need scikit-learn or heavier libraries are
-imported when first asked for, so that ``import vpunn`` stays fast.
+This is the table of contents. Names are imported when first asked for, so that ``import vpunn`` is fast and a command pays for
+what it uses.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from vpunn import padic
-from vpunn.codes import MixedRadixCode, PadicCode
 from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError, VpunnError
-from vpunn.io import read_tree, write_tree
-from vpunn.io.store import load
-from vpunn.network import VanDerPutLayer, VPuNN
-from vpunn.tree import Tree, check_tree
 
 if TYPE_CHECKING:
-    from vpunn import datasets, explain, hipaq, metrics, paper, plot, report, scale, structure, tabular, torch, vapo
+    from vpunn import (
+        codes,
+        datasets,
+        explain,
+        hipaq,
+        io,
+        metrics,
+        network,
+        padic,
+        paper,
+        plot,
+        report,
+        scale,
+        structure,
+        tabular,
+        torch,
+        tree,
+        vapo,
+    )
+    from vpunn.codes import MixedRadixCode, PadicCode
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
+    from vpunn.io import read_tree, write_tree
+    from vpunn.io.store import load
     from vpunn.metrics import calibration
+    from vpunn.network import VanDerPutLayer, VPuNN
     from vpunn.paper.hipan import HiPaN
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
     from vpunn.tabular.tabhipan import TabHiPaN
     from vpunn.text import text_features
+    from vpunn.tree import Tree, check_tree
     from vpunn.vapo import heads
 
 __version__ = "0.2.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
+    "MixedRadixCode": "vpunn.codes",
+    "PadicCode": "vpunn.codes",
+    "Tree": "vpunn.tree",
+    "VPuNN": "vpunn.network",
+    "VanDerPutLayer": "vpunn.network",
+    "check_tree": "vpunn.tree",
+    "codes": "vpunn.codes",
+    "io": "vpunn.io",
+    "load": "vpunn.io.store",
+    "network": "vpunn.network",
+    "padic": "vpunn.padic",
+    "read_tree": "vpunn.io",
+    "tree": "vpunn.tree",
+    "write_tree": "vpunn.io",
     "HiPaN": "vpunn.paper.hipan",
     "HiPaNClassifier": "vpunn.hipan",
     "PadicEncoder": "vpunn.regress",
@@ -75,12 +106,15 @@ __all__ = [
     "VpunnError",
     "calibration",
     "check_tree",
+    "codes",
     "datasets",
     "explain",
     "heads",
     "hipaq",
+    "io",
     "load",
     "metrics",
+    "network",
     "padic",
     "paper",
     "plot",
@@ -92,6 +126,7 @@ __all__ = [
     "tasks",
     "text_features",
     "torch",
+    "tree",
     "vapo",
     "write_tree",
 ]

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from vpunn._show import is_number, plain, rich_table, show
 from vpunn.errors import VpunnError
 
 
@@ -32,6 +31,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a 
 
 def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, title: str = "") -> None:
     """Print one record or a list of records, as JSON or as a table: folded to fit a terminal, else one line per row."""
+    from vpunn._show import is_number, plain, rich_table, show  # with NumPy, which `--help` does without
+
     if as_json:
         typer.echo(json.dumps(rows, default=plain, ensure_ascii=False, indent=1))
         return

@@ -125,8 +125,6 @@ LISTS, NUMBERS = ("levels", "no_parent", "relations"), ("max_nodes",)
 
 def _reader_options(texts: list[str]) -> dict[str, Any]:
     """``name=value`` as a keyword; ``true`` and ``false`` become truth values, ``levels=order,family`` a list."""
-    from vpunn.hipan.tables import split_names
-
     words = {"true": True, "false": False}
     pairs = [text.partition("=") for text in texts]
     options: dict[str, Any] = {}
@@ -138,6 +136,8 @@ def _reader_options(texts: list[str]) -> dict[str, Any]:
         if name in NUMBERS and not value.isdecimal():
             raise VpunnError(f"the option {name} takes a whole number, got {value!r}.")
         if name in LISTS:
+            from vpunn.hipan.tables import split_names
+
             options[name] = split_names(value)
         else:
             options[name] = int(value) if name in NUMBERS else words.get(value, value)

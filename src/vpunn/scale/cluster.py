@@ -48,23 +48,21 @@ def sum_rows(
     parts = _parts_of(source, columns.names)
     if not parts:
         raise DataError("there are no parts to sum: the source is empty.")
-    groups = [parts[i::GROUPS] for i in range(min(GROUPS, len(parts)))]
+    engine = _engine(engine)
+    # Sums are as large as the tree, so they travel seldom: twice a thread. A checkpoint's groups do not depend on the engine.
+    count = GROUPS if engine is None or checkpoint is not None else max(2, 2 * sum(engine.nthreads().values()))
+    groups = [parts[i::count] for i in range(min(count, len(parts)))]
     folder = None
     if checkpoint is not None:
         folder = Path(checkpoint)
         job = {"command": "sum", "tree": tree.fingerprint, "columns": columns.facts(), "input": _facts(source, parts)}
         Parts.open(folder, job)
-    engine = _engine(engine)
     if engine is None:
         return _added(_group_sums(tree, group, columns, _at(folder, i)) for i, group in enumerate(groups))
     there = engine.scatter(tree, broadcast=True)
-    if folder is None:  # every part is a task, and dask adds them up as they come: any order gives the same bytes
-        waiting = [engine.submit(_part_sums, there, part, columns, pure=False) for part in parts]
-    else:
-        waiting = [
-            engine.submit(_group_sums, there, group, columns, _at(folder, i), pure=False)
-            for i, group in enumerate(groups)
-        ]
+    waiting = [
+        engine.submit(_group_sums, there, group, columns, _at(folder, i), pure=False) for i, group in enumerate(groups)
+    ]
     while len(waiting) > 1:
         pairs = [waiting[i : i + 4] for i in range(0, len(waiting), 4)]
         waiting = [engine.submit(_added, pair, pure=False) for pair in pairs]
@@ -113,13 +111,6 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
     if column.null_count:
         raise DataError(f"column {name!r} has {column.null_count:,} missing cells; drop or fill these rows first.")
     return np.asarray(column.to_numpy())
-
-
-def _part_sums(tree: Tree, part: Part, columns: Columns) -> Any:
-    sums = columns.empty(tree)
-    for table in part.tables(columns.names):
-        sums = columns.add(sums, tree, table)
-    return sums
 
 
 def _group_sums(tree: Tree, parts: Sequence[Part], columns: Columns, kept: Path | None) -> Any:
