@@ -238,3 +238,16 @@ def test_single_rows_are_held_out_as_often_as_new_classes_are_asked_for():
         left = np.bincount(listed[kept], minlength=1000)[listed[one.out]]
         share = one.weight[left == 1].sum() / one.weight.sum()
         assert (left >= 1).all() and 0.6 < share < 0.9  # classes of one row are asked about
+
+
+def test_numbers_far_from_zero_keep_their_differences(tmp_path):
+    """Nanoseconds since 1970, a day apart, beside a constant column: 32 bits would not tell one from the other."""
+    rng = np.random.default_rng(0)
+    leaf = rng.integers(0, 4, 300)
+    when = 1.7e18 + 8.64e13 * (leaf + 0.2 * rng.random(300))
+    X = np.stack([when, np.full(300, 5.0)], 1)
+    model = HiPaNClassifier().fit(X[:200], leaf[:200])
+    assert np.mean(model.predict(X[200:]) == leaf[200:]) > 0.95
+    assert np.isfinite(model.predict_proba(np.array([[-1e150, 1e150]]))).all()
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))

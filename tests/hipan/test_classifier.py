@@ -442,8 +442,7 @@ def cellular_components():
     X, D = everything[:rows], [everything[rows + k * n : rows + (k + 1) * n] for k in range(2)]
     Z = features.transform(task.texts["test"])
     member = sparse.csr_matrix((np.ones(rows), (task.nodes["train"], np.arange(rows))), shape=(n, rows))
-    sums = (member @ X + sum(D)).toarray()
-    cosine = Z @ (sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)).T
+    cosine = (Z @ unit_rows(sparse.csr_matrix(member @ X + sum(D))).T).toarray()
     return task, X, Z, D, cosine.argmax(1) == task.nodes["test"], cosine.max(1)
 
 

@@ -311,3 +311,20 @@ def test_a_flat_answer_is_the_most_probable_one():
         model = HiPaNClassifier(epochs=1).fit(X, np.arange(4 * classes) % classes)
         p = model.predict_proba(X)
         np.testing.assert_allclose(p[np.arange(len(p)), model.predict(X)], p.max(1))
+
+
+def test_a_row_of_unknown_features_is_answered_inside_its_most_probable_balls():
+    """The most frequent class lies alone in a small branch; three smaller ones make up the larger branch."""
+    tree = Tree.from_paths([("small", "s"), ("large", "a"), ("large", "b"), ("large", "c"), ("large", "d")], root="r")
+    y = np.repeat(["s", "a", "b", "c", "d"], [30, 25, 24, 22, 20])
+    rng = np.random.default_rng(0)
+    words = sparse.csr_matrix(np.eye(5)[np.searchsorted(["a", "b", "c", "d", "s"], y)] + (rng.random((121, 5)) < 0.1))
+    model = HiPaNClassifier(tree).fit(words, y)
+    nothing = sparse.csr_matrix((1, 5))
+    labels, p = model.top_k(nothing, 5)
+    assert model.predict(nothing).tolist() == ["a"] == labels[0, :1].tolist()
+    assert model.predict(nothing, stop="depth", depth=1).tolist() == ["large"]
+    assert labels[0, 1] == "s" and 0.9 * p[0, 0] < p[0, 1] < p[0, 0]  # otherwise about the prior
+    balls = model.predict_node_proba(nothing)[0]
+    assert balls[0] == pytest.approx(1) and balls[tree.index("large")] == pytest.approx(91 / 121, abs=0.03)
+    assert balls[tree.index("large")] + balls[tree.index("small")] == pytest.approx(1)

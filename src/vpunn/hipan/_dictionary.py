@@ -25,13 +25,13 @@ BLANK_ROWS = 3.0
 
 def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
     """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE)."""
-    from vpunn.hipan.kernels import dictionary as kernels
-
     X = items.X
-    if len(X.data) and X.data.min() < 0:
+    if not len(X.data) or X.data.min() < 0:
         return sparse.csr_matrix(
             (X.shape[1], X.shape[1]), dtype=np.float32
         )  # signed features have no words to translate
+    from vpunn.hipan.kernels import dictionary as kernels
+
     rows = X.shape[0]
     membership = sparse.csr_matrix(
         (items.weight, (items.node, np.arange(rows))), shape=(n_nodes, rows), dtype=np.float32
@@ -39,7 +39,7 @@ def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
     sums = sparse.csr_matrix(membership @ X)
     sums.sort_indices()
     profile_start, profile_feature, profile_value = kernels.profiles(
-        X.indptr, X.indices, X.data, items.node, items.weight, sums.indptr, sums.indices, sums.data, PROFILE
+        (X.indptr, X.indices, X.data), items.node, items.weight, sums, PROFILE
     )
     paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
     usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
@@ -62,9 +62,16 @@ def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
 
 def read_through(dictionary: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
     """Every row as the features its own stand for, at most READING of them, of unit length."""
-    from vpunn.hipan.kernels import dictionary as kernels
+    from vpunn.hipan.kernels.nearest import nearest_items
 
-    start, feature, value = kernels.translate(
-        X.indptr, X.indices, X.data, dictionary.indptr, dictionary.indices, dictionary.data, READING
-    )
-    return sparse.csr_matrix((value, feature, start), shape=X.shape)
+    none, n = np.full(X.shape[0], -1, np.int64), dictionary.shape[1]
+    by_feature = sparse.csc_matrix((dictionary.data, dictionary.indices, dictionary.indptr), shape=(n, X.shape[1]))
+    feature, value = nearest_items(X, none, by_feature, np.zeros(n, np.int64), READING)
+    feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
+    order = np.argsort(feature, axis=1)
+    feature, value = np.take_along_axis(feature, order, 1), np.take_along_axis(value, order, 1)
+    length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
+    there = feature < 2**31 - 1
+    start = np.concatenate([[0], np.cumsum(there.sum(1))])
+    unit = (value / np.where(length > 0, length, 1.0)).astype(np.float32)
+    return sparse.csr_matrix((unit[there], feature[there], start), shape=X.shape)

@@ -84,29 +84,34 @@ class Experts:
         for start in range(0, max(rows, 1), step):
             yield slice(start, min(start + step, rows))
 
-    def proposals(self, rows: Rows, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
-        """Candidates (−1 padded) by the words, and by what other experts see; ``limit`` by each way of proposing."""
+    def proposals(self, rows: Rows, read: sparse.csr_matrix, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
+        """Candidates (−1 padded) by the words (``read``: through the dictionary), and by what other experts see; ``limit`` by each
+        way of proposing."""
         balls = self.balls
         if len(balls.classes) <= FEW_CLASSES:
             return np.tile(balls.classes, (len(rows), 1))
-        candidates = propose(balls, self.heads, rows.words, self._read(rows), limit)
+        candidates = np.zeros((len(rows), 0), np.int32)
+        if rows.words.shape[1]:
+            candidates = propose(balls, self.heads, rows.words, read, limit)
         for look in looks:
             for more in look.propose(limit):
                 candidates = merged(candidates, more)
         return candidates
 
-    def _read(self, rows: Rows) -> sparse.csr_matrix:
-        return read_through(self.balls.dictionary, rows.words)
+    def read(self, rows: Rows) -> sparse.csr_matrix:
+        """The words of some rows, read through the dictionary."""
+        return read_through(self.balls.dictionary, rows.words) if rows.words.shape[1] else rows.words
 
     def examine(self, rows: Rows, limit: int) -> Seen:
         """Candidates of every row and the evidence about them: ``limit`` by each way of proposing; all where there are few."""
         from vpunn.hipan.kernels.ranks import log_ranks
 
+        read = self.read(rows)
         looks = [e.look(rows.words if block is None else rows.dense[block]) for block, e in self.others()]
-        candidates = self.proposals(rows, looks, limit)
+        candidates = self.proposals(rows, read, looks, limit)
         candidates[~rows.known()] = -1
         candidates = np.ascontiguousarray(candidates[:, : max(int((candidates >= 0).sum(1).max(initial=0)), 1)])
-        evidence, branch_score = gather(self.balls, self.heads, rows.words, self._read(rows), candidates)
+        evidence, branch_score = gather(self.balls, self.heads, rows.words, read, candidates)
         evidence = np.concatenate([evidence, *(look.evidence(candidates) for look in looks)], 2) if looks else evidence
         place = {name: k for k, name in enumerate(self._measured())}
         columns = np.array([place[name] for name in self._ranked()], np.int64)

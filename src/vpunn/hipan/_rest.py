@@ -56,6 +56,18 @@ class Rest(NamedTuple):
     outer: np.ndarray  #: the same in ring 0, for each branch
 
 
+def down_the_largest(tree: Tree, prior: np.ndarray) -> int:
+    """The node reached from the root by entering the most probable ball below, until stopping is more probable than each."""
+    ball, node = tree.subtree_sum(prior), 0
+    while not tree.is_leaf[node]:
+        children = tree.children(node)
+        largest = int(children[ball[children].argmax()])
+        if prior[node] > ball[largest]:
+            break
+        node = largest
+    return node
+
+
 def rings_around(
     tree: Tree, candidates: np.ndarray, probability: np.ndarray, prior: np.ndarray, branch: np.ndarray, tilt: np.ndarray
 ) -> Rings:
@@ -81,9 +93,13 @@ def rings_around(
     )
 
 
-def spread_rest(rings: Rings, rest: np.ndarray, tilt: np.ndarray, weights: np.ndarray) -> Rest:
-    """Walk inwards: what stays in a ring is spread over it by the prior."""
+def spread_rest(
+    rings: Rings, rest: np.ndarray, tilt: np.ndarray, weights: np.ndarray, unknown: np.ndarray | None = None
+) -> Rest:
+    """Walk inwards: what stays in a ring is spread over it by the prior; by the prior alone in ``unknown`` rows."""
     inward = rings.step_in(weights)
+    if unknown is not None and unknown.any():
+        inward = np.where(unknown[:, None], rings.step_in(BY_PRIOR), inward)
     inside = rest[:, None] * np.cumprod(np.concatenate([np.ones((len(rest), 1)), inward[:, :-1]], 1), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(rings.ring > 0, inside * (1.0 - inward) / rings.ring, 0.0)

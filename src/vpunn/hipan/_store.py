@@ -55,6 +55,8 @@ def write(model: Any, draft: Draft) -> None:
     layout = model.layout_
     draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
     draft.settings["silent"] = list(layout.silent)
+    for number, scale in enumerate(layout.scales):
+        draft.array(f"scale{number}", scale)
     draft.settings["linear_cost"] = float(model.linear_.cost)
     draft.array("linear.classes", model.linear_.classes.astype(np.int32))
     draft.array("linear.weight", model.linear_.weight.astype(np.float16), balls=True)
@@ -119,7 +121,11 @@ def _layout(stored: Stored, total: int) -> Layout:
     silent = stored.setting("silent", list)
     if not {(name, True) for name in silent} <= set(zip(names, dense, strict=True)):
         raise DataError(f"{str(stored.path)!r}: blocks {examples(silent)} are not among those of the model.")
-    return Layout(names, dense, columns, tuple(silent))
+    widths = [width for width, is_dense in zip(columns, dense, strict=True) if is_dense]
+    scales = [stored.array(f"scale{k}", dtype="f8", shape=(2, width)) for k, width in enumerate(widths)]
+    if any((scale[1] <= 0).any() for scale in scales):
+        raise DataError(f"{str(stored.path)!r}: the spread of a column is not above 0; the model is damaged.")
+    return Layout(names, dense, columns, tuple(scales), tuple(silent))
 
 
 def _dense_draft(block: Dense) -> Draft:

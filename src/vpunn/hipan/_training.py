@@ -134,7 +134,7 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
     """
     silent = []
     words = experts.balls.items.X.nnz > 0
-    first = None
+    first, read = None, experts.read(asked.rows)
     for name, block in experts.dense.items():
         look = block.look(asked.rows.dense[name])
         ahead = look.ahead(asked.node)
@@ -144,8 +144,8 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
         if len(experts.balls.classes) <= FEW_CLASSES or not words:
             continue
         if first is None:
-            first = experts.proposals(asked.rows, [], limit)
-        more = experts.proposals(asked.rows, [look], limit)
+            first = experts.proposals(asked.rows, read, [], limit)
+        more = experts.proposals(asked.rows, read, [look], limit)
         missed = (first != asked.node[:, None]).all(1)
         found = missed & (more == asked.node[:, None]).any(1)
         chance = ((more >= 0).sum(1) - (first >= 0).sum(1))[missed].sum() / len(experts.balls.classes)
@@ -155,6 +155,8 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
     """Passes over some of the items, each against the classes the heads now confuse it with; explained rows drop out."""
+    if not balls.items.X.shape[1]:
+        return
     limit = min(settings.candidates, len(balls.classes))
     near = limit * 5 // 8 or 1
     items = balls.items.take(rows)

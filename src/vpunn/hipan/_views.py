@@ -2,7 +2,8 @@
 
 Sparse blocks hold words, counts and the like (zero means absent) and are read together as one matrix of words; every dense block
 has a space of its own (`_dense`). A dense table that is mostly zeros and never negative, as ``toarray()`` makes one, holds words.
-A row of zeros in a dense block of many columns says nothing, as in a sparse one.
+A row of zeros in a dense block of many columns says nothing, as in a sparse one. Dense columns are standardised in 64 bits
+before they are kept in 32, so that nanoseconds since 1970 or a hundred thousand and one differ as much as they should.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from vpunn.hipan._balls import Items
 WORDY_COLUMNS, WORDY_ZEROS = 65, 0.8
 #: In narrower dense blocks a row of zeros is a row like any other.
 SILENT_COLUMNS = 16
-#: Numbers beyond this cannot be squared in 32 bits.
+#: Standardised numbers beyond this cannot be squared in 32 bits; no training row has such.
 LARGEST = 1e15
 
 
@@ -110,6 +111,7 @@ class Layout:
     names: tuple[str, ...]
     dense: tuple[bool, ...]
     columns: tuple[int, ...]
+    scales: tuple[np.ndarray, ...]  #: mean and spread (2, columns) of every dense block's columns
     silent: tuple[str, ...] = ()  #: dense blocks that said nothing about held-out rows; they are not read
 
     @property
@@ -130,23 +132,40 @@ class Layout:
     def of(cls, blocks: dict[str, Any]) -> Layout:
         """The layout of checked blocks."""
         dense = tuple(not sparse.issparse(X) and not _wordy(X) for X in blocks.values())
-        return cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()))
+        scales = tuple(_scale(X) for X, is_dense in zip(blocks.values(), dense, strict=True) if is_dense)
+        return cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()), scales)
 
     def read(self, blocks: dict[str, Any]) -> Rows:
         """Checked blocks as the experts read them."""
         words, dense = [], {}
+        scales = iter(self.scales)
         for (name, X), is_dense in zip(blocks.items(), self.dense, strict=True):
-            if is_dense and name in self.silent:
-                continue
             if is_dense:
-                X = X.toarray() if sparse.issparse(X) else X
-                dense[name or "numbers"] = np.clip(X, -LARGEST, LARGEST).astype(np.float32)
+                scale = next(scales)
+                if name not in self.silent:
+                    dense[name or "numbers"] = _standard(X.toarray() if sparse.issparse(X) else X, scale)
             else:
                 words.append(_unit(X))
         n = next(iter(blocks.values())).shape[0]
         if not words:
             return Rows(sparse.csr_matrix((n, 0), dtype=np.float32), dense)
         return Rows(words[0] if len(words) == 1 else unit_rows(sparse.csr_matrix(sparse.hstack(words))), dense)
+
+
+def _scale(X: np.ndarray) -> np.ndarray:
+    """Mean and standard deviation of every column, in 64 bits; a column that does not vary has spread 1."""
+    X = np.asarray(X, np.float64)
+    largest = np.maximum(np.abs(X).max(0, initial=0.0), 1e-300)  # first, so that squares neither overflow nor vanish
+    centre = (X / largest).mean(0)
+    spread = np.sqrt(((X / largest - centre) ** 2).mean(0))
+    return np.stack([centre * largest, np.where(spread > 1e-14, spread, 1.0 / largest) * largest])
+
+
+def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Columns standardised, rows that say nothing zero."""
+    out = np.clip((np.asarray(X, np.float64) - scale[0]) / scale[1], -LARGEST, LARGEST).astype(np.float32)
+    out[~says(X)] = 0
+    return out
 
 
 def _wordy(X: np.ndarray) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
+from vpunn.hipan._combiner import evidence_names
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
 #: Passes over the rows for the weights of the depth-1 balls.
@@ -117,9 +118,9 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     """Each depth-1 ball against the others, by squared hinge loss."""
     from vpunn.hipan.kernels.train import train_branches
 
-    if not heads.branch.shape[1]:
-        return
     X = balls.items.X
+    if not heads.branch.shape[1] or not X.shape[1]:
+        return
     heads.branch, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
     for _ in range(BRANCH_PASSES):
         train_branches(
@@ -199,43 +200,47 @@ def gather(
     balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, candidates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Evidence (rows, candidates + 1, columns) for the candidates, see `combiner.EVIDENCE`; scores of the depth-1 balls."""
+    if not X.shape[1]:
+        return _without_words(balls, candidates), np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
     from vpunn.hipan.kernels.evidence import gather_evidence
 
     memory = balls.memory
     found: tuple[np.ndarray, np.ndarray] = gather_evidence(
-        X.indptr,
-        X.indices,
-        X.data,
-        read.indptr,
-        read.indices,
-        read.data,
-        balls.branch_of,
-        heads.branch,
+        (X.indptr, X.indices, X.data),
+        (read.indptr, read.indices, read.data),
         candidates,
-        balls.parent,
-        balls.depth,
-        balls.inner,
-        balls.n_children,
-        balls.tree.max_depth,
-        balls.feature_start,
-        balls.entry_block,
-        balls.entry_sum,
-        heads.weight,
-        heads.bias,
-        balls.dense_row,
-        balls.dense_entry,
-        balls.norm2,
-        balls.seen,
-        balls.news,
-        balls.counts,
-        balls.background,
-        balls.use_likelihood,
+        (balls.parent, balls.depth, balls.inner, balls.n_children, balls.branch_of, balls.tree.max_depth),
+        (
+            balls.feature_start,
+            balls.entry_block,
+            balls.entry_sum,
+            heads.weight,
+            heads.bias,
+            balls.dense_row,
+            balls.dense_entry,
+            heads.branch,
+        ),
+        (balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood),
+        (balls.memory_span, balls.memory_kind, balls.memory_weight, memory.indptr, memory.indices, memory.data),
         balls.n_kinds,
-        balls.memory_span,
-        balls.memory_kind,
-        balls.memory_weight,
-        memory.indptr,
-        memory.indices,
-        memory.data,
     )
     return found
+
+
+def _without_words(balls: Balls, candidates: np.ndarray) -> np.ndarray:
+    """What there is to say about candidates where no block holds words: how often they were met, and where they stand."""
+    names = evidence_names(balls.n_kinds)
+    out = np.zeros((len(candidates), candidates.shape[1] + 1, len(names)), np.float32)
+    parent = np.maximum(balls.parent[candidates], 0)
+    said = {
+        "log count of training items": np.log1p(balls.counts[candidates]),
+        "log count in the parent ball": np.log1p(balls.counts[balls.tree.n_nodes + parent]),
+        "depth": np.float32(0.1) * balls.depth[candidates],
+        "inner node": balls.inner[candidates],
+        "log number of siblings": np.log1p(np.where(candidates > 0, balls.n_children[parent], 0)),
+    }
+    for name, values in said.items():
+        out[:, :-1, names.index(name)] = values
+    out[:, :-1][candidates < 0] = 0
+    out[:, -1, names.index("none of the candidates")] = 1
+    return out

@@ -22,7 +22,7 @@ from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
-from vpunn.hipan._rest import fit_rings, rings_around, rounded
+from vpunn.hipan._rest import down_the_largest, fit_rings, rings_around, rounded
 from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.hipan._weights import Heads, train_branch
@@ -236,6 +236,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self.prior_ = rounded(share / share.sum())
         branch = self.balls_.branch_of
         self.branch_share_ = np.bincount(branch, self.prior_, minlength=branch.max() + 1)[1:]
+        self.usual_ = down_the_largest(tree, self.prior_)
         self.class_nodes_ = np.flatnonzero(share)
         labels = tree.labels[self.class_nodes_]
         self.classes_ = flat if flat is not None else labels
@@ -364,11 +365,12 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             self.combiner_.ring_weights,
             rows if evidence else None,
             np.concatenate([_widened(part[:, :-1], wide, 0) for part in read]) if evidence else None,
+            np.concatenate([p.unknown for p in found if p.unknown is not None]),
         )
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""
-        candidates = seen.candidates
+        candidates, unknown = seen.candidates, seen.candidates[:, 0] < 0
         score = combiner.scores(seen.evidence, candidates).astype(np.float64)
         valid, _ = slots(candidates, None, len(self.class_nodes_))
         score[~valid[:, -1], -1] = -np.inf
@@ -377,7 +379,11 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
         p = np.exp(score - top)
         p /= p.sum(1, keepdims=True)
-        tilt = combiner.tilt(seen.branch_score, self.branch_share_, candidates[:, 0] >= 0)
+        tilt = combiner.tilt(seen.branch_score, self.branch_share_, ~unknown)
+        if unknown.any() and self.prior_[self.usual_] < 1:
+            candidates = candidates.copy()
+            candidates[unknown, 0], p[unknown, 0] = self.usual_, min(float(self.prior_.max()) * (1 + 1e-9), 1.0)
+            p[unknown, -1] = 1.0 - p[unknown, 0]
         return Posterior(
             self.tree_,
             candidates,
@@ -387,6 +393,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             self.balls_.branch_of,
             tilt,
             combiner.ring_weights,
+            unknown=unknown,
         )
 
     def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:

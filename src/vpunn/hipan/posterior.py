@@ -103,6 +103,8 @@ class Posterior(NodeDistribution):
     ``branch`` numbers the depth-1 ball of every node (0: none), ``tilt`` (rows, branches) says how much likelier than by
     the prior the nodes of a branch are for a row, and ``ring_weights`` how far from the best candidate an answer lies.
     ``rows`` and ``evidence`` (rows, k, columns) are what the combiner read, kept only when an explanation is asked for.
+    ``unknown`` rows (rows,) brought nothing known: they have the prior, and their one candidate is the node that lies in the most
+    probable ball at every depth, made as probable as the most probable node.
     """
 
     tree: Tree
@@ -115,6 +117,7 @@ class Posterior(NodeDistribution):
     ring_weights: np.ndarray
     rows: Any = None
     evidence: np.ndarray | None = None
+    unknown: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rest)
@@ -123,7 +126,7 @@ class Posterior(NodeDistribution):
     def spread(self) -> Rest:
         """The rest, spread over the rings around the best candidate."""
         rings = rings_around(self.tree, self.candidates, self.probability, self.prior, self.branch, self.tilt)
-        return spread_rest(rings, self.rest, self.tilt, self.ring_weights)
+        return spread_rest(rings, self.rest, self.tilt, self.ring_weights, self.unknown)
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""

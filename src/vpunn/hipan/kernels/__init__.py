@@ -7,7 +7,7 @@ wherever it is called, and only what Python calls gets an entry from Python and 
 
 from numba import njit
 
-#: What Python calls.
-kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+#: What Python calls. Divisions give inf or nan as in NumPy: a test for zero at each of them would be code to compile.
+kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy")
 #: What only kernels call; their compiled code is kept inside of the kernels'.
-helper = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+helper = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, error_model="numpy")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vpunn.hipan.kernels import helper, kernel
 
 #: Columns of one candidate; `EVIDENCE` in `_dense` names them.
 N_EVIDENCE = 20
 PER_KIND = 2
 
 
-@njit(cache=True, nogil=True)
-def times(X, turn):
+def times(X, turn) -> tuple[np.ndarray, np.ndarray]:
     """Rows times a matrix by fixed loops, and the lengths of the results."""
-    rows, width = len(X), turn.shape[1]
-    out = np.zeros((rows, width))
-    length = np.empty(rows)
+    out, length = np.zeros((len(X), turn.shape[1])), np.empty(len(X))
+    _times(X, turn, out, length)
+    return out, length
+
+
+@kernel
+def _times(X, turn, out, length):
+    rows, width = out.shape
     for r in range(rows):
         for k in range(X.shape[1]):
             x = X[r, k]
@@ -26,15 +31,19 @@ def times(X, turn):
         for j in range(width):
             square += out[r, j] * out[r, j]
         length[r] = np.sqrt(square)
-    return out, length
 
 
-@njit(cache=True, nogil=True)
-def best_columns(values, limit):
+def best_columns(values, limit) -> np.ndarray:
     """The ``limit`` largest columns of every row, best first, smaller columns first among equals."""
+    out = np.empty((len(values), limit), np.int32)
+    _best_columns(values, np.empty(limit, np.float32), out)
+    return out
+
+
+@kernel
+def _best_columns(values, top, out):
     rows, width = values.shape
-    out = np.empty((rows, limit), np.int32)
-    top = np.empty(limit, np.float32)
+    limit = len(top)
     for r in range(rows):
         filled = 0
         for j in range(width):
@@ -49,10 +58,9 @@ def best_columns(values, limit):
                 place -= 1
             top[place] = v
             out[r, place] = j
-    return out
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _below_best(z, count, column, into):
     """How far each candidate is below the best one in a column; returns the best."""
     top = z[0, column]
@@ -63,7 +71,7 @@ def _below_best(z, count, column, into):
     return top
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _distances_below_best(z, count, column):
     """Log-distances against the least; a candidate without items is as far as the farthest."""
     top, low = np.float32(-1e30), np.float32(1e30)
@@ -75,7 +83,7 @@ def _distances_below_best(z, count, column):
         z[j, column] = (low - top if np.isnan(z[j, column]) else z[j, column] - top) if top > -1e29 else np.float32(0)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _log_share(z, count, score, into, family, group):
     """Log-probability of every candidate by a column of scores (≤ 0), and of its group if ``family`` is a column."""
     total = np.float32(0)
@@ -92,18 +100,23 @@ def _log_share(z, count, score, into, family, group):
     return -np.log(total)
 
 
-@njit(cache=True, nogil=True)
-def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, voters, sharpness):
+def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, voters, sharpness) -> np.ndarray:
     """Evidence (rows, candidates + 1, columns) from the products of rows with items, centroids and heads; last slot "none"."""
+    rows, width = candidates.shape
+    out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
+    best = best_columns(items[0], min(voters, items[0].shape[1]))
+    vote, up = np.empty(best.shape[1], np.float32), np.empty(width, np.int32)
+    _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness, best, vote, up, out)
+    return out
+
+
+@kernel
+def _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness, best, vote, up, out):
     near, length, item_length, item_node, item_kind, span = items
     balls, block_at = centroids
     closed, trained, class_at = heads
     rows, width = candidates.shape
     n_nodes = len(parent)
-    out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
-    best = best_columns(near, min(voters, near.shape[1]))
-    vote = np.empty(best.shape[1], np.float32)
-    up = np.empty(width, np.int32)
     for r in range(rows):
         z = out[r]
         none = z[width]
@@ -171,4 +184,3 @@ def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, v
             none[k] = _below_best(z, count, k, 14 + k)
         for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
             none[kind] = _below_best(z, count, kind, kind + 1)
-    return out

@@ -8,64 +8,45 @@ from vpunn.hipan.kernels import kernel
 from vpunn.hipan.kernels.propose import keep_best
 
 
-def profiles(
-    indptr, indices, data, node, weight, sum_indptr, sum_indices, sum_data, limit
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every row the ``limit`` strongest features of the other rows of its class, scaled to unit length."""
-    start, feature, value = _room(len(indptr) - 1, limit)
-    width = 1 + int(max(indices.max(initial=0), sum_indices.max(initial=0)))
+def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every row the ``limit`` strongest features of the other rows of its class, scaled to unit length.
+
+    ``sums`` is the matrix of the classes' sums. Features of a class are sorted once: a row can only lower those it has itself, so the
+    strongest of the rest are among the first ``limit`` and as many more as the row has features.
+    """
+    indptr, indices, data = rows
+    n, width = len(indptr) - 1, sums.shape[1]
+    order = np.lexsort((sums.indices, -sums.data, np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))))
+    start = np.zeros(n + 1, np.int64)
+    feature, value = np.empty(n * limit, np.int32), np.empty(n * limit, np.float32)
     filled = _profiles(
-        indptr,
-        indices,
-        data,
+        (indptr, indices, data),
         node,
         weight,
-        sum_indptr,
-        sum_indices,
-        sum_data,
+        (sums.indptr, sums.indices[order], sums.data[order]),
+        np.zeros(width, np.float32),
         np.zeros(width, np.float32),
         np.empty(width, np.int32),
         np.empty(limit, np.int32),
-        start,
-        feature,
-        value,
+        (start, feature, value),
     )
     return start, feature[:filled].copy(), value[:filled].copy()
 
 
-def _room(rows, limit):
-    """Arrays for at most ``limit`` features of each row: where a row starts, the features and their values."""
-    return np.zeros(rows + 1, np.int64), np.empty(rows * limit, np.int32), np.empty(rows * limit, np.float32)
-
-
 @kernel
-def _profiles(
-    indptr,
-    indices,
-    data,
-    node,
-    weight,
-    sum_indptr,
-    sum_indices,
-    sum_data,
-    rest,
-    listed,
-    best,
-    start,
-    feature,
-    value,
-):
+def _profiles(rows, node, weight, sums, own, rest, listed, best, out):
+    (indptr, indices, data), (sum_start, sum_feature, sum_value), (start, feature, value) = rows, sums, out
     limit = len(best)
     filled = 0
     for r in range(len(start) - 1):
-        c = node[r]
-        for a in range(sum_indptr[c], sum_indptr[c + 1]):
-            rest[sum_indices[a]] = sum_data[a]
         for a in range(indptr[r], indptr[r + 1]):
-            rest[indices[a]] -= weight[r] * data[a]
+            own[indices[a]] = weight[r] * data[a]
+        first = sum_start[node[r]]
+        last = min(first + limit + indptr[r + 1] - indptr[r], sum_start[node[r] + 1])
         count = np.int64(0)
-        for a in range(sum_indptr[c], sum_indptr[c + 1]):
-            f = sum_indices[a]
+        for a in range(first, last):
+            f = sum_feature[a]
+            rest[f] = sum_value[a] - own[f]
             if rest[f] > 1e-4:
                 listed[count] = f
                 count += 1
@@ -78,8 +59,8 @@ def _profiles(
             value[filled] = rest[best[j]] / np.sqrt(square)
             filled += 1
         start[r + 1] = filled
-        for a in range(sum_indptr[c], sum_indptr[c + 1]):
-            rest[sum_indices[a]] = 0
+        for a in range(indptr[r], indptr[r + 1]):
+            own[indices[a]] = 0
     return filled
 
 
@@ -169,66 +150,4 @@ def _meanings(
             total[listed[j]] = 0
             known[listed[j]] = False
         start[f + 1] = filled
-    return filled
-
-
-def translate(
-    indptr, indices, data, meaning_start, meaning, strength, limit
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows read through the dictionary: the ``limit`` strongest meanings, of unit length, sorted by feature."""
-    n_features = len(meaning_start) - 1
-    start, feature, value = _room(len(indptr) - 1, limit)
-    filled = _translate(
-        indptr,
-        indices,
-        data,
-        meaning_start,
-        meaning,
-        strength,
-        np.zeros(n_features, np.float32),
-        np.zeros(n_features, np.bool_),
-        np.empty(n_features, np.int32),
-        np.empty(limit, np.int32),
-        start,
-        feature,
-        value,
-    )
-    return start, feature[:filled].copy(), value[:filled].copy()
-
-
-@kernel
-def _translate(
-    indptr, indices, data, meaning_start, meaning, strength, total, known, listed, best, start, feature, value
-):
-    limit = len(best)
-    filled = 0
-    for r in range(len(start) - 1):
-        count = np.int64(0)
-        for a in range(indptr[r], indptr[r + 1]):
-            f = indices[a]
-            for b in range(meaning_start[f], meaning_start[f + 1]):
-                g = meaning[b]
-                if not known[g]:
-                    known[g] = True
-                    listed[count] = g
-                    count += 1
-                total[g] += data[a] * strength[b]
-        kept = keep_best(total, count, limit, listed, best)
-        square = 0.0
-        for j in range(kept):
-            square += total[best[j]] ** 2
-        first = filled
-        for j in range(kept if square > 0 else 0):  # sorted as they come: there are few
-            place = filled
-            while place > first and feature[place - 1] > best[j]:
-                feature[place] = feature[place - 1]
-                place -= 1
-            feature[place] = best[j]
-            filled += 1
-        for j in range(first, filled):
-            value[j] = total[feature[j]] / np.sqrt(square)
-        start[r + 1] = filled
-        for j in range(count):
-            total[listed[j]] = 0
-            known[listed[j]] = False
     return filled

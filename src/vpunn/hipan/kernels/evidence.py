@@ -47,269 +47,67 @@ def _products(x, mark, start, stop, indices, data, found):
     return s, t, known
 
 
-def gather_evidence(
-    indptr,
-    indices,
-    data,
-    reading_indptr,
-    reading_indices,
-    reading_data,
-    branch_of,
-    branch_weight,
-    candidates,
-    parent,
-    depth,
-    inner,
-    n_children,
-    longest_chain,
-    feature_start,
-    entry_block,
-    entry_sum,
-    weight,
-    bias,
-    dense_row,
-    dense_entry,
-    norm2,
-    seen_share,
-    news,
-    counts,
-    background,
-    use_likelihood,
-    n_kinds,
-    memory_span,
-    memory_kind,
-    memory_weight,
-    item_indptr,
-    item_indices,
-    item_data,
-) -> tuple[np.ndarray, np.ndarray]:
+def gather_evidence(rows, reading, candidates, tree, entries, balls, memory, n_kinds) -> tuple[np.ndarray, np.ndarray]:
     """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
-    scores (rows, branches) of the depth-1 balls."""
+    scores (rows, branches) of the depth-1 balls. The groups of arrays are those of `weights.gather`."""
     n_rows, width = candidates.shape
-    n_nodes = len(parent)
+    (indptr, indices, _), (parent, *_, longest_chain) = rows, tree
+    feature_start, branch_weight = entries[0], entries[-1]
     out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
     branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
     n_blocks = width * (longest_chain + 2)
     longest = longest_row(indptr)
     room = most_hits(indptr, indices, feature_start, n_blocks)
-    _gather(
-        indptr,
-        indices,
-        data,
-        reading_indptr,
-        reading_indices,
-        reading_data,
-        branch_of,
-        branch_weight,
-        candidates,
-        parent,
-        depth,
-        inner,
-        n_children,
-        feature_start,
-        entry_block,
-        entry_sum,
-        weight,
-        bias,
-        dense_row,
-        dense_entry,
-        norm2,
-        seen_share,
-        news,
-        counts,
-        background,
-        use_likelihood,
-        memory_span,
-        memory_kind,
-        memory_weight,
-        item_indptr,
-        item_indices,
-        item_data,
-        np.full(2 * n_nodes, -1, np.int32),
+    found = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
+    listed = (
+        np.full(2 * len(parent), -1, np.int32),
         np.empty(n_blocks, np.int32),
         np.empty(longest_chain + 2, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
+    )
+    work = (
         np.zeros((n_blocks, longest), np.float32),
         np.zeros((n_blocks + 1, longest), np.float32),
         np.empty((6, n_blocks), np.float32),
         np.empty(n_blocks, np.int32),
         np.empty(n_blocks, np.int32),
-        np.zeros((len(feature_start) - 1, 2), np.float32),
-        np.empty(longest_row(item_indptr) + 1, np.int64),
-        np.zeros(MARKS, np.bool_),
-        np.empty(width, np.int32),
-        out,
-        branch_score,
     )
+    row = (
+        np.zeros((len(feature_start) - 1, 2), np.float32),
+        np.zeros(MARKS, np.bool_),
+        np.empty(longest_row(memory[3]) + 1, np.int64),
+        np.empty(width, np.int32),
+    )
+    scratch = (*listed, *found)
+    _gather(rows, reading, candidates, tree[:-1], entries, balls, memory, scratch, work, row, out, branch_score)
     return out, branch_score
 
 
 @kernel
-def _gather(
-    indptr,
-    indices,
-    data,
-    reading_indptr,
-    reading_indices,
-    reading_data,
-    branch_of,
-    branch_weight,
-    candidates,
-    parent,
-    depth,
-    inner,
-    n_children,
-    feature_start,
-    entry_block,
-    entry_sum,
-    weight,
-    bias,
-    dense_row,
-    dense_entry,
-    norm2,
-    seen_share,
-    news,
-    counts,
-    background,
-    use_likelihood,
-    memory_span,
-    memory_kind,
-    memory_weight,
-    item_indptr,
-    item_indices,
-    item_data,
-    place,
-    blocks,
-    stack,
-    hit_entry,
-    hit_block,
-    hit_position,
-    sums,
-    share,
-    per_block,
-    above,
-    branch,
-    x,
-    found,
-    mark,
-    classes,
-    out,
-    branch_score,
-):
-    """``share`` ends with the root's shares of the row's features; ``x`` is the row, and the row read through the dictionary;
-    ``mark`` says which features the row may have, by their last bits, and stays in the nearest cache; ``branch`` is the block
-    of the depth-1 ball a block lies in."""
+def _gather(rows, reading, candidates, tree, entries, balls, memory, scratch, work, row, out, branch_score):
+    """``row`` holds the row and the row read through the dictionary, which features it may have by their last bits (that stays in
+    the nearest cache), and room; ``work`` what is known about the blocks around its candidates."""
     n_rows, width = candidates.shape
-    n_nodes = len(parent)
-    root = len(share) - 1
-    dot, cover, cosine = per_block[0], per_block[1], per_block[2]
-    head, prefix, branch_fit = per_block[3], per_block[4], per_block[5]
+    parent, depth, inner, n_children, branch_of = tree
+    place, blocks, stack = scratch[0], scratch[1], scratch[2]
+    x, mark, found, classes = row
     for r in range(n_rows):
-        start = indptr[r]
-        m = indptr[r + 1] - start
         count, n_classes = np.int64(0), 0
         while n_classes < width and candidates[r, n_classes] >= 0:
             count = add_chain(candidates[r, n_classes], parent, inner, place, blocks, count, stack)
             n_classes += 1
-        for a in range(m):
-            share[root, a] = background[indices[start + a]]
-            x[indices[start + a], 0] = data[start + a]
-            mark[indices[start + a] & (MARKS - 1)] = True
-        for a in range(reading_indptr[r], reading_indptr[r + 1]):
-            x[reading_indices[a], 1] = reading_data[a]
-            mark[reading_indices[a] & (MARKS - 1)] = True
-        for q in range(count):
-            head[q] = bias[blocks[q]]
-            dot[q] = 0
-            cover[q] = 0
-            for a in range(m):
-                sums[q, a] = 0
-        hits = find_hits(
-            indptr,
-            r,
-            indices,
-            feature_start,
-            entry_block,
-            dense_row,
-            dense_entry,
-            place,
-            blocks,
-            count,
-            hit_entry,
-            hit_block,
-            hit_position,
-        )
-        for i in range(hits):
-            q, a, e = hit_block[i], hit_position[i], hit_entry[i]
-            v, s = data[start + a], entry_sum[e]
-            head[q] += weight[e] * v
-            dot[q] += s * v
-            cover[q] += v * v if s != 0 else np.float32(0)
-            sums[q, a] = s
-        for q in range(count):
-            b = blocks[q]
-            is_node = b < n_nodes
-            u = b if is_node else b - n_nodes
-            up = (n_nodes + u if inner[u] and u > 0 else n_nodes + parent[u]) if is_node else n_nodes + parent[u]
-            if u == 0 or up <= n_nodes:
-                above[q] = -1  # the root: its distribution is the background
-            else:
-                above[q] = place[up]
-            cosine[q] = dot[q] / np.sqrt(norm2[b]) if norm2[b] > 1e-6 else np.float32(0)
-            prefix[q] = head[q] + (prefix[above[q]] if above[q] >= 0 else np.float32(0))
-            if use_likelihood:
-                wider = above[q] if above[q] >= 0 else root
-                for a in range(m):
-                    share[q, a] = seen_share[b] * sums[q, a] + news[b] * share[wider, a]
-            branch[q] = branch[above[q]] if above[q] >= 0 else q
-            if use_likelihood and branch[q] == q:
-                branch_fit[q] = _log_ratio(share, q, m, data, start)
+        _mark(rows, r, x, 0, mark, True)
+        _mark(reading, r, x, 1, mark, True)
+        _add_up(rows, r, entries, scratch, count, balls, work)
+        _measure_blocks(rows, r, parent, inner, scratch, count, balls, work)
         for j in range(n_classes):
             c = candidates[r, j]
-            q = place[c]
-            z = out[r, j]
-            ball = place[n_nodes + c] if inner[c] and c > 0 else q
-            up = place[n_nodes + parent[c]] if c > 0 and parent[c] > 0 else -1
-            far = -1
-            if up >= 0 and parent[parent[c]] > 0:
-                far = place[n_nodes + parent[parent[c]]]
-            z[0], z[1], z[6], z[7] = cosine[q], cosine[ball], cover[q], cover[ball]
-            z[2] = cosine[up] if up >= 0 else np.float32(0)
-            z[8] = cover[up] if up >= 0 else np.float32(0)
-            z[3] = cosine[far] if far >= 0 else np.float32(0)
-            first, second, nearest, total = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-            for i in range(memory_span[c, 0], memory_span[c, 1]):
-                s, t, known = _products(x, mark, item_indptr[i], item_indptr[i + 1], item_indices, item_data, found)
-                total += t * memory_weight[i]
-                if memory_kind[i]:
-                    at = N_EVIDENCE + PER_KIND * (memory_kind[i] - 1)
-                    z[at], z[at + 1], z[at + 2] = s, known, t
-                    continue
-                if s > first:
-                    first, second = s, first
-                elif s > second:
-                    second = s
-                nearest = max(nearest, t)
-            z[4], z[5], z[26] = first, second, nearest
-            if norm2[c] > 1e-6:
-                z[27] = total / np.sqrt(norm2[c])
-            if use_likelihood:
-                z[9] = _log_ratio(share, q, m, data, start)
-                z[30] = branch_fit[branch[q]]
-            z[10], z[11] = prefix[q], head[q]
-            z[12] = prefix[up] if up >= 0 else np.float32(0)
-            z[13] = np.log1p(counts[c])
-            z[14] = np.log1p(counts[n_nodes + (parent[c] if c > 0 else 0)])
-            z[15] = np.float32(0.1) * depth[c]
-            z[16] = 1 if inner[c] else 0
-            z[23] = np.log1p(np.float32(n_children[parent[c]] if c > 0 else 0))
-            z[24] = np.log1p(np.float32(m))
-            classes[j] = branch[q]
+            _judge(c, rows, r, tree, place, balls, work, out[r, j])
+            _remember(c, memory, x, mark, found, balls[0], out[r, j])
+            classes[j] = work[4][place[c]]
         _compare_candidates(out[r], candidates[r], n_classes, parent, classes)
         if branch_score.shape[1]:
-            branch_scores(indptr, r, indices, data, branch_weight, branch_score[r])
+            indptr, indices, data = rows
+            branch_scores(indptr, r, indices, data, entries[7], branch_score[r])
             top = branch_score[r, 0]
             for b in range(1, branch_score.shape[1]):
                 top = max(top, branch_score[r, b])
@@ -317,14 +115,146 @@ def _gather(
                 b = branch_of[candidates[r, j]]
                 if b > 0:
                     out[r, j, 32] = branch_score[r, b - 1] - top
-        for a in range(m):
-            x[indices[start + a], 0] = 0
-            mark[indices[start + a] & (MARKS - 1)] = False
-        for a in range(reading_indptr[r], reading_indptr[r + 1]):
-            x[reading_indices[a], 1] = 0
-            mark[reading_indices[a] & (MARKS - 1)] = False
+        _mark(rows, r, x, 0, mark, False)
+        _mark(reading, r, x, 1, mark, False)
         for q in range(count):
             place[blocks[q]] = -1
+
+
+@helper
+def _mark(rows, r, x, column, mark, there):
+    """Write a row into a column of ``x`` and its features into ``mark``, or take them out again."""
+    indptr, indices, data = rows
+    for a in range(indptr[r], indptr[r + 1]):
+        x[indices[a], column] = data[a] if there else np.float32(0)
+        mark[indices[a] & (MARKS - 1)] = there
+
+
+@helper
+def _add_up(rows, r, entries, scratch, count, balls, work):
+    """Head scores, products and coverage of the listed blocks, and their sums at the row's features."""
+    indptr, indices, data = rows
+    feature_start, entry_block, entry_sum, weight, bias, dense_row, dense_entry, _ = entries
+    place, blocks, _, hit_entry, hit_block, hit_position = scratch
+    sums, share, per_block = work[0], work[1], work[2]
+    dot, cover, head = per_block[0], per_block[1], per_block[3]
+    background, start = balls[4], indptr[r]
+    m = indptr[r + 1] - start
+    for a in range(m):
+        share[len(share) - 1, a] = background[indices[start + a]]
+    for q in range(count):
+        head[q] = bias[blocks[q]]
+        dot[q] = 0
+        cover[q] = 0
+        for a in range(m):
+            sums[q, a] = 0
+    hits = find_hits(
+        indptr,
+        r,
+        indices,
+        feature_start,
+        entry_block,
+        dense_row,
+        dense_entry,
+        place,
+        blocks,
+        count,
+        hit_entry,
+        hit_block,
+        hit_position,
+    )
+    for i in range(hits):
+        q, a, e = hit_block[i], hit_position[i], hit_entry[i]
+        v, s = data[start + a], entry_sum[e]
+        head[q] += weight[e] * v
+        dot[q] += s * v
+        cover[q] += v * v if s != 0 else np.float32(0)
+        sums[q, a] = s
+
+
+@helper
+def _measure_blocks(rows, r, parent, inner, scratch, count, balls, work):
+    """Cosines, head scores summed along the ancestors and shrunk likelihoods of the listed blocks, ancestors first."""
+    indptr, _, data = rows
+    norm2, seen_share, news, _, _, use_likelihood = balls
+    sums, share, per_block, above, branch = work
+    dot, cosine, head, prefix, branch_fit = per_block[0], per_block[2], per_block[3], per_block[4], per_block[5]
+    place, blocks, n_nodes, root = scratch[0], scratch[1], len(parent), len(share) - 1
+    start = indptr[r]
+    m = indptr[r + 1] - start
+    for q in range(count):
+        b = blocks[q]
+        is_node = b < n_nodes
+        u = b if is_node else b - n_nodes
+        up = (n_nodes + u if inner[u] and u > 0 else n_nodes + parent[u]) if is_node else n_nodes + parent[u]
+        if u == 0 or up <= n_nodes:
+            above[q] = -1  # the root: its distribution is the background
+        else:
+            above[q] = place[up]
+        cosine[q] = dot[q] / np.sqrt(norm2[b]) if norm2[b] > 1e-6 else np.float32(0)
+        prefix[q] = head[q] + (prefix[above[q]] if above[q] >= 0 else np.float32(0))
+        if use_likelihood:
+            wider = above[q] if above[q] >= 0 else root
+            for a in range(m):
+                share[q, a] = seen_share[b] * sums[q, a] + news[b] * share[wider, a]
+        branch[q] = branch[above[q]] if above[q] >= 0 else q
+        if use_likelihood and branch[q] == q:
+            branch_fit[q] = _log_ratio(share, q, m, data, start)
+
+
+@helper
+def _judge(c, rows, r, tree, place, balls, work, z):
+    """What the blocks around one candidate say."""
+    indptr, _, data = rows
+    parent, depth, inner, n_children, _ = tree
+    counts, use_likelihood = balls[3], balls[5]
+    share, per_block, branch = work[1], work[2], work[4]
+    cover, cosine, head, prefix, branch_fit = per_block[1], per_block[2], per_block[3], per_block[4], per_block[5]
+    n_nodes, start = len(parent), indptr[r]
+    m = indptr[r + 1] - start
+    q = place[c]
+    ball = place[n_nodes + c] if inner[c] and c > 0 else q
+    up = place[n_nodes + parent[c]] if c > 0 and parent[c] > 0 else -1
+    far = -1
+    if up >= 0 and parent[parent[c]] > 0:
+        far = place[n_nodes + parent[parent[c]]]
+    z[0], z[1], z[6], z[7] = cosine[q], cosine[ball], cover[q], cover[ball]
+    z[2] = cosine[up] if up >= 0 else np.float32(0)
+    z[8] = cover[up] if up >= 0 else np.float32(0)
+    z[3] = cosine[far] if far >= 0 else np.float32(0)
+    if use_likelihood:
+        z[9] = _log_ratio(share, q, m, data, start)
+        z[30] = branch_fit[branch[q]]
+    z[10], z[11] = prefix[q], head[q]
+    z[12] = prefix[up] if up >= 0 else np.float32(0)
+    z[13] = np.log1p(counts[c])
+    z[14] = np.log1p(counts[n_nodes + (parent[c] if c > 0 else 0)])
+    z[15] = np.float32(0.1) * depth[c]
+    z[16] = 1 if inner[c] else 0
+    z[23] = np.log1p(np.float32(n_children[parent[c]] if c > 0 else 0))
+    z[24] = np.log1p(np.float32(m))
+
+
+@helper
+def _remember(c, memory, x, mark, found, norm2, z):
+    """What the items of one candidate say: the nearest two, its descriptions, and both through the dictionary."""
+    span, kind, weight, indptr, indices, data = memory
+    first, second, nearest, total = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    for i in range(span[c, 0], span[c, 1]):
+        s, t, known = _products(x, mark, indptr[i], indptr[i + 1], indices, data, found)
+        total += t * weight[i]
+        if kind[i]:
+            at = N_EVIDENCE + PER_KIND * (kind[i] - 1)
+            z[at], z[at + 1], z[at + 2] = s, known, t
+            continue
+        if s > first:
+            first, second = s, first
+        elif s > second:
+            second = s
+        nearest = max(nearest, t)
+    z[4], z[5], z[26] = first, second, nearest
+    if norm2[c] > 1e-6:
+        z[27] = total / np.sqrt(norm2[c])
 
 
 @helper

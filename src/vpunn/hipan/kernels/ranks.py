@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from vpunn.hipan.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
-def log_ranks(evidence, candidates, columns):
+def log_ranks(evidence, candidates, columns) -> np.ndarray:
     """−ln(1 + how many candidates of the row are better) by each of the columns, (rows, slots, columns); 0 for "none"."""
     rows, width = candidates.shape
     out = np.zeros((rows, width + 1, len(columns)), np.float32)
-    table = np.empty(width + 1, np.float32)
-    for k in range(width + 1):
-        table[k] = -np.log(np.float32(1 + k))
-    values = np.empty(width, np.float32)
+    table = -np.log(np.arange(1, width + 2)).astype(np.float32)
+    _log_ranks(evidence, candidates, columns, table, np.empty(width, np.float32), out)
+    return out
+
+
+@kernel
+def _log_ranks(evidence, candidates, columns, table, values, out):
+    rows, width = candidates.shape
     for r in range(rows):
         count = 0
         while count < width and candidates[r, count] >= 0:
@@ -27,4 +31,3 @@ def log_ranks(evidence, candidates, columns):
                 for i in range(count):
                     better += values[i] > values[j]
                 out[r, j, k] = table[better]
-    return out
