@@ -11,8 +11,8 @@ from vpunn.hipan.kernels.propose import keep_best
 def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every row the ``limit`` strongest features of the other rows of its class, scaled to unit length.
 
-    ``sums`` is the matrix of the classes' sums. Features of a class are sorted once: a row can only lower those it has itself, so the
-    strongest of the rest are among the first ``limit`` and as many more as the row has features.
+    ``sums`` is the matrix of the classes' sums. Features of a class are sorted once: a row can only lower those it has itself,
+    so the strongest of the rest are among the first ``limit`` and as many more as the row has features.
     """
     indptr, indices, data = rows
     n, width = len(indptr) - 1, sums.shape[1]

@@ -87,7 +87,7 @@ def _gather(rows, reading, candidates, tree, entries, balls, memory, scratch, wo
     """``row`` holds the row and the row read through the dictionary, which features it may have by their last bits (that stays in
     the nearest cache), and room; ``work`` what is known about the blocks around its candidates."""
     n_rows, width = candidates.shape
-    parent, depth, inner, n_children, branch_of = tree
+    parent, _, inner, _, branch_of = tree
     place, blocks, stack = scratch[0], scratch[1], scratch[2]
     x, mark, found, classes = row
     for r in range(n_rows):
