@@ -8,13 +8,14 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from vpunn import load
-from vpunn.errors import DataError
+from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, choose_cost
 from vpunn.hipan._nearest import FAINT, SHARPNESS, Nearest
+from vpunn.metrics import calibration_error
 from vpunn.tree import Tree
 
 
@@ -141,3 +142,39 @@ def test_a_block_without_a_say_is_not_heard(tmp_path):
     again.partial_fit(X, tree.labels[node])
     only = HiPaNClassifier(tree).fit({"noise": noise}, tree.labels[node])
     assert not only.layout_.silent  # something must be read
+
+
+def test_threads_change_no_bit():
+    tree, X, y, asked, _ = near_copies(classes=70, originals=2, words=40)
+    model = HiPaNClassifier(tree, epochs=1).fit(X, y)
+    many = sparse.vstack([asked] * 18).tocsr()  # more than two tiles
+    alone = model.predict_node_proba(many)
+    for n_jobs in (2, -1):
+        assert np.array_equal(model.set_params(n_jobs=n_jobs).predict_node_proba(many), alone)
+    with pytest.raises(VpunnError, match="n_jobs is a number of threads"):
+        model.set_params(n_jobs=0).predict(asked)
+
+
+def test_rows_of_the_callers_own_teach_the_combiner():
+    """Training rows are cleaner than those to come: held-out ones promise too much, rows of the caller's own do not."""
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths([(f"g{c // 4}", f"c{c}") for c in range(12)], root="all")
+
+    def rows(n, kept):
+        leaf = rng.integers(0, 12, n)
+        own = np.eye(12, 40)[leaf] * (rng.random((n, 1)) < kept)
+        return sparse.csr_matrix(own + (rng.random((n, 40)) < 0.1)), tree.labels[tree.leaves][leaf]
+
+    X, y = rows(600, 1.0)
+    given, (asked, truth) = rows(600, 0.5), rows(600, 0.5)
+    trusting = HiPaNClassifier(tree).fit(X, y)
+    careful = HiPaNClassifier(tree).fit(X, y, validation=given)
+    errors = [
+        calibration_error(p[:, 0], labels[:, 0] == truth)
+        for labels, p in (m.top_k(asked, 1) for m in (trusting, careful))
+    ]
+    assert errors[1] < 0.1 < errors[0] and len(careful.miss_scores_) == 600
+    with pytest.raises(VpunnError, match="validation is a pair"):
+        HiPaNClassifier(tree).fit(X, y, validation=asked)
+    with pytest.raises(VpunnError, match="labels that no training row has"):
+        HiPaNClassifier().fit(X, y, validation=(X[:1], ["other"]))

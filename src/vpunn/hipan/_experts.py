@@ -6,9 +6,11 @@ rows (``look``), proposes nodes for them and gives evidence about any candidates
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +32,7 @@ ROOM = 16_000_000
 
 
 AnyLook = Look | LinearLook | NearestLook
+Answer = TypeVar("Answer")
 
 
 class Seen(NamedTuple):
@@ -116,3 +119,12 @@ class Experts:
         place = {name: k for k, name in enumerate(self._measured())}
         columns = np.array([place[name] for name in self._ranked()], np.int64)
         return Seen(candidates, np.concatenate([evidence, log_ranks(evidence, candidates, columns)], 2), branch_score)
+
+
+def in_threads(work: Callable[[slice], Answer], parts: list[slice], n_jobs: int | None) -> list[Answer]:
+    """``work`` on every part, in order; ``n_jobs`` at once (the compiled loops release the interpreter's lock)."""
+    threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + n_jobs, 1)
+    if min(threads, len(parts)) < 2:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, parts))

@@ -65,9 +65,22 @@ class HeldOut:
 
 
 def fit_parts(
-    tree: Tree, sample: Sample, unit: np.ndarray, n_empty: int, settings: Settings, rng: np.random.Generator
+    tree: Tree,
+    sample: Sample,
+    given: Sample | None,
+    unit: np.ndarray,
+    n_empty: int,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> tuple[Experts, HeldOut]:
-    """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights."""
+    """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights.
+
+    Where rows to be judged are ``given``, none are held out.
+    """
+    if given is not None:
+        experts = _trained(tree, sample, None, settings, rng)
+        experts.linear = Linear.fitted(experts.balls, _first_look(experts, sample, given, settings)[0])
+        return experts, judge(experts, given, settings)
     asked = np.flatnonzero(sample.kind == 0)
     nearest = _nearest_row(sample.take(asked).rows, unit)
     rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest)
@@ -80,16 +93,9 @@ def fit_parts(
         kept = np.setdiff1d(np.arange(len(sample.node)), left)
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
-        experts = Experts.fitted(tree, sample.take(kept), proposers)
-        train_branch(experts.balls, experts.heads, rng)
-        train(experts.balls, experts.heads, np.arange(len(kept)), settings, rng)
-        experts.heads = experts.heads.rounded()
-        asked_now = sample.take(out)
+        experts = _trained(tree, sample.take(kept), proposers, settings, rng)
         if cost is None:
-            for name in without_a_say(experts, asked_now, settings.candidates):
-                del experts.dense[name], sample.rows.dense[name], asked_now.rows.dense[name]
-            proposers = {name for name, block in experts.dense.items() if block.proposes}
-            cost = choose_cost(experts.balls, asked_now.rows.words, asked_now.node, asked_now.weight)
+            cost, proposers = _first_look(experts, sample, sample.take(out), settings)
         experts.linear = Linear.fitted(experts.balls, cost)
         judged = judge(experts, sample.take(out), settings)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
@@ -103,6 +109,26 @@ def fit_parts(
     everything.heads = heads.rounded()
     everything.linear = Linear.fitted(everything.balls, cost or 0.0)
     return everything, HeldOut.joined(found)
+
+
+def _trained(
+    tree: Tree, sample: Sample, proposers: set[str] | None, settings: Settings, rng: np.random.Generator
+) -> Experts:
+    """Experts of some rows, heads trained on all of them."""
+    experts = Experts.fitted(tree, sample, proposers)
+    train_branch(experts.balls, experts.heads, rng)
+    train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
+    experts.heads = experts.heads.rounded()
+    return experts
+
+
+def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings) -> tuple[float, set[str]]:
+    """What rows the experts have not seen decide for good: blocks without a say leave, some propose; and the linear heads' cost."""
+    for name in without_a_say(experts, asked, settings.candidates):
+        for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
+            blocks.pop(name, None)
+    cost = choose_cost(experts.balls, asked.rows.words, asked.node, asked.weight)
+    return cost, {name for name, block in experts.dense.items() if block.proposes}
 
 
 def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -163,9 +163,9 @@ def _scale(X: np.ndarray) -> np.ndarray:
 
 def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Columns standardised, rows that say nothing zero."""
-    out = np.clip((np.asarray(X, np.float64) - scale[0]) / scale[1], -LARGEST, LARGEST).astype(np.float32)
-    out[~says(X)] = 0
-    return out
+    standard = (np.asarray(X, np.float64) - scale[0]) / scale[1]
+    standard[~says(X)] = 0
+    return np.asarray(np.clip(standard, -LARGEST, LARGEST), np.float32)
 
 
 def _wordy(X: np.ndarray) -> bool:

@@ -19,7 +19,7 @@ from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
-from vpunn.hipan._experts import Experts, Seen
+from vpunn.hipan._experts import Experts, Seen, in_threads
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import down_the_largest, fit_rings, rings_around, rounded
@@ -54,6 +54,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     epochs : passes over the data; rows that the heads explain well are left out of the later ones.
     holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few).
     hidden : units of the combiner.
+    n_jobs : threads that answer, each a tile of 1,024 rows at a time (None: one, −1: one per core); the bits stay the same.
     random_state : seed; the same seed gives the same bytes.
 
     Cost: O(non-zeros of X · depth) memory, a few passes of O(candidates · depth) per non-zero to fit, about 0.1–0.2 ms a
@@ -79,6 +80,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         epochs: int = 4,
         holdout: float = 0.1,
         hidden: int = 32,
+        n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.tree = tree
@@ -86,13 +88,21 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self.epochs = epochs
         self.holdout = holdout
         self.hidden = hidden
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
     @announced_compiling()
     def fit(
-        self, X: Any, y: Any, *, sample_weight: Any = None, X_nodes: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        X_nodes: Any = None,
+        groups: Any = None,
+        validation: Any = None,
     ) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels.
 
@@ -100,7 +110,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
         training rows of their node, and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
-        are held out together, as rows with the same features always are.
+        are held out together, as rows with the same features always are. With ``validation=(X, y)`` the combiner learns from those
+        rows and none are held out: better where they look more like the questions to come than the training rows do.
         """
         settings = self._settings()
         if y is None:
@@ -124,7 +135,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             sample = self._with_descriptions(X_nodes, sample, flat is not None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         empty = 0 if flat is not None else _n_empty(self.tree_, sample.node[: len(unit)])
-        experts, held = fit_parts(self.tree_, sample, unit, empty, settings, rng)
+        asked = None if validation is None else self._checked_validation(validation, flat)
+        experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
         self.linear_ = experts.linear
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
@@ -132,6 +144,24 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self.combiner_ = self._learned_combiner(held, settings, rng)
         self._calibrate_on(held, settings, rng)
         return self
+
+    def _checked_validation(self, given: Any, flat: np.ndarray | None) -> Sample:
+        """Rows and labels of the caller's own to learn the combiner from; classes without training rows need a tree to stand in."""
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise VpunnError(f"validation is a pair (X, y) of rows and their labels, got {type(given).__name__}.")
+        rows = self._rows(given[0])
+        _check_length(rows.words, given[1])
+        if flat is None:
+            node = targets.check_in_tree(self.tree_, given[1])
+        else:
+            known = {label: k + 1 for k, label in enumerate(flat.tolist())}
+            labels = targets.as_column(given[1]).tolist()
+            if other := sorted({str(label) for label in labels if label not in known}):
+                raise VpunnError(
+                    f"validation has labels that no training row has: {examples(other)}; give a tree with them."
+                )
+            node = np.array([known[label] for label in labels], np.int32)
+        return Sample(rows, node, np.ones(len(node), np.float32), np.zeros(len(node), np.int8))
 
     @property
     def experts_(self) -> Experts:
@@ -143,6 +173,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < low:
                 raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
+            raise VpunnError(
+                f"n_jobs is a number of threads, -1 for one per core, or None for one; got {self.n_jobs!r}."
+            )
         if not _is_number(self.holdout) or not 0 < self.holdout <= 0.5:
             raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
         if self.tree is not None and not isinstance(self.tree, Tree):
@@ -347,12 +381,12 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         check_is_fitted(self, "balls_")
         limit = self._settings().candidates
         rows, experts = self._rows(X), self.experts_
-        found, read = [], []
-        for part in experts.batches(len(rows)):
+
+        def answer(part: slice) -> tuple[Posterior, Any]:
             seen = experts.examine(rows[part], limit)
-            found.append(self._posterior_of(seen, self.combiner_))
-            if evidence:
-                read.append(seen.evidence)
+            return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
+
+        found, read = zip(*in_threads(answer, list(experts.batches(len(rows))), self.n_jobs), strict=True)
         wide = max(p.candidates.shape[1] for p in found)
         return Posterior(
             self.tree_,
