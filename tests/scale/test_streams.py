@@ -163,6 +163,24 @@ def test_labels_of_a_table_and_of_the_tree_are_encoded(tmp_path, blocks):
     assert ds.dataset(tmp_path / "nodes").to_table()["label"].to_pylist() == tree.labels.tolist()
 
 
+def test_labels_that_are_numbers_and_types_that_change(tmp_path):
+    tree = vpunn.Tree.from_parents([-1, 0, 0])
+    write_table(pd.DataFrame({"label": ["2", "x"]}), tmp_path / "in.csv")
+    with pytest.raises(DataError, match="labels of this tree are whole numbers"):
+        encode_stream(tree, tmp_path / "in.csv", tmp_path / "out.csv")
+    with pytest.raises(DataError, match="there is no file"):
+        encode_stream(tree, tmp_path / "no.csv", tmp_path / "out.csv", column="label")
+
+    def two_types() -> None:
+        with streams.writing_table(tmp_path / "out.parquet") as writer:
+            writer.write(pa.table({"a": [1]}))
+            writer.write(pa.table({"a": ["x"]}))
+
+    with pytest.raises(DataError, match="column 'a' holds int64 at first and string from row 1 on"):
+        two_types()
+    assert not (tmp_path / "out.parquet").exists()
+
+
 def test_a_predictor_declares_its_schema_and_ships_its_path(shop):
     for model, options in (("places", {"top": 2}), ("places", {}), ("sizes", {})):
         predictor = Predictor(shop / model, keep=["id"], **options)

@@ -54,6 +54,8 @@ def table_files(source: Any) -> list[Path]:
     if not found:
         raise DataError(f"there are no tables in {str(source)!r}; they end in {', '.join(ENDINGS)}.")
     for path in found:
+        if not path.exists():
+            raise DataError(f"there is no file {str(path)!r}.")
         if files.suffix(path) not in ENDINGS or not path.is_file():
             raise DataError(f"{str(path)!r} is no table file; tables end in {', '.join(ENDINGS)}.")
     return found
@@ -223,6 +225,7 @@ class TableWriter:
         self._scratch, self._kind, self._comma, self._packer = scratch, kind, comma, packer
         self._writer: Any = None
         self._file: Any = None
+        self._schema: Any = None
         self.rows = 0
 
     def write(self, table: pa.Table) -> None:
@@ -231,6 +234,7 @@ class TableWriter:
         import pyarrow.parquet as pq
 
         if self._writer is None:
+            self._schema = table.schema
             if self._kind == "parquet":
                 self._writer = pq.ParquetWriter(self._scratch, table.schema)
             elif self._kind == "feather":
@@ -244,10 +248,23 @@ class TableWriter:
                 elif self._packer is not None:
                     self._writer = self._packer.open(self._file, "wb")
         if self._kind in ("parquet", "feather"):
-            self._writer.write_table(table)
+            self._writer.write_table(table if table.schema == self._schema else self._like_the_first(table))
         else:
             self._writer.write(self._lines(table))
         self.rows += len(table)
+
+    def _like_the_first(self, table: pa.Table) -> pa.Table:
+        """Rows in the types of the rows before them."""
+        import pyarrow as pa
+
+        try:
+            return table.cast(self._schema)
+        except (pa.ArrowException, ValueError):
+            pairs = zip(self._schema, table.schema, strict=False)
+            name, before, now = next((a.name, a.type, b.type) for a, b in pairs if a.type != b.type)
+            raise DataError(
+                f"column {name!r} holds {before} at first and {now} from row {self.rows:,} on; write it in one type."
+            ) from None
 
     def _lines(self, table: pa.Table) -> bytes:
         """Rows as text; bytes (path keys) are written as hexadecimal digits."""

@@ -189,18 +189,28 @@ def as_table(batch: Any, names: Sequence[str], where: object) -> pa.Table:
 
 def _nodes_of(tree: Any, column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Nodes of a column of labels, the root where a label is missing or unseen, and which were known (or missing)."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if (
-        tree.labels.dtype.kind in "iu"
-        and not pa.types.is_integer(column.type)
-        and not pa.types.is_dictionary(column.type)
-    ):
-        column = column.cast(pa.int64())
+    column = labels_like(tree, column)
     found = tree.encode_column(column, unseen="null")
     unseen = pc.and_(pc.is_null(found), pc.is_valid(column)).to_numpy(zero_copy_only=False)
     return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64), ~np.asarray(unseen, bool)
+
+
+def labels_like(tree: Any, column: Any) -> Any:
+    """A column of labels in the type of the tree's: text such as "9606" as numbers where labels are numbers."""
+    import pyarrow as pa
+
+    texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if tree.labels.dtype.kind not in "iu" or not texts:
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowException as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise DataError(
+            f"the labels of this tree are whole numbers, and a label of the table is not ({said})."
+        ) from None
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:

@@ -18,7 +18,7 @@ from vpunn._progress import progress_bar
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io import streams
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
-from vpunn.scale.predictor import Predictor
+from vpunn.scale.predictor import Predictor, labels_like
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -127,8 +127,7 @@ def encode_stream(
 
     def step(table: pa.Table, start: int, where: object) -> pa.Table:
         label = table[name].combine_chunks()
-        cells = label.cast(pa.int64()) if tree.labels.dtype.kind in "iu" and pa.types.is_string(label.type) else label
-        nodes = tree.encode_column(cells, unseen)
+        nodes = tree.encode_column(labels_like(tree, label), unseen)
         if isinstance(nodes, pa.ChunkedArray):
             nodes = nodes.combine_chunks()
         return pa.table(answers(label, nodes))
