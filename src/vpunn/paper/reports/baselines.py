@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -61,6 +62,13 @@ def harness() -> Any:
     return import_module("benchmarks.predict.matrix")
 
 
+@dataclass
+class Budgeted(Shelf):
+    """A shelf with the CPU seconds of each of the paper's baselines."""
+
+    hour: float = HOUR
+
+
 def run(
     seeds: int = 10,
     *,
@@ -71,7 +79,7 @@ def run(
     hour: float = HOUR,
 ) -> Report:
     """The report: at most three splits per task, ``seeds`` shuffles for the traits, ``hour`` CPU seconds per method of T14."""
-    shelf = Shelf("baselines", seeds, out, source, resume, {"hour": hour})
+    shelf = Budgeted("baselines", seeds, out, source, resume, hour=hour)
     wanted = choose(SECTIONS, "baselines", only)
     report = Report(
         "Held-out placement and traits, every method on the same split", command_line("baselines", shelf.seeds, only)
@@ -79,15 +87,13 @@ def run(
     return assemble(shelf, report, wanted)
 
 
-def _given_digits(shelf: Shelf, report: Report) -> None:
+def _given_digits(shelf: Budgeted, report: Report) -> None:
     """T14 as the paper ran it."""
     from vpunn.paper.reports import given_digits
     from vpunn.paper.reports._bench import load_hierarchy
 
     tree = load_hierarchy("wordnet").tree
-    found = shelf.fact(
-        "T14", lambda: {"budget": shelf.memo["hour"], "rows": given_digits.compared(tree, shelf.memo["hour"])}
-    )
+    found = shelf.fact("T14", lambda: {"budget": shelf.hour, "rows": given_digits.compared(tree, shelf.hour)})
     rows = given_digits.table(tree, found["rows"], found["budget"])
     report.heading("The paper's six baselines, given the digits of the answer")
     report.table(f"{captions('T14')}: the paper's protocol, training items = test items", rows, name="T14")
