@@ -79,8 +79,10 @@ def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
     model = HiPaN.DS(TREE, sweeps=2).fit()
     (tmp_path / "checkpoints").mkdir()
     model.save(tmp_path / "checkpoints" / "gist")
+    HiPaN.DS(TREE, sweeps=1).fit().save(tmp_path / "checkpoints" / "a-variant")
+    model.save(tmp_path / "checkpoints" / "hipan-ds")
     found = saved_models(tmp_path)
-    assert len(found) == 1
+    assert [one.result_.epochs for one in found] == [2, 1, 2]  # the paper's run first, then by name
 
     def refuse(*args, **kwargs):
         raise AssertionError("trained although a model was saved")

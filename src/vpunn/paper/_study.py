@@ -56,7 +56,10 @@ class Study:
     @cached_property
     def training(self) -> dict[str, VapoResult]:
         """Runs of VAPO: those saved, else Fisher and two Adam schedules on soft-max heads from one random start."""
-        found = {_run_name(model): model.result_ for model in self.saved if getattr(model, "result_", None) is not None}
+        found: dict[str, VapoResult] = {}
+        for model in self.saved:
+            if getattr(model, "result_", None) is not None:
+                found.setdefault(_run_name(model), model.result_)  # the first of a kind is the main run
         if found:
             return found
         from vpunn import vapo
