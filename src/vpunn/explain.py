@@ -247,6 +247,12 @@ def explain(
         if node is not None:
             raise VpunnError(f"a regressor explains its number, not a node ({node!r}); leave node out.")
         return model.explain(x)
+    if getattr(model, "multilabel_", False):
+        from vpunn.hipan.sets._front import explain_sets
+
+        _check_count("k", k)
+        several: Explanation = explain_sets(model, x, node, k, feature_names)  # type: ignore[assignment]
+        return several
     _check_fitted(model)
     _check_count("k", k)
     posterior = model.posterior(x, evidence=True)

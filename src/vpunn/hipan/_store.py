@@ -70,7 +70,7 @@ def read(cls: Any, stored: Stored) -> Any:
     """The fitted classifier, everything checked; sums, dictionary and memory are rebuilt from the rows."""
     tree = stored.tree()
     flat, total = stored.setting("flat", bool), stored.setting("n_features", int)
-    layout = _layout(stored, total)
+    layout = layout_of(stored, total)
     width = layout.words()
     model = cls(None if flat else tree, **stored.params(cls))
     model.tree_, model.n_features_in_, model.layout_ = tree, total, layout
@@ -109,7 +109,7 @@ def read(cls: Any, stored: Stored) -> Any:
     return model
 
 
-def _layout(stored: Stored, total: int) -> Layout:
+def layout_of(stored: Stored, total: int) -> Layout:
     """Names, kinds and widths of the blocks, which must make up all columns."""
     rows = stored.setting("blocks", list)
     try:

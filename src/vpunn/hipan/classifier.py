@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -27,8 +27,12 @@ from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.posterior import Posterior, Rule
+from vpunn.hipan.sets import _front as label_sets
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.hipan.sets._posterior import SetPosterior
 
 #: Descriptions are numbered in one signed byte.
 MAX_DESCRIPTIONS = 127
@@ -103,8 +107,15 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         X_nodes: Any = None,
         groups: Any = None,
         validation: Any = None,
+        multilabel: bool = False,
+        classes: Any = None,
     ) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels.
+
+        Rows may have several labels each: a `set` per row, a sparse indicator with ``classes=`` (the labels of its columns), or
+        with ``multilabel=True`` lists or a dense indicator. Then ``multilabel_`` is true, `predict` answers with sets and ball
+        probabilities mean "some answer lies in the ball" (docs/label_sets.md). An empty set is a row without an answer; a label
+        adds nothing to one below it; if every set has one label the model is that of plain labels.
 
         ``X`` is one matrix, or a dict (or `Views`) of named blocks of features, such as ``{"words": X, "meaning": E}``.
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
@@ -116,6 +127,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         settings = self._settings()
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
+        sets = label_sets.read_sets(y, multilabel, classes)
+        if sets is not None and not sets.single():
+            return cast(HiPaNClassifier, label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups))
+        self.multilabel_, y = False, y if sets is None else list(sets.labels)
         flat: np.ndarray | None = None
         blocks, y = self._checked_pair(X, y)
         if self.tree is None:
@@ -314,6 +329,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         guarantee asks for (after ``fit`` alone it rests on rows held out in turn, which is close but not exact).
         Probabilities do not change.
         """
+        if self._several():
+            label_sets.calibrate(self, cast("SetPosterior", self.posterior(X)), y)
+            return self
         posterior = self.posterior(X)
         _check_length(np.empty((len(posterior), 0)), y)
         node = self.nodes_of(y)
@@ -338,6 +356,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
         The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is.
         """
+        if self._several():
+            raise VpunnError("a model of label sets learns all rows at once; fit it again with the new rows added.")
         if not hasattr(self, "balls_"):
             if self.tree is None and classes is not None and y is not None:
                 known = np.unique(np.asarray(classes))
@@ -373,11 +393,14 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     @announced_compiling()
-    def posterior(self, X: Any, *, evidence: bool = False) -> Posterior:
+    def posterior(self, X: Any, *, evidence: bool = False) -> Any:
         """The distribution over nodes of each row: the one object behind `predict`, `top_k`, the stop rules and explanations.
 
-        With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory.
+        With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory. Of a model of label
+        sets it is a `SetPosterior`, whose ball probabilities are marginals.
         """
+        if self._several():
+            return self.sets_.posterior(self._rows(X), evidence=evidence)
         check_is_fitted(self, "balls_")
         limit = self._settings().candidates
         rows, experts = self._rows(X), self.experts_
@@ -443,7 +466,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         alpha: float = 0.1,
         depth: int = 1,
         rule: Rule = "node",
-    ) -> np.ndarray:
+    ) -> Any:
         """One label per row: the most probable node, the first of `top_k`. With ``rule="path"`` one that shares most of its path
         with all likely ones (`Posterior.best`): a little less often exact, nearer to the truth when wrong.
 
@@ -453,6 +476,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         answer that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
         best answer cut at ``depth``.
         """
+        if self._several():
+            return self.predict_sets(X, stop or "threshold", threshold=threshold, alpha=alpha)  # type: ignore[arg-type]
         check_choice("rule", rule, get_args(Rule))
         if stop is not None and rule != "node":
             raise VpunnError(f"rule={rule!r} chooses among nodes and stop={stop!r} among balls; give one of them.")
@@ -475,6 +500,38 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         else:
             raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
         return np.asarray(self.tree_.labels[nodes])
+
+    def predict_sets(
+        self,
+        X: Any,
+        stop: Literal["threshold", "risk", "size"] = "threshold",
+        *,
+        threshold: float = 0.5,
+        alpha: float = 0.1,
+        size: int = 5,
+    ) -> list[set[Any]]:
+        """A set of labels per row, of a model that was fitted on label sets: the most specific balls that are likely enough.
+
+        ``"threshold"``: those with a marginal ≥ ``threshold``. ``"risk"``: the largest threshold at which the expected share of
+        missed answers (true labels with their ancestors) is at most ``alpha`` (see `calibrate`). ``"size"``: the ``size`` likeliest
+        classes. Where no specific label is sure, the answer is the inner ball that is; where nothing is, the set is empty.
+        """
+        if not self._several():
+            raise VpunnError("predict_sets needs a model fitted on label sets, such as fit(X, [{'a', 'b'}, {'c'}]).")
+        posterior = cast("SetPosterior", self.posterior(X))
+        return label_sets.predict_sets(self, posterior, stop, threshold=threshold, alpha=alpha, size=size)
+
+    def _several(self) -> bool:
+        """Whether the model was fitted on label sets."""
+        return bool(getattr(self, "multilabel_", False))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
+        if not self._several():
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
+        return label_sets.score(self, X, y)
 
     def explore(self, features: Any = None, **options: Any) -> Any:
         """Walk the tree with the model's beliefs on it, in a browser or a notebook; ``features`` turns texts into rows.
@@ -500,6 +557,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         if k is not None:
             _check_k(k)
         posterior = self.posterior(X)
+        if self._several() and k is None:
+            return posterior.class_marginals()
         place = np.full(self.tree_.n_nodes, -1, np.int64)
         place[self.class_nodes_] = np.arange(len(self.class_nodes_))
         if k is not None:
@@ -524,11 +583,16 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     # ---- keeping -----------------------------------------------------------------------------------------------------
 
     def _to_store(self, draft: Draft) -> None:
-        _store.write(self, draft)
+        (label_sets if self._several() else _store).write(self, draft)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> HiPaNClassifier:
-        return cast(HiPaNClassifier, _store.read(cls, stored))
+        if stored.settings.get("multilabel") is True:
+            layout = _store.layout_of(stored, stored.setting("n_features", int))
+            return cast(HiPaNClassifier, label_sets.read(cls, stored, layout))
+        model = cast(HiPaNClassifier, _store.read(cls, stored))
+        model.multilabel_ = False
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

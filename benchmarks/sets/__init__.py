@@ -1,0 +1,1 @@
+"""Label sets on graphs, every method on the same rows: `python -m benchmarks.sets`."""

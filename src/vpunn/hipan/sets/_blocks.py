@@ -1,0 +1,76 @@
+"""Dense blocks and descriptions in the model of sets: planes of evidence about every ball, (rows, balls) each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.hipan._dense import directed, exactly
+from vpunn.hipan._views import says, unit_rows
+
+#: Nearest items that vote, and the ridge of the head per row.
+NEAREST, RIDGE = 10, 1e-2
+#: A ball is a candidate if a plane says more than this: votes, heads, descriptions.
+VOTE_CUT, HEAD_CUT, TEXT_CUT = 0.0, 0.2, 0.3
+
+
+@dataclass
+class Block:
+    """One dense block: standardised rows of length one, which vote, and one ridge head for all balls."""
+
+    name: str
+    centre: np.ndarray
+    scale: np.ndarray
+    items: np.ndarray  #: directions of the rows, `exactly`, so that products have the same bits in any batch
+    Y: sparse.csr_matrix
+    head: np.ndarray  #: (columns, balls) directions
+    length: np.ndarray
+    rate: np.ndarray
+
+    @classmethod
+    def fitted(cls, name: str, X: np.ndarray, Y: sparse.csr_matrix) -> Block:
+        """The block of training rows and the balls of each."""
+        known = np.asarray(X, np.float64)[says(X)]
+        known = known if len(known) else np.zeros((1, X.shape[1]))
+        centre, scale = known.mean(0), known.std(0)
+        scale[scale < 1e-9] = np.inf  # constant columns say nothing
+        items = _directions(X, centre, scale)
+        rate = np.asarray(Y.mean(0), np.float64).ravel()
+        gram = items.astype(np.float64).T @ items + RIDGE * len(items) * np.eye(items.shape[1])
+        sums = (Y.T @ items).astype(np.float64) - np.outer(rate, items.sum(0, dtype=np.float64))
+        head, length = directed(np.linalg.solve(gram, sums.T).T)
+        return cls(name, centre, scale, items, Y, head, length, rate)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the planes."""
+        return f"{self.name}: share of the nearest items", f"{self.name}: head score"
+
+    def planes(self, X: np.ndarray) -> list[np.ndarray]:
+        """Votes of the nearest items and head scores, (rows, balls) each."""
+        from vpunn.hipan.kernels.dense import best_columns
+
+        z = _directions(X, self.centre, self.scale)
+        similarity = z @ self.items.T
+        near = best_columns(similarity, min(NEAREST, len(self.items)))
+        near = np.maximum(near, 0)
+        weight = np.maximum(np.take_along_axis(similarity, near.astype(np.int64), 1), 0.0).astype(np.float64) ** 2
+        weight /= np.maximum(weight.sum(1, keepdims=True), 1e-12)
+        start = np.arange(len(z) + 1) * near.shape[1]
+        votes = sparse.csr_matrix((weight.ravel(), near.ravel(), start), shape=(len(z), len(self.items))) @ self.Y
+        score = (z @ self.head).astype(np.float64) * self.length + self.rate
+        return [votes.toarray().astype(np.float32), score.astype(np.float32)]
+
+
+def _directions(X: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    z = (np.asarray(X, np.float64) - centre) / scale
+    z[~says(X)] = 0.0
+    length = np.sqrt((z * z).sum(1))
+    return exactly(z / np.where(length > 0, length, 1.0)[:, None])
+
+
+def text_planes(words: sparse.csr_matrix, texts: list[sparse.csr_matrix]) -> list[np.ndarray]:
+    """Cosine of rows with the description of every ball, one plane a kind of description."""
+    unit = unit_rows(sparse.csr_matrix(words))
+    return [sparse.csr_matrix(unit @ text.T).toarray().astype(np.float32) for text in texts]

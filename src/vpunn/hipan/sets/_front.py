@@ -1,0 +1,231 @@
+"""What `HiPaNClassifier` does when rows have several labels: every method of it that differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from vpunn.errors import VpunnError, check_choice
+from vpunn.hipan import _targets as targets
+from vpunn.hipan._holdout import units
+from vpunn.hipan._views import Layout, Rows, checked_blocks
+from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
+from vpunn.io.store import Draft, Stored
+
+if TYPE_CHECKING:
+    from vpunn.hipan.sets._posterior import SetPosterior
+
+__all__ = ["calibrate", "explain_sets", "fit_label_sets", "predict_sets", "read", "read_sets", "score", "write"]
+
+#: Ways to cut marginals to answers.
+STOPS = ("threshold", "risk", "size")
+
+
+def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_nodes: Any, groups: Any) -> Any:
+    """Fit ``model`` (a `HiPaNClassifier`) on label sets."""
+    from vpunn.hipan.sets._model import fit_sets
+
+    settings = model._settings()
+    blocks = checked_blocks(model, X)
+    first = next(iter(blocks.values()))
+    if len(sets) != first.shape[0]:
+        raise VpunnError(f"X has {first.shape[0]:,} rows but there are {len(sets):,} label sets; one per row.")
+    tree, node, flat = place_sets(sets, model.tree)
+    weight = targets.checked_weight(sample_weight, first)
+    group = targets.checked_groups(groups, first.shape[0])
+    keep = np.flatnonzero(weight > 0)
+    model.tree_, model.layout_, model.flat_ = tree, Layout.of(blocks), flat is not None
+    rows = _half(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
+    unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
+    counts = np.diff(sets.start)[keep]
+    at = np.concatenate([np.arange(sets.start[i], sets.start[i + 1]) for i in keep]).astype(np.int64)
+    chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[at]
+    texts = [] if X_nodes is None else _texts(model, X_nodes)
+    known = np.unique(node) if sets.classes is None or model.tree is None else np.unique(_columns(sets, tree))
+    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    if flat is not None:
+        known = np.arange(1, tree.n_nodes)
+    model.sets_ = fit_sets(tree, rows, chosen, texts, known[known > 0], weight[keep], unit, settings.hidden, rng)
+    set_classes(model, flat)
+    return model
+
+
+def set_classes(model: Any, flat: np.ndarray | None) -> None:
+    """What is left to say about a model of sets."""
+    model.multilabel_ = True
+    model.class_nodes_ = model.sets_.class_nodes
+    labels = model.tree_.labels
+    model.labels_ = labels if flat is None else np.concatenate([flat[:1], flat])
+    model.classes_ = model.labels_[model.class_nodes_]
+
+
+def _columns(sets: LabelSets, tree: Any) -> np.ndarray:
+    assert sets.classes is not None
+    return targets.check_in_tree(tree, sets.classes.tolist())
+
+
+def _half(rows: Rows) -> Rows:
+    """Words as they will be stored, so that a loaded model equals the fitted one."""
+    rows.words.data = rows.words.data.astype(np.float16).astype(np.float32)
+    return rows
+
+
+def _texts(model: Any, X_nodes: Any) -> list[sparse.csr_matrix]:
+    """Descriptions of nodes in words, one matrix a kind."""
+    if not model.layout_.words():
+        raise VpunnError(
+            "descriptions of nodes (X_nodes) are compared with sparse features when rows have several labels."
+        )
+    tables = model._checked_descriptions(X_nodes)
+    kinds = max(map(len, tables.values()))
+    return [_half(model.layout_.read({name: t[k] for name, t in tables.items()})).words for k in range(kinds)]
+
+
+def predict_sets(
+    model: Any, posterior: SetPosterior, stop: Any, *, threshold: float, alpha: float, size: int
+) -> list[set[Any]]:
+    """The most specific balls that are likely enough, as one set of labels per row."""
+    from vpunn.hipan.sets._posterior import deepest_only
+
+    check_choice("stop", stop, STOPS)
+    if stop == "size":
+        if not isinstance(size, int | np.integer) or size < 1:
+            raise VpunnError(f"size must be a whole number of at least 1, got {size!r}.")
+        nodes, p = posterior.top_k(int(size))
+        return [set(model.labels_[row[q > 0]].tolist()) for row, q in zip(nodes, p, strict=True)]
+    if stop == "risk":
+        threshold = posterior.model.threshold_for(alpha)
+    elif not isinstance(threshold, int | float | np.integer | np.floating) or not 0 <= threshold <= 1:
+        raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
+    kept = deepest_only(model.tree_, posterior.above(threshold))
+    labels = model.labels_
+    return [set(labels[kept.indices[a:b]].tolist()) for a, b in zip(kept.indptr[:-1], kept.indptr[1:], strict=True)]
+
+
+def closed_truth(model: Any, y: Any, multilabel: bool = False, classes: Any = None) -> sparse.csr_matrix:
+    """The balls of true label sets, (rows × nodes), without the root; labels that are not in the tree are refused."""
+    from vpunn.hipan.sets._model import closed_sets
+
+    sets = read_sets(y, multilabel, classes)
+    if sets is None:
+        raise VpunnError(
+            "this model has several labels per row; give one set of labels per row, such as [{'a', 'b'}, set()]."
+        )
+    node = targets.check_in_tree(model.label_tree_, list(sets.labels)) if sets.labels else np.zeros(0, np.int32)
+    return closed_sets(model.tree_, (sets.start, node.astype(np.int32)))
+
+
+def calibrate(model: Any, posterior: SetPosterior, y: Any) -> None:
+    """Set the promise of ``stop="risk"`` on rows that ``fit`` has not seen."""
+    truth = closed_truth(model, y, multilabel=True)
+    if truth.shape[0] != len(posterior):
+        raise VpunnError(f"X has {len(posterior):,} rows but y has {truth.shape[0]:,}; one label set per row.")
+    model.sets_ = model.sets_.calibrated(posterior, truth)
+
+
+def score(model: Any, X: Any, y: Any) -> float:
+    """Mean F1 of the predicted and the true sets with their ancestors; two empty sets agree."""
+    from vpunn.metrics import sets as metrics
+
+    truth = closed_truth(model, y, multilabel=True)
+    return metrics.example_f1(truth, model.posterior(X).above(0.5))
+
+
+@dataclass(frozen=True)
+class SetExplanation:
+    """Why a label has its marginal: the evidence by name, the words that speak for it, and the nearest rows that have it."""
+
+    node: int
+    label: Any
+    probability: float
+    log_odds: float
+    head: float
+    features: list[tuple[str, float]]
+    neighbours: list[tuple[int, float]]
+    evidence: dict[str, float]
+
+    def __str__(self) -> str:
+        lines = [f"{self.label}: probability {self.probability:.3f}, head score {self.head:+.3f}"]
+        if self.features:
+            lines.append("  speaks for it: " + ", ".join(f"{name} {value:+.2f}" for name, value in self.features))
+        if self.neighbours:
+            lines.append("  near rows that have it: " + ", ".join(f"{row} ({s:.2f})" for row, s in self.neighbours))
+        return "\n".join(lines)
+
+
+def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names: Any = None) -> SetExplanation:
+    """Why one label (default: the likeliest) of one row has its marginal."""
+    posterior = model.posterior(x, evidence=True)
+    if len(posterior) != 1:
+        raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
+    engine = posterior.model
+    at = int(posterior.best()[0]) if node is None else int(model.label_tree_.find(node))
+    place = int(np.searchsorted(engine.ball, at))
+    if place >= len(engine.ball) or engine.ball[place] != at:
+        raise VpunnError(
+            f"no training row has {model.labels_[at]!r} or anything below it, so there is nothing to explain."
+        )
+    p = float(posterior.marginals(slice(0, 1))[0, place])
+    words = model._rows(x).words
+    weight = np.asarray(engine.heads[words.indices, place].todense()).ravel() * words.data if words.nnz else np.zeros(0)
+    names = feature_names if feature_names is not None else getattr(model, "feature_names_in_", None)
+    order = np.argsort(-np.abs(weight), kind="stable")[:k]
+    features = [
+        (str(words.indices[j] if names is None else names[words.indices[j]]), float(weight[j]))
+        for j in order
+        if weight[j]
+    ]
+    similar = np.asarray((engine.rows.words @ words.T).todense()).ravel() if words.nnz else np.zeros(0)
+    having = np.flatnonzero(np.asarray(engine.Y[:, place].todense()).ravel() > 0)
+    near = having[np.argsort(-similar[having], kind="stable")[:k]] if len(similar) else []
+    pairs = np.flatnonzero(posterior.label == place)
+    evidence = {}
+    if len(pairs) and posterior.evidence is not None:
+        evidence = dict(zip(engine.names(), posterior.evidence[pairs[0]].tolist(), strict=True))
+    return SetExplanation(
+        at,
+        model.labels_[at],
+        p,
+        float(np.log(max(p, 1e-12)) - np.log(max(1 - p, 1e-12))),
+        float(weight.sum() + engine.offset[place]),
+        features,
+        [(int(row), float(similar[row])) for row in near if similar[row] > 0],
+        evidence,
+    )
+
+
+def write(model: Any, draft: Draft) -> None:
+    """Put a fitted model of sets into a draft."""
+    from vpunn.hipan.sets import _store
+
+    draft.params(model)
+    draft.settings |= {"multilabel": True, "flat": model.flat_, "n_features": int(model.n_features_in_)}
+    layout = model.layout_
+    draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
+    draft.settings["silent"] = list(layout.silent)
+    draft.tree(model.tree_)
+    if model.flat_:
+        draft.labels("classes", model.classes_)
+    if hasattr(model, "feature_names_in_"):
+        draft.labels("feature_names", model.feature_names_in_)
+    _store.write(model.sets_, draft)
+
+
+def read(cls: Any, stored: Stored, layout: Layout) -> Any:
+    """The fitted model of sets."""
+    from vpunn.hipan.sets import _store
+
+    tree, flat = stored.tree(), stored.setting("flat", bool)
+    model = cls(None if flat else tree, **stored.params(cls))
+    model.tree_, model.layout_, model.flat_ = tree, layout, flat
+    model.n_features_in_ = stored.setting("n_features", int)
+    if "feature_names" in stored:
+        model.feature_names_in_ = stored.labels("feature_names", model.n_features_in_)
+    model._settings()
+    model.sets_ = _store.read(stored, tree, layout)
+    set_classes(model, stored.labels("classes", tree.n_nodes - 1) if flat else None)
+    return model

@@ -1,0 +1,72 @@
+"""One linear head per ball: does a row have an answer in it? Squared hinge, trained in the dual, all balls of a model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.hipan.kernels import sets as kernels
+from vpunn.hipan.kernels.sets import Sparse
+
+#: Cost of a row beyond its margin, the constant feature, and passes over the active rows.
+COST, BIAS, EPOCHS = 1.0, 0.3, 6
+#: Features in more than this share of the rows make no near misses.
+COMMON = 0.02
+#: Smaller weights are dropped.
+FLOOR = 0.03
+
+
+class Trained(NamedTuple):
+    """Weights by feature (features × labels) and the offset of each label."""
+
+    weights: sparse.csr_matrix
+    offset: np.ndarray
+
+
+def as_sparse(matrix: sparse.csr_matrix) -> Sparse:
+    """A SciPy matrix as the kernels read it."""
+    return Sparse(
+        matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), np.ascontiguousarray(matrix.data, np.float32)
+    )
+
+
+def train(X: sparse.csr_matrix, Y: sparse.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> Trained:
+    """Heads of all columns of ``Y`` (rows × labels, closed under ancestors)."""
+    n, features = X.shape
+    labels = Y.shape[1]
+    plan = kernels.Plan(
+        (1.0 / (2.0 * COST * weight)).astype(np.float32), BIAS, 0.2, FLOOR, 0.1, int(COMMON * n) + 1, EPOCHS
+    )
+    desk = kernels.Desk(
+        np.zeros(features, np.float32),
+        np.full(features, -1, np.int32),
+        np.full(features, -1, np.int32),
+        np.empty(features, np.int32),
+        np.zeros(n, np.float32),
+        np.full(n, -1, np.int8),
+        np.full(n, -1, np.int32),
+        np.empty(n, np.int32),
+    )
+    order = rng.permutation(n).astype(np.int32)
+    rows, positives, columns = as_sparse(X), as_sparse(Y.T.tocsr()), as_sparse(X.T.tocsr())
+    offset, filled = np.full(labels, -1.0, np.float32), np.zeros(1, np.int64)
+    room = 4 * X.nnz + 64 * features + n + 1024
+    head_ids, head_values = np.empty((room, 2), np.int32), np.empty(room, np.float32)
+    done = 0
+    while True:
+        done = kernels.train_heads(
+            rows, positives, columns, order, plan, desk, done, offset, head_ids, head_values, filled
+        )
+        if done == labels:
+            break
+        for seen in (desk.seen_feature, desk.marked, desk.seen_row):
+            seen[:] = -1  # the label that did not fit is trained again
+        head_ids, head_values = (np.concatenate([a, np.empty_like(a)]) for a in (head_ids, head_values))
+    heads = slice(filled[0])
+    weights = sparse.csr_matrix(
+        (head_values[heads].astype(np.float16).astype(np.float32), (head_ids[heads, 1], head_ids[heads, 0])),
+        shape=(features, labels),
+    )
+    return Trained(weights, offset)

@@ -1,0 +1,253 @@
+"""`SetModel`: probabilities that some answer of a row lies in a ball, for rows with several labels.
+
+Every ball gets a linear head (`_heads`) that is asked "is one of the answers in here?"; nearest items, words and rates bring
+further evidence (`_evidence`); one small combiner makes log-odds of it (`_odds`). The largest log-odds below a ball become its
+own, along all edges of the graph, so that no ball is less likely than one of its parts; log-odds are repaired by depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.errors import VpunnError
+from vpunn.hipan._views import Rows
+from vpunn.hipan.kernels import sets as kernels
+from vpunn.hipan.kernels.sets import Memory, Sparse
+from vpunn.hipan.sets import _blocks, _evidence, _heads
+from vpunn.hipan.sets._evidence import Seen
+from vpunn.hipan.sets._odds import Odds, fit_odds
+from vpunn.hipan.sets._posterior import SetPosterior
+from vpunn.hipan.sets._repair import fit_repair, risk_threshold
+from vpunn.tree import Tree
+
+#: Rows held out at most; two thirds teach the combiner, the others repair it by depth and set the promise of ``stop="risk"``.
+HELD_OUT = 4000
+#: Fewer of them do both.
+FEW = 150
+#: Log-odds below this count as nothing.
+LOW = -12.0
+#: Depths from here on share one repair.
+DEPTHS = 8
+
+
+@dataclass
+class SetModel:
+    """A fitted model. ``ball`` are the nodes that are, or have below them, a label of some row (not the root), ascending."""
+
+    tree: Tree
+    ball: np.ndarray
+    class_nodes: np.ndarray
+    rows: Rows
+    Y: sparse.csr_matrix  #: rows × ball, closed under ancestors
+    texts: list[sparse.csr_matrix]  #: descriptions, ball × features, one matrix a kind
+    heads: sparse.csr_matrix  #: features × ball
+    offset: np.ndarray
+    odds: Odds
+    slope: np.ndarray  #: repair of log-odds by depth
+    shift: np.ndarray
+    rest: float  #: rate of labels that are no candidates, as a share of their rate in training
+    risk_p: np.ndarray  #: marginals of the true balls of rows left out
+    risk_weight: np.ndarray  #: weight of each; a row's sum to 1
+    risk_rows: int
+
+    def __post_init__(self) -> None:
+        self.memory = remember(self.tree, self.ball, self.rows.words, self.Y, self.heads, self.offset)
+        self.blocks = [_blocks.Block.fitted(name, X, self.Y) for name, X in self.rows.dense.items()]
+        cuts = [_blocks.VOTE_CUT, _blocks.HEAD_CUT] * len(self.blocks) + [_blocks.TEXT_CUT] * len(self.texts)
+        self.cuts = np.array(cuts, np.float32)
+        place = np.full(self.tree.n_nodes, -1, np.int64)
+        place[self.ball] = np.arange(len(self.ball))
+        order = place[self.tree.topological]
+        self.order = order[order >= 0]
+        self.group = np.minimum(self.tree.depth[self.ball].astype(np.int64), DEPTHS)
+
+    def posterior(self, rows: Rows, *, evidence: bool = False) -> SetPosterior:
+        """Marginals of rows; with ``evidence`` what the combiner read is kept."""
+        seen = self.examine(rows)
+        odds = self.odds.of(seen.evidence)
+        silent = ~seen.evidence[:, _evidence.SAYS].any(1)
+        if self.cuts.size:
+            silent &= ~seen.evidence[:, len(_evidence.COLUMNS) :].any(1)
+        rate = np.clip(self.memory.rate[seen.label[silent]], 1e-6, 1 - 1e-6)
+        odds[silent] = np.log(rate / (1 - rate))  # no evidence at all: what holds of rows in general
+        return SetPosterior(self, seen.start, seen.label, odds, seen.evidence if evidence else None)
+
+    def examine(self, rows: Rows) -> Seen:
+        """Candidates and evidence of rows, a batch at a time."""
+        parts = []
+        for at in range(0, max(len(rows), 1), _evidence.BATCH):
+            some = rows[slice(at, at + _evidence.BATCH)]
+            planes = [p for block in self.blocks for p in block.planes(some.dense[block.name])]
+            planes += _blocks.text_planes(some.words, self.texts)
+            shape = (len(planes), len(some), len(self.ball))
+            stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
+            parts.append(_evidence.examine(self.memory, some.words, stacked, self.cuts))
+        return Seen.joined(parts)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of evidence."""
+        dense = tuple(name for block in self.blocks for name in block.names())
+        return _evidence.COLUMNS + dense + tuple(f"similarity with description {k + 1}" for k in range(len(self.texts)))
+
+    def settle(self, start: np.ndarray, label: np.ndarray, odds: np.ndarray) -> np.ndarray:
+        """Marginals (rows, ``ball``) of candidates with log-odds."""
+        out = np.empty((len(start) - 1, len(self.ball)), np.float32)
+        rest = (self.rest * self.memory.rate).astype(np.float32)
+        repair = self.slope.astype(np.float32), self.shift.astype(np.float32)
+        kernels.settle(start, label, odds, LOW, self.memory.parents, self.order, self.group, *repair, rest, out)
+        return out
+
+    def threshold_for(self, alpha: float) -> float:
+        """The largest threshold whose share of missed balls is at most ``alpha`` in expectation."""
+        return risk_threshold(self.risk_p, self.risk_weight, self.risk_rows, alpha)
+
+    def calibrated(self, posterior: SetPosterior, closed: sparse.csr_matrix) -> SetModel:
+        """The model with its promise of ``stop="risk"`` set on other rows; ``closed`` are their true balls (rows × nodes)."""
+        p, weight, rows = true_marginals(posterior, closed)
+        return replace(self, risk_p=p, risk_weight=weight, risk_rows=rows)
+
+
+def fit_sets(
+    tree: Tree,
+    rows: Rows,
+    sets: tuple[np.ndarray, np.ndarray],
+    texts: list[sparse.csr_matrix],
+    class_nodes: np.ndarray,
+    weight: np.ndarray,
+    unit: np.ndarray,
+    hidden: int,
+    rng: np.random.Generator,
+) -> SetModel:
+    """Fit on rows whose labels are ``sets`` of node ids, ``(start, ids)``; rows of one ``unit`` are left out together.
+
+    ``texts`` are descriptions of all nodes (nodes × features), one matrix a kind: further evidence about the balls.
+    """
+    closed = closed_sets(tree, sets)
+    ball = np.flatnonzero(np.asarray(closed.sum(0)).ravel() > 0)
+    if not len(ball):
+        raise VpunnError("every label is the root of the tree, which holds for all rows; there is nothing to learn.")
+    Y = sparse.csr_matrix(closed[:, ball])
+    texts = [sparse.csr_matrix(text[ball]) for text in texts]
+    out = held_out(unit, rng)
+    rest = np.setdiff1d(np.arange(len(unit)), out)
+    teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng)
+    teach, check = np.array_split(out, [max(2 * len(out) // 3, 1)]) if len(out) > FEW else (out, out)
+    seen = teacher.examine(rows[teach])
+    row = np.repeat(np.arange(len(teach)), np.diff(seen.start))
+    truth = _has(Y[teach], row, seen.label)
+    odds = fit_odds(seen.evidence, truth, weight[teach][row], hidden, rng)
+    teacher = replace(teacher, odds=odds)
+    teacher = _repaired(teacher, teacher.posterior(rows[check]), Y[check], closed[check])
+    model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng)
+    kept = ("odds", "slope", "shift", "rest", "risk_p", "risk_weight", "risk_rows")
+    return replace(model, **{name: getattr(teacher, name) for name in kept})
+
+
+def held_out(unit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows that are held out, in random order: whole units, a fifth of the rows, at most so many as make a good combiner."""
+    n = len(unit)
+    wanted = min(HELD_OUT, max(n // 5, 1))
+    order = rng.permutation(int(unit.max(initial=0)) + 1)
+    place = order[unit]
+    cut = np.sort(place)[wanted - 1]
+    rows = np.flatnonzero(place <= cut)
+    return rng.permutation(rows if len(rows) < n else rows[: max(n // 2, 1)])
+
+
+def _with_heads(
+    tree: Tree,
+    ball: np.ndarray,
+    class_nodes: np.ndarray,
+    rows: Rows,
+    Y: sparse.csr_matrix,
+    texts: list[sparse.csr_matrix],
+    weight: np.ndarray,
+    rng: np.random.Generator,
+) -> SetModel:
+    """A model of rows with trained heads, still without a combiner."""
+    trained = _heads.train(rows.words, Y, weight, rng)
+    none, blank = np.zeros(0), Odds(*(np.zeros(0, np.float32),) * 7)
+    plain = np.ones(DEPTHS + 1), np.zeros(DEPTHS + 1)
+    heads = trained.weights, trained.offset
+    return SetModel(tree, ball, class_nodes, rows, Y, texts, *heads, blank, *plain, 0.0, none, none, 0)
+
+
+def _repaired(model: SetModel, posterior: SetPosterior, Y: sparse.csr_matrix, closed: sparse.csr_matrix) -> SetModel:
+    """The model with log-odds repaired by depth, the rate of labels that are no candidates, and the promise of risk."""
+    row = np.repeat(np.arange(len(posterior)), np.diff(posterior.start))
+    rate = model.memory.rate.astype(np.float64)
+    missed = float(Y.sum() - _has(Y, row, posterior.label).sum())
+    outside = float(rate.sum() * len(posterior) - rate[posterior.label].sum())
+    rest = min(missed / outside, 1.0) if outside > 0 else 0.0
+    p, truth, group = [], [], []
+    for part in posterior.parts():
+        raised = posterior.marginals(part)
+        at, label = np.nonzero(raised > 1e-3)
+        p.append(raised[at, label])
+        truth.append(_has(Y[part], at, label))
+        group.append(model.group[label])
+    slope, shift = fit_repair(np.concatenate(p), np.concatenate(truth), np.concatenate(group), DEPTHS + 1)
+    model = replace(model, slope=slope, shift=shift, rest=rest)
+    return model.calibrated(replace(posterior, model=model), closed)
+
+
+def closed_sets(tree: Tree, sets: tuple[np.ndarray, np.ndarray]) -> sparse.csr_matrix:
+    """Sets of nodes with all ancestors by any path but the root, (sets × nodes) of 0 and 1."""
+    start, ids = tree.closure(sets)
+    shape = (len(start) - 1, tree.n_nodes)
+    table = sparse.csr_matrix((np.ones(len(ids), np.float32), ids, start), shape=shape)
+    table.data[table.indices == 0] = 0.0
+    table.eliminate_zeros()
+    return table
+
+
+def remember(
+    tree: Tree,
+    ball: np.ndarray,
+    X: sparse.csr_matrix,
+    Y: sparse.csr_matrix,
+    heads: sparse.csr_matrix,
+    offset: np.ndarray,
+) -> Memory:
+    """All that evidence is read from: rows, heads and sums, and the edges among the balls."""
+    start, up = tree.all_parents
+    place = np.full(tree.n_nodes, -1, np.int64)
+    place[ball] = np.arange(len(ball))
+    child = place[np.repeat(np.arange(tree.n_nodes), np.diff(start))]
+    inside = (child >= 0) & (place[up] >= 0)
+    counts = np.bincount(child[inside], minlength=len(ball))
+    parents = Sparse(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        place[up[inside]].astype(np.int32),
+        np.ones(int(inside.sum()), np.float32),
+    )
+    return _evidence.remember(X, Y, heads, offset, parents, tree.depth[ball])
+
+
+def true_marginals(posterior: SetPosterior, closed: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, int]:
+    """Marginals of the true balls of every row, the weight of each (a row's sum to 1) and the number of rows.
+
+    Rows without an answer have nothing to miss; balls never met have marginal 0.
+    """
+    model = posterior.model
+    place = np.full(model.tree.n_nodes, -1, np.int64)
+    place[model.ball] = np.arange(len(model.ball))
+    counts = np.diff(closed.indptr)
+    row = np.repeat(np.arange(len(counts)), counts)
+    at = place[closed.indices]
+    p = np.zeros(len(at), np.float32)
+    for part in posterior.parts():
+        low, high, _ = part.indices(len(posterior))
+        here = np.flatnonzero((row >= low) & (row < high) & (at >= 0))
+        p[here] = posterior.marginals(part)[row[here] - low, at[here]]
+    return p, 1.0 / counts[row], len(counts)
+
+
+def _has(Y: sparse.csr_matrix, row: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Which pairs of row and label are in a table of 0 and 1."""
+    width = np.int64(Y.shape[1])
+    mine = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr)) * width + Y.indices
+    return np.isin(row * width + label, mine)
