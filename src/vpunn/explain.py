@@ -248,10 +248,8 @@ def explain(
             raise VpunnError(f"a regressor explains its number, not a node ({node!r}); leave node out.")
         return model.explain(x)
     if getattr(model, "multilabel_", False):
-        from vpunn.hipan.sets._front import explain_sets
-
         _check_count("k", k)
-        several: Explanation = explain_sets(model, x, node, k, feature_names)  # type: ignore[assignment]
+        several: Explanation = model.explain_set(x, node, k=k, feature_names=feature_names)
         return several
     _check_fitted(model)
     _check_count("k", k)

@@ -521,6 +521,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         posterior = cast("SetPosterior", self.posterior(X))
         return label_sets.predict_sets(self, posterior, stop, threshold=threshold, alpha=alpha, size=size)
 
+    def explain_set(self, x: Any, label: Any = None, *, k: int = 5, feature_names: Any = None) -> Any:
+        """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
+        return label_sets.explain_sets(self, x, label, k, feature_names)
+
     def _several(self) -> bool:
         """Whether the model was fitted on label sets."""
         return bool(getattr(self, "multilabel_", False))
