@@ -39,7 +39,9 @@ def judged(truth: Any, found: Any, bits: np.ndarray) -> dict[str, float]:
     """All scores of one method."""
     best = scores.f_max(truth, found)
     said = sparse.csr_matrix(found >= best.threshold, dtype=float)
-    honest = scores.ball_calibration(truth, found.multiply(found <= 1) if found.nnz else found)
+    clipped = found.copy()
+    clipped.data = np.clip(clipped.data, 0.0, 1.0)
+    honest = scores.ball_calibration(truth, clipped)
     return {
         "Fmax": best.value,
         "Smin": scores.s_min(truth, found, bits).value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,9 @@ def fit(
     target: Annotated[
         str | None, typer.Option(help="Column of labels (default: label), or level columns separated by commas.")
     ] = None,
+    label_sep: Annotated[
+        str | None, typer.Option(help="Rows have several labels, separated by this in the target's cells, such as ';'.")
+    ] = None,
     levels: Annotated[
         str | None,
         typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
@@ -87,7 +91,7 @@ def fit(
     check_replaceable(out)
     if not table.exists() and _task_name(table) is not None:
         given: dict[str, Any] = {"--target": target, "--levels": levels, "--text": text, "--columns": columns}
-        given |= {"--regress": regress}
+        given |= {"--regress": regress, "--label-sep": label_sep}
         given |= {"--tree": tree, "--test-size": test_size, "--folds": folds}
         refuse_unused(given, f"{table} is a task, which brings its own columns, tree and test rows")
         with progress_bar("fitting…", 100) as bar:
@@ -97,6 +101,9 @@ def fit(
         facts: dict[str, Any] = {}
     else:
         inputs = _inputs(target, levels, text, columns, regress)
+        if label_sep is not None:
+            refuse_unused({"--levels": levels, "--regress": regress, "--match": match}, "--label-sep cuts one column")
+            inputs = replace(inputs, label_sep=label_sep)
         if tree is None:
             refuse_unused(
                 {"--match": match, "--format": format, "--policy": policy, "--option": option}, "there is no --tree"
@@ -119,6 +126,10 @@ def fit(
         if not json:
             typer.echo(str(sample.report))
         kind: Any = models.TableRegressor if regress is not None else models.TableClassifier
+        if label_sep is not None:
+            from vpunn.hipan.table_sets import SetTableClassifier
+
+            kind = SetTableClassifier
         options = {"tree": answers, "characters": characters is not False, "seed": seed}
         facts = {"read": sample.report.facts()} if json else {}
         if test_size is not None or folds is not None:
@@ -285,7 +296,7 @@ def explain(
     json: JsonFlag = False,
 ) -> None:
     """Say why a row, or a text of your own, is placed where it is: each ball's contribution, summing to the score."""
-    from dataclasses import asdict, replace
+    from dataclasses import asdict
 
     from vpunn.explain import explain as explain_row
     from vpunn.hipan.tables import texts_of
@@ -304,8 +315,11 @@ def explain(
     else:  # all features, so that the words of a ball sum to what it contributes
         found = explain_row(fitted.model, X, node, k=X.shape[1], feature_names=features.get_feature_names_out())
         (words,) = texts_of(frame, inputs.text, table)
-        balls = [replace(ball, features=by_word(words, ball.features)[:5]) for ball in found.balls]
-        found = replace(found, balls=balls)
+        if getattr(fitted.model, "multilabel_", False):
+            found = replace(found, features=by_word(words, found.features)[:5], neighbours=found.neighbours[:5])
+        else:
+            balls = [replace(ball, features=by_word(words, ball.features)[:5]) for ball in found.balls]
+            found = replace(found, balls=balls)
         if not fitted.known(X).all():  # type: ignore[union-attr]
             say("the text holds no word the model knows; the answer is the prior")
     if json:

@@ -455,7 +455,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
     def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:
         """Node id of the place of each row: the answer of `predict`."""
-        return self.posterior(X).best(rule)
+        posterior = self.posterior(X)
+        return np.asarray(posterior.best() if self._several() else posterior.best(rule))
 
     def predict(
         self,

@@ -106,6 +106,10 @@ def read_sample(
     """
     check_choice("missing", missing, MISSING)
     check_columns(frame, [*inputs.names, *inputs.target], where)
+    if inputs.label_sep is not None:
+        from vpunn.hipan.table_sets import read_set_sample
+
+        return read_set_sample(frame, inputs, where)
     cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
     rematched = 0
     if tree is not None:
@@ -181,8 +185,12 @@ class TableClassifier:
         made = cls(HiPaNClassifier(tree, random_state=seed), inputs, features)
         X = made.rows(sample.frame, where)
         with bar.stage("classifier (its loops are compiled once)", 80):
-            made.model.fit(X, sample.cells.labels())
+            made.model.fit(X, made.labels(sample.cells))
         return made
+
+    def labels(self, cells: Cells) -> Any:
+        """The target as the classifier takes it."""
+        return cells.labels()
 
     def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
         """Write the folder that `open_table_model` opens."""
@@ -412,7 +420,12 @@ def open_table_model(path: Path) -> TableModel:
     if stored.kind == "VPuNNRegressor":
         return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
     features = TextFeatures.from_stored(stored.part("features")) if inputs.text else None
-    return TableClassifier(HiPaNClassifier.from_stored(stored), inputs, features)
+    kind = TableClassifier
+    if inputs.label_sep is not None:
+        from vpunn.hipan.table_sets import SetTableClassifier
+
+        kind = SetTableClassifier
+    return kind(HiPaNClassifier.from_stored(stored), inputs, features)
 
 
 def new_text_features(characters: bool, rows: int) -> TextFeatures:

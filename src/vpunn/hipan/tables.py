@@ -43,6 +43,7 @@ class Inputs:
     groups: str | None = None
     task: str | None = None
     seed: int = 0
+    label_sep: str | None = None  #: what separates the labels in a cell of the target, if rows have several
 
     def __post_init__(self) -> None:
         used = Counter([*self.target, *self.text, *self.columns, *self.levels])
@@ -68,6 +69,8 @@ class Inputs:
                 kept[name] = list(getattr(self, name))
         if self.groups is not None:
             kept["groups"] = self.groups
+        if self.label_sep is not None:
+            kept["label_sep"] = self.label_sep
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
@@ -83,10 +86,10 @@ class Inputs:
         if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
             raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
         task, groups = kept.get("task"), kept.get("groups")
-        words = [None if word is None else str(word) for word in (groups, task)]
+        words = [None if word is None else str(word) for word in (groups, task, kept.get("label_sep"))]
         text, columns, levels = (tuple(names) for names in given)
         target = tuple(split_names(kept["target"]))
-        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)))
+        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2])
 
 
 def split_names(names: str | None) -> list[str]:

@@ -181,7 +181,7 @@ def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names
     ]
     similar = np.asarray((engine.rows.words @ words.T).todense()).ravel() if words.nnz else np.zeros(0)
     having = np.flatnonzero(np.asarray(engine.Y[:, place].todense()).ravel() > 0)
-    near = having[np.argsort(-similar[having], kind="stable")[:k]] if len(similar) else []
+    near = having[np.argsort(-similar[having], kind="stable")[:k]] if len(similar) else having[:0]
     pairs = np.flatnonzero(posterior.label == place)
     evidence = {}
     if len(pairs) and posterior.evidence is not None:

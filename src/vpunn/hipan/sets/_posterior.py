@@ -71,7 +71,7 @@ class SetPosterior(NodeDistribution):
         child = np.repeat(np.arange(self.tree.n_nodes), np.diff(start))
         for row, value in zip(below, out, strict=True):
             np.maximum.at(row, up, value[child])
-        return np.maximum(out - below, 0.0)
+        return np.asarray(np.maximum(out - below, 0.0))
 
     def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balls of the tree around one node per row, root first (−1 padded), and their probabilities."""

@@ -77,11 +77,13 @@ def _order(label: Any) -> tuple[str, Any]:
     return type(label).__name__, label if isinstance(label, str | int | float | tuple) else repr(label)
 
 
-def _no_classes(classes: Any) -> None:
+def _no_classes(classes: Any) -> LabelSets | None:
+    """No sets, so there are no columns to name either."""
     if classes is not None:
         raise VpunnError(
             "classes= names the columns of an indicator matrix; pass it with a sparse y or multilabel=True."
         )
+    return None
 
 
 def _dense(y: Any) -> sparse.csr_matrix:
