@@ -129,6 +129,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError("requires y to be passed, but the target y is None.")
         sets = label_sets.read_sets(y, multilabel, classes)
         if sets is not None and not sets.single():
+            if validation is not None:
+                raise VpunnError(
+                    "validation rows are for one label per row; a model of label sets holds rows out itself."
+                )
             return cast(HiPaNClassifier, label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups))
         self.multilabel_, y = False, y if sets is None else list(sets.labels)
         flat: np.ndarray | None = None
