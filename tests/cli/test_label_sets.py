@@ -42,6 +42,7 @@ def test_a_table_with_several_labels_in_a_cell(folder):
     assert answer["label"] == "sour; sweet" or answer["label"] == "sweet; sour"
     scores = json.loads(run("evaluate", model, table, "--json"))
     assert scores["rows"] == 160 and scores["F1 by rows"] > 0.9 and scores["Fmax"] > 0.9
+    assert scores["missed at risk 0.1"] <= 0.12
     assert "scarlet" in run("explain", model, "--ask", "scarlet ball", "--node", "red")
     result = CliRunner().invoke(app, ["predict", str(model), "--ask", "lemon", "--rule", "path"])
     assert result.exit_code != 0

@@ -17,10 +17,10 @@ def test_proteins_and_their_functions():
     binding = go.tree.index("GO:0005515")
     assert not any(binding in row or 0 in row for part in rows for row in task.nodes[part])
     table = go.annotations
-    at = next(i for i, text in enumerate(task.texts["train"]) if " SRC SRC SRC1" in text)
+    part, at = next((part, i) for part in rows for i, text in enumerate(task.texts[part]) if " SRC SRC SRC1" in text)
     src = table[(table["symbol"] == "SRC") & (table["node"] != binding)]
-    assert set(task.nodes["train"][at].tolist()) == set(src["node"])
-    known = dict(zip(task.nodes["train"][at].tolist(), task.evidence["train"][at], strict=True))
+    assert set(task.nodes[part][at].tolist()) == set(src["node"])
+    known = dict(zip(task.nodes[part][at].tolist(), task.evidence[part][at], strict=True))
     assert all(set(known[node].split("|")) == set(group) for node, group in src.groupby("node")["evidence"])
     again = protein_functions(1)
     assert all((task.texts[part] == again.texts[part]).all() for part in rows)

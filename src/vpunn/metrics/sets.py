@@ -116,8 +116,8 @@ def f_max(truth: Any, scores: Any, thresholds: Any = THRESHOLDS) -> Fmax:
 
     Give tables with ancestors and without the root. Scores below the least threshold are never predicted.
 
-    >>> f_max([[1, 1, 0], [0, 0, 1]], [[0.9, 0.4, 0.1], [0.0, 0.2, 0.3]])
-    Fmax(value=0.8571428571428571, threshold=0.21, precision=1.0, recall=0.75)
+    >>> f_max([[1, 1, 0], [0, 0, 1]], [[0.9, 0.4, 0.1], [0.0, 0.5, 0.3]])
+    Fmax(value=0.8571428571428571, threshold=0.11, precision=0.75, recall=1.0)
     """
     hit, said, true, at = _sweep(truth, scores, thresholds)
     rows = true > 0

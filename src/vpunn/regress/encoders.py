@@ -62,8 +62,13 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         self._read_for_fit(X)
         return self
 
+    def _check_output(self) -> None:
+        if self.output not in ("digits", "prefixes", "balls"):
+            raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
+
     def transform(self, X: Features) -> Any:
         """The features of each row; integer arrays, or floats for balls."""
+        self._check_output()
         nodes, _, _ = self._place(X)
         path = self.tree_.paths(nodes)[:, 1:]
         if self.output == "prefixes":
@@ -97,7 +102,9 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
 
     @classmethod
     def _from_store(cls, stored: Stored) -> PadicEncoder:
-        return cls._read_input(stored)
+        model = cls._read_input(stored)
+        model._check_output()
+        return model
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,10 @@ def _repaired(model: SetModel, posterior: SetPosterior, Y: sparse.csr_matrix, cl
         group.append(model.group[label])
     slope, shift = fit_repair(np.concatenate(p), np.concatenate(truth), np.concatenate(group), DEPTHS + 1)
     model = replace(model, slope=slope, shift=shift, rest=rest)
-    return model.calibrated(replace(posterior, model=model), closed)
+    found = model.calibrated(replace(posterior, model=model), closed)
+    # These rows also chose the repair, and new ones may be told a little less surely: without `calibrate` no label that is
+    # more likely than not is left out, whatever share of misses is accepted.
+    return replace(found, risk_p=np.minimum(found.risk_p, 0.5))
 
 
 def closed_sets(tree: Tree, sets: tuple[np.ndarray, np.ndarray]) -> sparse.csr_matrix:
