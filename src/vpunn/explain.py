@@ -258,16 +258,16 @@ def explain(
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
     tree = model.tree_
     i = int(posterior.best()[0]) if node is None else int(model.label_tree_.find(node))
-    row = _features(model, posterior.rows)
+    heard = _Heard(model, _features(model, posterior.rows))
     names = _names(model, feature_names)
     chain, p = posterior.chain(np.array([i]))
     mass = float(posterior.masses(slice(0, 1))[0, i])
     steps, above = [], 1.0
     for j, q in zip(chain[0][chain[0] >= 0].tolist(), p[0].tolist(), strict=False):
         if not tree.is_leaf[j]:
-            steps.append(_step(model, row, names, k, tree.n_nodes + j, j, False, q, above))
+            steps.append(_step(model, heard, names, k, tree.n_nodes + j, j, False, q, above))
             above = q
-    steps.append(_step(model, row, names, k, i, i, not tree.is_leaf[i], mass, above))
+    steps.append(_step(model, heard, names, k, i, i, not tree.is_leaf[i], mass, above))
     at = np.flatnonzero(posterior.candidates[0] == i)
     evidence = {}
     if len(at):
@@ -317,12 +317,48 @@ def _spoke(model: HasTree, evidence: np.ndarray) -> dict[str, float]:
     return {name: said[name] for name in (*listed, *blocks)}
 
 
+class _Heard:
+    """One row as the heads hear it: its columns that are not 0 and the weights that any ball has for them."""
+
+    def __init__(self, model: HasTree, row: np.ndarray) -> None:
+        self.columns = np.flatnonzero(row)
+        self.values = row[self.columns]
+        self.model, self.places = model, _column_places(model)
+        start, word, feature = model.balls_.feature_start, 0, np.full(len(self.columns), -1, np.int64)
+        for kind, columns in self.places:
+            if kind is None:
+                inside = self._inside(columns)
+                feature[inside] = self.columns[inside] - columns[0] + word
+                word += len(columns)
+        owners = np.flatnonzero(feature >= 0)
+        first, stop = start[feature[owners]], start[feature[owners] + 1]
+        self.entry = np.concatenate(
+            [np.arange(a, b) for a, b in zip(first, stop, strict=True)] or [np.zeros(0, np.int64)]
+        )
+        self.owner = np.repeat(owners, stop - first)
+        self.block = model.balls_.entry_block[self.entry]
+
+    def _inside(self, columns: np.ndarray) -> np.ndarray:
+        return (self.columns >= columns[0]) & (self.columns <= columns[-1]) if len(columns) else self.columns < 0
+
+    def parts(self, block: int) -> np.ndarray:
+        """What each of the row's columns adds to the head score of a ball."""
+        here = self.block == block
+        weight = np.asarray(self.model.heads_.weight[self.entry[here]], np.float64)
+        found = np.bincount(self.owner[here], weight, len(self.columns))
+        for kind, columns in self.places:
+            if kind in self.model.dense_:
+                inside = self._inside(columns)
+                found[inside] = self.model.dense_[kind].ball_head(block)[0][self.columns[inside] - columns[0]]
+        return np.asarray(found * self.values)
+
+
 def _step(
-    model: HasTree, row: np.ndarray, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
+    model: HasTree, heard: _Heard, names: Any, k: int, block: int, node: int, stops: bool, p: float, above: float
 ) -> BallContribution:
     tree = model.tree_
-    parts = _block(model, block) * row
-    values = {int(f): float(parts[f]) for f in np.flatnonzero(parts)}
+    parts = heard.parts(block)
+    values = {int(f): float(v) for f, v in zip(heard.columns, parts, strict=True) if v}
     largest = sorted(values.items(), key=lambda item: (-abs(item[1]), item[0]))[:k]
     head = float(model.heads_.bias[block]) + sum(values.values())
     head += sum(block_of.ball_head(block)[1] for block_of in model.dense_.values())

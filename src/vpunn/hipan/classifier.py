@@ -439,7 +439,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         if not np.isfinite(top).all():
             raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
         p = np.exp(score - top)
-        p /= np.cumsum(p, axis=1)[:, -1:]  # in order: `sum` groups by the width, which is that of the widest row of the batch
+        p /= np.cumsum(p, axis=1)[
+            :, -1:
+        ]  # in order: `sum` groups by the width, which is that of the widest row of the batch
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, ~unknown)
         if unknown.any() and self.prior_[self.usual_] < 1:
             candidates = candidates.copy()

@@ -7,6 +7,7 @@ say. A question is a handful of rows; `Believer.answer` puts those of many quest
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ class Believer:
         self.features = features
         self.columns = columns or []
         self.target = target
+
+    @cached_property
+    def names(self) -> Any:
+        """Names of the features; making those of half a million words takes longer than an answer."""
+        return None if self.features is None else self.features.get_feature_names_out()
 
     @property
     def tree(self) -> Any:
@@ -205,8 +211,8 @@ class Believer:
         """For each turn on the way to the answer, what spoke for it."""
         from vpunn.explain import BallContribution, explain
 
-        names = None if self.features is None else self.features.get_feature_names_out()
-        found = explain(self.model, X, k=WORDS, feature_names=self.columns or None if names is None else names)
+        names = (self.columns or None) if self.names is None else self.names
+        found = explain(self.model, X, k=WORDS, feature_names=names)
         return [
             {
                 **self._name(ball.node),
@@ -223,9 +229,8 @@ class Believer:
         """What the model knows of a ball."""
         from vpunn.explain import describe_ball
 
-        names = None if self.features is None else self.features.get_feature_names_out()
         labels = self.tree.labels
-        return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=names)
+        return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
 
 
 def _share(body: dict[str, Any], name: str) -> float | None:
