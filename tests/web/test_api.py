@@ -391,6 +391,12 @@ def test_odd_trees_answer_every_question():
     assert len(Api(Subject(path)).subject.shape) == 2 * 3000
 
 
+def test_an_answer_does_not_wait_for_acknowledgements(url):
+    with httpx.Client(base_url=url, timeout=60) as client:
+        times = [client.get("/api/node", params={"id": "@1"}).elapsed.total_seconds() for _ in range(20)]
+    assert min(times) < 0.035  # a delayed acknowledgement takes 40 ms, every time
+
+
 def test_a_taken_port_is_one_sentence():
     from vpunn.errors import VpunnError
 
