@@ -50,7 +50,7 @@ html_theme_options = {
     "footer_end": [],
     "navigation_with_keys": False,
     "show_prev_next": True,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "logo": {"text": "vpunn"},
     "navbar_align": "left",
 }
