@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +13,9 @@ from commands import run
 from strategies import random_tree
 from vpunn import HiPaN, VpunnError, write_tree
 from vpunn.cli import app
+from vpunn.metrics import reliability
 from vpunn.paper._study import Study
-from vpunn.paper.figures import FIGURES, draw_figures, find_figures, saved_models
+from vpunn.paper.figures import FIGURES, draw_figures, find_figures, saved_labels, saved_models
 
 TREE = random_tree(900, 7, 60)
 
@@ -98,6 +100,23 @@ def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
     assert study.coefficients[0] == pytest.approx(np.nan_to_num(model.coefficients_))
     with pytest.raises(VpunnError, match="no saved model"):
         saved_models(tmp_path / "out")
+
+
+def test_findings_without_models_are_drawn_and_nothing_is_trained(tmp_path):
+    """A report of T15 alone has no model: F10 and F19 are its findings, F7 says what it lacks."""
+    sure = np.linspace(0.05, 0.95, 60)
+    curve = reliability(sure, np.arange(60) % 3 > 0, bins=5)
+    kept = [np.asarray(v).tolist() for v in curve]
+    found = {"T15": {"task": "t", "rows": 60, "curves": {"1": kept}}}
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "facts.json").write_text(json.dumps(found))
+    assert saved_models(tmp_path) == []
+    assert saved_labels(tmp_path) == found["T15"]
+    study = Study("small", "a random tree", TREE, [], labels=found["T15"], report=str(tmp_path))
+    errors = [error for _, _, error in draw_figures(study, ["F7", "F10", "F19"], tmp_path / "out")]
+    assert "no saved model under" in str(errors[0])
+    assert errors[1:] == [None, None]
+    assert np.array_equal(study.held_out[1].n_items, curve.n_items)
 
 
 def test_a_missing_extra_skips_the_figure_and_fails(tmp_path, monkeypatch):

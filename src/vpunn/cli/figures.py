@@ -56,7 +56,7 @@ def figures(
             raise VpunnError(
                 f"no model under {source} belongs to {name} ({tree.n_nodes:,} nodes); name its own folder."
             )
-        study = Study(name, TITLES.get(name, Path(name).stem), tree, fitting, seed, labels)
+        study = Study(name, TITLES.get(name, Path(name).stem), tree, fitting, seed, labels, str(source or ""))
         folder = out / (name if name in TITLES else Path(name).stem) if len(wanted) > 1 else out
         keys = [figure.key for figure in find_figures(names) if figure.about_data or name == wanted[0]]
         for figure, caption, error in draw_figures(study, keys, folder):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn import structure
+from vpunn.errors import VpunnError
 from vpunn.metrics import Reliability, reliability
 from vpunn.tree import Tree
 
@@ -26,6 +27,7 @@ class Study:
     saved: list[Any] = field(default_factory=list)  #: models of earlier runs; training is skipped where they suffice
     seed: int = 0
     labels: dict[str, Any] | None = None  #: what an earlier report found on held-out rows with features
+    report: str = ""  #: the folder of that report: nothing is trained then
 
     @cached_property
     def branching(self) -> structure.Branching:
@@ -62,6 +64,10 @@ class Study:
                 found.setdefault(_run_name(model), model.result_)  # the first of a kind is the main run
         if found:
             return found
+        if self.report:
+            raise VpunnError(
+                f"there is no saved model under {self.report}; run vpunn reproduce for it, or leave --from out."
+            )
         from vpunn import vapo
         from vpunn.vapo.heads import SoftmaxHeads
 

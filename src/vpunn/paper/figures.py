@@ -433,14 +433,17 @@ def find_figures(names: list[str] | None) -> list[PaperFigure]:
 
 
 def saved_models(folder: str | Path) -> list[Any]:
-    """The models under ``folder/checkpoints`` (or in the folder itself), as `vpunn.load` opens them: the paper's two come first."""
+    """The models under ``folder/checkpoints`` (or in the folder itself), as `vpunn.load` opens them: the paper's two come first.
+
+    None is an error unless the report has findings on held-out rows, from which F10 and F19 are drawn.
+    """
     from vpunn.io.store import load
 
     root = Path(folder)
     inner = root / "checkpoints"
     found = [path.parent for path in (inner if inner.is_dir() else root).rglob("model.json")]
     found.sort(key=lambda path: (path.name not in ("hipan", "hipan-ds"), path))
-    if not found:
+    if not found and saved_labels(root) is None:
         raise VpunnError(f"there is no saved model under {root}; run vpunn reproduce first, or leave --from out.")
     return [load(path) for path in found]
 
