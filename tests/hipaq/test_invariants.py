@@ -316,6 +316,19 @@ def test_tau_channels():
     assert sum(row["huffman bits"] for row in tau.digits()) >= tau.huffman_length()
 
 
+def test_saved_channels_are_the_same_and_edited_ones_are_refused(tmp_path):
+    tau = read_decays()
+    tau.save(tmp_path / "tau")
+    back = vpunn.load(tmp_path / "tau")
+    assert back.channels() == tau.channels()
+    assert (back.source, back.entropy()) == (tau.source, tau.entropy())
+    at = list(tau.tree.columns).index("branching")
+    for value in (np.nan, -0.1, 0.0, 2.0):
+        edit_array(tmp_path / "tau", f"tree.column{at}", lambda array, value=value: np.full_like(array, value))
+        with pytest.raises(DataError):
+            vpunn.load(tmp_path / "tau")
+
+
 def test_entropy_error_by_simulation():
     tau = read_decays()
     rng = np.random.default_rng(0)

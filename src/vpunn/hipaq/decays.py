@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError
+from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class DecayTree:
+class DecayTree(Storable):
     """Channels as a tree whose leaves carry branching fractions.
 
     ``branching`` and ``error`` are per leaf, in leaf order, as measured; ``weights`` are the fractions scaled to sum to
@@ -125,6 +126,19 @@ class DecayTree:
             )
         ]
 
+    def _to_store(self, draft: Draft) -> None:
+        draft.tree(self.tree)
+        draft.settings["source"] = self.source
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> DecayTree:
+        tree = stored.tree()
+        for name in ("branching", "error"):
+            found = np.asarray(tree.columns[name], float)[tree.leaves]
+            if not (np.isfinite(found).all() and (found >= 0).all()):
+                raise DataError(f"the column {name!r} holds numbers that are no fractions.")
+        return _of_tree(tree, stored.setting("source", str), str(stored.path))
+
     def _leaf_values(self, values: np.ndarray) -> np.ndarray:
         """Values of the leaves as an array over all nodes."""
         everywhere = np.zeros(self.tree.n_nodes)
@@ -145,7 +159,11 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     rule = document.get("fractions", "absolute")
     if rule not in ("absolute", "conditional"):
         raise DataError(f'{where}: "fractions" is {rule!r}; it must be "absolute" or "conditional".')
-    tree = _tree_of(document, rule == "conditional", where)
+    return _of_tree(_tree_of(document, rule == "conditional", where), str(document.get("source", "")), where)
+
+
+def _of_tree(tree: Tree, source: str, where: str) -> DecayTree:
+    """The fractions and errors stand in the tree's columns; together they are at most all decays."""
     branching, error = (tree.columns[name][tree.leaves] for name in ("branching", "error"))
     if branching.sum() > 1 + 3 * np.sqrt((error**2).sum()) + 1e-9:
         raise DataError(
@@ -155,7 +173,7 @@ def read_decays(path: str | Path | None = None) -> DecayTree:
     if not branching.all():
         lost = tree.labels[tree.leaves[branching == 0][0]]
         raise DataError(f"{where}: the fraction of {lost!r} is smaller than any number; leave it out.")
-    return DecayTree(tree, branching, error, str(document.get("source", "")))
+    return DecayTree(tree, branching, error, source)
 
 
 def _tree_of(document: dict[str, Any], conditional: bool, where: str) -> Tree:

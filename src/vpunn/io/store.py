@@ -46,6 +46,7 @@ KINDS = {
     "BallSums": "vpunn.scale",
     "Catalogue": "vpunn.hipaq",
     "ClassSums": "vpunn.scale",
+    "DecayTree": "vpunn.hipaq",
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",
     "HiPaNClassifier": "vpunn.hipan",
