@@ -124,7 +124,7 @@ def test_code_picture_names_digits():
     assert [bar.get_width() for bar in ax.patches] == NAMED.leaf_counts[NAMED.ancestors(node)].tolist()
     texts = [text.get_text() for text in ax.texts]
     assert "$a_{0}$ = 2" in texts and "$a_{1}$ = 2" in texts
-    assert "2·5^0 + 2·5^1" in ax.get_title(loc="left")
+    assert "2·5$^{0}$ + 2·5$^{1}$" in ax.get_title(loc="left")
 
 
 def test_diagram_marks_the_ball():

@@ -356,7 +356,7 @@ def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = 
             fontsize=8.5,
             color=INK,
         )
-    value = " + ".join(f"{tree.digit[ball]}·{p}^{k}" for k, ball in enumerate(chain[1:5]))
+    value = " + ".join(f"{tree.digit[ball]}·{p}$^{{{k}}}$" for k, ball in enumerate(chain[1:5]))
     ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 5 else ''}", fontsize=9.5, loc="left", color=INK)
     ax.set(xscale="log", xlim=(0.8, leaves[0] * 300), xlabel="leaves in the ball")
     ax.set_yticks([])
