@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
@@ -11,11 +11,12 @@ from threadpoolctl import threadpool_limits
 
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan._crew import Crew
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.hipan._linear import Linear, choose_cost
 from vpunn.hipan._views import Rows, Sample, unit_rows
-from vpunn.hipan._weights import Heads, add_by_heads, propose_for_items, train_branch, train_pass
+from vpunn.hipan._weights import Heads, train_branch
 from vpunn.tree import Tree
 
 #: A row whose loss is below this when it is met is not visited again.
@@ -32,6 +33,7 @@ class Settings:
     epochs: int
     holdout: float
     hidden: int
+    crew: Crew = field(default_factory=Crew)
 
 
 @dataclass
@@ -185,8 +187,9 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
         return
     limit = min(settings.candidates, len(balls.classes))
     near = limit * 5 // 8 or 1
-    items = balls.items.take(rows)
-    nearest = propose_for_items(balls, items, limit)
+    crew = settings.crew
+    there = crew.share(balls)
+    nearest = crew.nearest(there, rows, limit)
     candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
     candidates[rows, : nearest.shape[1]] = nearest
     losses = np.full(len(balls.items.node), np.inf, np.float32)
@@ -196,21 +199,20 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
             rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])
             if not len(rows):
                 return
-            found = add_by_heads(balls, heads, balls.items.X[rows], np.ascontiguousarray(nearest[:, :near]), near)
+            now = crew.share(heads.arrays())
+            found = crew.confused(there, now, rows, nearest[:, :near], near)
             candidates[rows] = -1
             candidates[rows, : found.shape[1]] = found
-        train_pass(balls, heads, candidates, rng.permutation(rows), losses)
+        crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
 
 
 def judge(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
     """Candidates and evidence for rows the model has not seen."""
     rows = Rows(as_unseen(experts.balls.items.X, sample.rows.words), sample.rows.dense)
-    parts = [experts.examine(rows[part], settings.candidates) for part in experts.batches(len(rows))]
+    parts = list(experts.batches(len(rows)))
+    found = settings.crew.examined(experts, rows, parts, settings.candidates)
     return HeldOut.joined(
-        [
-            HeldOut(seen, sample.node[part], sample.weight[part])
-            for seen, part in zip(parts, experts.batches(len(rows)), strict=True)
-        ]
+        [HeldOut(Seen(*seen), sample.node[part], sample.weight[part]) for seen, part in zip(found, parts, strict=True)]
     )
 
 

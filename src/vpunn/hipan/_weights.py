@@ -33,8 +33,12 @@ class Heads:
     def __post_init__(self) -> None:
         self.weight, self.bias, self.branch = map(writable, (self.weight, self.bias, self.branch))
 
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What they consist of, in the order `Heads` takes it."""
+        return self.weight, self.bias, self.energy, self.bias_energy, self.branch
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Heads, (self.weight, self.bias, self.energy, self.bias_energy, self.branch)
+        return Heads, self.arrays()
 
     @classmethod
     def zeros(cls, balls: Balls) -> Heads:

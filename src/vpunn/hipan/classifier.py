@@ -18,6 +18,7 @@ from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen, in_threads
 from vpunn.hipan._holdout import units
@@ -208,7 +209,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError(
                 f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}."
             ) from error
-        return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden))
+        crew = getattr(self, "_crew", None) or Crew()
+        return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
         """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""

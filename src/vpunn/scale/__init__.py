@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
+    from vpunn.scale.fitting import fit_classifier
     from vpunn.scale.predictor import Predictor
     from vpunn.scale.scores import evaluate_stream
     from vpunn.scale.streams import Written, encode_stream, predict_stream
@@ -19,6 +20,7 @@ __all__ = [
     "encode_stream",
     "evaluate_dataset",
     "evaluate_stream",
+    "fit_classifier",
     "predict_dataset",
     "predict_frame",
     "predict_stream",
@@ -36,6 +38,7 @@ _LATER = {
     "encode_stream": "streams",
     "evaluate_dataset": "cluster",
     "evaluate_stream": "scores",
+    "fit_classifier": "fitting",
     "predict_dataset": "cluster",
     "predict_frame": "cluster",
     "predict_stream": "streams",

@@ -1,0 +1,180 @@
+"""A classifier fitted on many machines: blocks of rows and shards of classes on dask.distributed, with checkpoints.
+
+What is divided is the work: proposing, training of heads, judging. The sums, the dictionary and the combiner are made where
+`fit_classifier` is called, and every worker holds the tree, the rows (sent once a round) and the heads (once a pass).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.errors import VpunnError
+from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan._crew import Arrays, Crew
+from vpunn.hipan.sets._front import read_sets
+from vpunn.io.files import written_beside
+from vpunn.io.streams import Parts
+from vpunn.scale.cluster import _engine
+
+
+def fit_classifier(
+    model: HiPaNClassifier,
+    X: Any,
+    y: Any,
+    *,
+    shards: int = 8,
+    engine: Any = None,
+    checkpoint: str | Path | None = None,
+    **options: Any,
+) -> HiPaNClassifier:
+    """``model.fit(X, y, **options)``, the heads trained in ``shards`` and the work spread over an engine; returns the model.
+
+    ``engine`` is a ``distributed.Client`` (None: this process). The result depends on ``shards`` and not on the engine or how many
+    workers it has: the same bytes. One shard gives the bytes of ``model.fit``; several give other weights of about the same
+    accuracy (docs/scale.md), because each pass over the rows of a shard starts from the weights at the beginning of the pass.
+    With ``checkpoint``, a folder, every finished part is kept, so that a killed fit goes on to the same bytes; other rows, labels
+    or settings are refused there. The parts are removed at the end.
+
+    >>> from vpunn import HiPaNClassifier, Tree
+    >>> tree = Tree.from_paths(["animal/bird", "animal/fish", "plant/tree", "plant/fern"], sep="/", root="life")
+    >>> X = np.repeat(np.eye(4), 5, axis=0)
+    >>> y = np.repeat(["bird", "fish", "tree", "fern"], 5)
+    >>> fit_classifier(HiPaNClassifier(tree, random_state=0), X, y, shards=2).predict(X[::5]).tolist()
+    ['bird', 'fish', 'tree', 'fern']
+    """
+    if not isinstance(model, HiPaNClassifier):
+        raise VpunnError(f"fit_classifier fits a HiPaNClassifier, got a {type(model).__name__}; sums fit the others.")
+    if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or shards < 1:
+        raise VpunnError(f"shards must be a whole number of at least 1, got {shards!r}.")
+    sets = read_sets(y, options.get("multilabel"), options.get("classes"))
+    if sets is not None and not sets.single():
+        raise VpunnError("label sets are not fitted in shards; call the model's fit.")
+    kept = None
+    if checkpoint is not None:
+        if model.random_state is None:
+            raise VpunnError(
+                "a fit that may be continued needs a random_state: without one its second half is another fit."
+            )
+        params = {key: value for key, value in model.get_params(deep=False).items() if key not in ("tree", "n_jobs")}
+        tree = None if model.tree is None else model.tree.fingerprint
+        job = {
+            "command": "fit",
+            "shards": int(shards),
+            "tree": tree,
+            "settings": {k: repr(v) for k, v in params.items()},
+        }
+        kept = Parts.open(Path(checkpoint), {**job, "rows": _digest((X, y, options))})
+    crew = _Cluster(int(shards), _engine(engine), None if kept is None else kept.folder)
+    model._crew = crew
+    try:
+        model.fit(X, y, **options)
+    finally:
+        del model._crew
+    if kept is not None:
+        kept.finish()
+        for path in kept.folder.glob("step-*.npz"):
+            path.unlink()
+    return model
+
+
+class _Shared:
+    """Something many parts read: sent to the workers once, when the first part needs it."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing, self.there = thing, None
+
+    def at(self, engine: Any) -> Any:
+        if engine is None:
+            return self.thing
+        if self.there is None:
+            self.there = engine.scatter(self.thing, broadcast=True, hash=False)
+        return self.there
+
+
+class _Cluster(Crew):
+    def __init__(self, shards: int, engine: Any, folder: Path | None) -> None:
+        super().__init__(shards)
+        self.engine, self.folder, self.step = engine, folder, 0
+
+    def share(self, thing: Any) -> Any:
+        return _Shared(thing)
+
+    def run(
+        self, work: Callable[..., Arrays], shared: tuple[Any, ...], parts: Iterable[tuple[Any, ...]]
+    ) -> list[Arrays]:
+        self.step += 1
+        tasks = list(parts)
+        found: dict[int, Arrays] = {}
+        if self.folder is not None:
+            found = {i: kept for i in range(len(tasks)) if (kept := _kept(self._path(i))) is not None}
+        left = [i for i in range(len(tasks)) if i not in found]
+        for i, arrays in zip(left, self._results(work, shared, [tasks[i] for i in left]), strict=True):
+            found[i] = arrays
+            if self.folder is not None:
+                with written_beside(self._path(i)) as beside, open(beside, "wb") as file:
+                    np.savez(file, *arrays)
+        return [found[i] for i in range(len(tasks))]
+
+    def _results(
+        self, work: Callable[..., Arrays], shared: tuple[Any, ...], tasks: list[tuple[Any, ...]]
+    ) -> Iterator[Arrays]:
+        if not tasks:
+            return
+        common = [thing.at(self.engine) if isinstance(thing, _Shared) else thing for thing in shared]
+        if self.engine is None:
+            for task in tasks:
+                yield work(*common, *task)
+            return
+        waiting = [self.engine.submit(work, *common, *task, pure=False) for task in tasks]
+        for one in waiting:
+            yield one.result()
+
+    def _path(self, part: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"step-{self.step:05d}-{part:05d}.npz"
+
+
+def _kept(path: Path) -> Arrays | None:
+    """The arrays of a finished part; None if it is not there or cannot be read, so that it is made again."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+            return tuple(found[f"arr_{i}"] for i in range(len(found.files)))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def _digest(thing: Any) -> str:
+    """A checksum of rows, labels and options."""
+    seal = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if sparse.issparse(value):
+            matrix = value.tocsr()
+            for array in (matrix.indptr, matrix.indices, matrix.data):
+                add(array)
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "biufUS":
+            seal.update(f"{value.dtype} {value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, Mapping):
+            for key in value:
+                seal.update(repr(key).encode())
+                add(value[key])
+        elif isinstance(value, list | tuple):
+            seal.update(f"{type(value).__name__} {len(value)}".encode())
+            for one in value:
+                add(one)
+        elif hasattr(value, "to_numpy"):
+            add(value.to_numpy())
+        elif isinstance(value, np.ndarray):
+            add(value.tolist())
+        else:
+            seal.update(repr(value).encode() + b"\0")
+
+    add(thing)
+    return seal.hexdigest()
