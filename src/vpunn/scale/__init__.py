@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
     from vpunn.scale.fitting import fit_classifier
+    from vpunn.scale.heads import minimize_heads
     from vpunn.scale.predictor import Predictor
     from vpunn.scale.scores import evaluate_stream
     from vpunn.scale.streams import Written, encode_stream, predict_stream
@@ -21,6 +22,7 @@ __all__ = [
     "evaluate_dataset",
     "evaluate_stream",
     "fit_classifier",
+    "minimize_heads",
     "predict_dataset",
     "predict_frame",
     "predict_stream",
@@ -39,6 +41,7 @@ _LATER = {
     "evaluate_dataset": "cluster",
     "evaluate_stream": "scores",
     "fit_classifier": "fitting",
+    "minimize_heads": "heads",
     "predict_dataset": "cluster",
     "predict_frame": "cluster",
     "predict_stream": "streams",
