@@ -53,7 +53,7 @@ def fit_classifier(
         raise VpunnError(f"fit_classifier fits a HiPaNClassifier, got a {type(model).__name__}; sums fit the others.")
     if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or shards < 1:
         raise VpunnError(f"shards must be a whole number of at least 1, got {shards!r}.")
-    sets = read_sets(y, options.get("multilabel"), options.get("classes"))
+    sets = read_sets(y, bool(options.get("multilabel")), options.get("classes"))
     if sets is not None and not sets.single():
         raise VpunnError("label sets are not fitted in shards; call the model's fit.")
     kept = None

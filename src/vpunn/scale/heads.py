@@ -69,7 +69,8 @@ class _Sharded:
 
     def __init__(self, solver: Solver, shards: int, engine: Any) -> None:
         self._solver, self._engine = solver, engine
-        contexts = solver.problem.layout.n_contexts
+        self._layout = _heads_of(solver).layout
+        contexts = self._layout.n_contexts
         cuts = np.unique(np.linspace(0, contexts, min(shards, contexts) + 1).astype(np.int64))
         self._stretches = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
         parts = [_part(solver, *stretch) for stretch in self._stretches]
@@ -96,7 +97,7 @@ class _Sharded:
 
     def _cut(self, low: int, high: int) -> dict[str, np.ndarray]:
         """Views of the state's arrays: a number a slot, or one a ball."""
-        layout = self._solver.problem.layout
+        layout = self._layout
         slots = slice(layout.start[low], layout.start[high])
         return {
             name: array[slots] if len(array) == layout.n_slots and name != "steps" else array[low:high]
@@ -104,15 +105,21 @@ class _Sharded:
         }
 
 
+def _heads_of(solver: Solver) -> SoftmaxHeads:
+    assert isinstance(solver.problem, SoftmaxHeads)
+    return solver.problem
+
+
 def _part(solver: Solver, low: int, high: int) -> Solver:
     """The solver of some balls: their slots, counts and weights, and everybody's total."""
-    heads, layout = copy(solver.problem), copy(solver.problem.layout)
+    whole = _heads_of(solver)
+    heads, layout = copy(whole), copy(whole.layout)
     slots = slice(layout.start[low], layout.start[high])
     layout.start = layout.start[low : high + 1] - layout.start[low]
     layout.context, layout.digit = layout.context[slots] - low, layout.digit[slots]
     layout.position = layout.position[low:high]
-    heads.__dict__ |= {"layout": layout, "mass": solver.problem.mass[slots], "counts": heads.counts[slots]}
-    heads.__dict__ |= {"frequencies": solver.problem.frequencies[slots], "weights": heads.weights[slots]}
+    heads.__dict__ |= {"layout": layout, "mass": whole.mass[slots], "counts": heads.counts[slots]}
+    heads.__dict__ |= {"frequencies": whole.frequencies[slots], "weights": heads.weights[slots]}
     for name in ("tree", "items"):  # a step does not look at them, and they need not travel
         heads.__dict__.pop(name)
     options: dict[str, Any] = {"seed": solver.seed, "tolerance": solver.tolerance}
