@@ -123,6 +123,12 @@ class Combiner(NamedTuple):
 
         return np.asarray(combine(evidence, candidates, *map(writable, self[:-2])))
 
+    def cooled(self, temperature: float) -> Combiner:
+        """The same with all scores divided by a temperature."""
+        return self._replace(
+            linear=(self.linear / temperature).astype(np.float32), output=(self.output / temperature).astype(np.float32)
+        )
+
     def tilt(self, branch_score: np.ndarray, share: np.ndarray, known: np.ndarray) -> np.ndarray:
         """How much likelier than by the prior the nodes of each branch are, (rows, branches) with 1 for "no branch" in front.
 
@@ -164,15 +170,13 @@ def fit_combiner(
     rng: np.random.Generator,
     *,
     hidden: int = 32,
-    effort: float = 1.0,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
     rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Batches are drawn by
-    ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule. ``effort`` scales
-    the number of passes.
+    ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
@@ -192,7 +196,7 @@ def fit_combiner(
     mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
     first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
     batch = int(np.clip(n // 12, 16, 112))
-    epochs = int(np.ceil(effort * max(PASSES, min(STEPS * batch / n, PASSES + n / 100))))
+    epochs = int(np.ceil(max(PASSES, min(STEPS * batch / n, PASSES + n / 100))))
     step = averaged = 0
     for epoch in range(epochs):
         order = rng.permutation(n)
@@ -214,6 +218,24 @@ def fit_combiner(
     return Combiner(
         centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR
     )
+
+
+def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
+    """What scores of rows that the combiner has not learned from must be divided by to be as sure as they are right.
+
+    The likeliest temperature, with a hundred rows' worth of doubt that it is another than 1.
+    """
+    from scipy.optimize import minimize_scalar
+
+    below = np.where(valid, score, -np.inf).astype(np.float64)
+    below -= below.max(1, keepdims=True)
+    at = np.arange(len(below))
+
+    def loss(log_t: float) -> float:
+        scaled = below * np.exp(-log_t)
+        return float(weight @ (np.log(np.exp(scaled).sum(1)) - scaled[at, truth]) + 50.0 * log_t**2)
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-0.7, 0.7), method="bounded").x))
 
 
 def _decides(name: str) -> bool:

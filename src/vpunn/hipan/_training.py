@@ -240,7 +240,6 @@ def learn_to_combine(
     share: np.ndarray,
     settings: Settings,
     rng: np.random.Generator,
-    effort: float,
 ) -> Combiner:
     """Fit the combiner on held-out evidence; ``share`` is the part of the prior in each branch, of ``n_classes`` nodes in all."""
     candidates, evidence, branch_score = held.seen
@@ -248,9 +247,7 @@ def learn_to_combine(
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-        combiner = fit_combiner(
-            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, effort=effort
-        )
+        combiner = fit_combiner(evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden)
     return combiner._replace(sharpness=sharpness)
 
 

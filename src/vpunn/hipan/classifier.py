@@ -17,7 +17,7 @@ from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Balls, Items
-from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen, in_threads
@@ -301,12 +301,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
                 [flat[:1], flat]
             )  # the root cannot be answered; its label only fills the place
 
-    def _learned_combiner(
-        self, held: HeldOut, settings: Settings, rng: np.random.Generator, effort: float = 1.0
-    ) -> Combiner:
+    def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
         n_classes = len(self.class_nodes_)
-        combiner = learn_to_combine(held, self.experts_, n_classes, self.branch_share_, settings, rng, effort)
+        combiner = learn_to_combine(held, self.experts_, n_classes, self.branch_share_, settings, rng)
         candidates = held.seen.candidates
         missed = np.flatnonzero((candidates != held.node[:, None]).all(1) & (candidates[:, 0] >= 0))
         if not len(missed):
@@ -316,13 +314,24 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
     def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
-        """Conformal scores of the held-out rows, each half by a combiner of the other half: one that has not seen them."""
+        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, which has not seen them.
+
+        A combiner is surer about the rows it has learned from than about others; the temperature takes that back.
+        """
+        candidates, evidence, _ = held.seen
+        halves = np.array_split(rng.permutation(len(held.node)), 2)
+        combiners = [self.combiner_] * 2
+        if len(halves[1]) >= FEW:
+            combiners = [self._learned_combiner(held.take(rest), settings, rng) for rest in halves[::-1]]
+            score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
+            for rows, combiner in zip(halves, combiners, strict=True):
+                score[rows] = combiner.scores(evidence[rows], candidates[rows])
+            valid, truth = slots(candidates, held.node, len(self.class_nodes_))
+            temperature = fit_temperature(score, valid, truth, held.weight)
+            self.combiner_ = self.combiner_.cooled(temperature)
+            combiners = [combiner.cooled(temperature) for combiner in combiners]
         scores = np.empty(len(held.node))
-        one, other = np.array_split(rng.permutation(len(held.node)), 2)
-        for rows, rest in ((one, other), (other, one)):
-            combiner = self.combiner_
-            if len(rest) >= FEW:
-                combiner = self._learned_combiner(held.take(rest), settings, rng, effort=0.5)
+        for rows, combiner in zip(halves, combiners, strict=True):
             if len(rows):
                 posterior = self._posterior_of(held.take(rows).seen, combiner)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
