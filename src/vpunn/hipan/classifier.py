@@ -314,7 +314,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
     def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
-        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, which has not seen them.
+        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it.
 
         A combiner is surer about the rows it has learned from than about others; the temperature takes that back.
         """
