@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 from typer.testing import CliRunner
 
-from vpunn.cli import predict as family
+from vpunn.cli import fit, predict
 
 
 def predict_app():
     """The four commands alone."""
     app = typer.Typer()
-    family.register(app)
+    fit.register(app)
+    predict.register(app)
     return app
 
 

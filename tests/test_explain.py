@@ -67,6 +67,21 @@ def slow_head_score(classifier, x, node):
     return sum(dense[b] @ row + classifier.heads_.bias[b] for b in chain)
 
 
+def test_numbers_beside_words_are_told_in_full(model):
+    """A row without a known word: what its numbers add is not rounded."""
+    classifier, features, X = model
+    labels = np.array(list(TEXTS) * 15)
+    size = np.random.default_rng(0).normal(size=(60, 2)) + 2.0 * (labels == "owl")[:, None]
+    both = HiPaNClassifier(classifier.tree_).fit({"words": X, "size": size}, labels)
+    found = explain(both, {"words": features.transform(["zzz"]), "size": np.array([[2.0, 1.5]])})
+    block = both.dense_["size"]
+    z = (both._rows({"words": features.transform(["zzz"]), "size": np.array([[2.0, 1.5]])}).dense["size"][0],)
+    z = (z[0] - block.space.centre) / block.space.scale
+    for ball, at in zip(found.balls[1:], [both.tree_.n_nodes + found.balls[1].node, found.balls[2].node], strict=True):
+        told = [value for _, value in ball.features]
+        np.testing.assert_allclose(sorted(told), sorted(block.ball_head(at)[0] * z), rtol=1e-6)
+
+
 def test_ball_descriptions(model):
     classifier, features, _ = model
     names = features.get_feature_names_out()

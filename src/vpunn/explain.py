@@ -345,7 +345,7 @@ class _Heard:
         """What each of the row's columns adds to the head score of a ball."""
         here = self.block == block
         weight = np.asarray(self.model.heads_.weight[self.entry[here]], np.float64)
-        found = np.bincount(self.owner[here], weight, len(self.columns))
+        found = np.bincount(self.owner[here], weight, len(self.columns)).astype(np.float64)  # of no entries: integers
         for kind, columns in self.places:
             if kind in self.model.dense_:
                 inside = self._inside(columns)

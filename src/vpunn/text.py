@@ -7,7 +7,7 @@ import importlib.util
 import io
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,14 @@ def text_features(
     return TextFeatures(parts)
 
 
-def by_word(text: str, features: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+def by_word(
+    text: str, features: Iterable[tuple[str, float]], numbers: Mapping[str, Any] | None = None
+) -> list[tuple[str, float]]:
     """Contributions of features, summed over the words of a text that they come from; largest first.
 
     ``features`` are named as `TextFeatures` names them: ``words__red breast`` counts half for each of its words,
     ``characters__bre`` for the words that contain it. So a word is told once, with all its n-grams, and nothing is lost: the
-    sum stays the same.
+    sum stays the same. ``numbers__price`` is told as ``price=12.5``, its cell as ``numbers`` has it.
 
     >>> by_word("A red breast", [("words__red", 0.5), ("words__red breast", 0.5), ("characters__bre", -0.125)])
     [('red', 0.75), ('breast', 0.125)]
@@ -111,7 +113,9 @@ def by_word(text: str, features: Iterable[tuple[str, float]]) -> list[tuple[str,
     found: dict[str, float] = {}
     for feature, value in features:
         part, _, name = feature.partition("__")
-        if part == "characters":
+        if part == "numbers" and numbers is not None:
+            inside = [f"{name}={numbers[name]}"]
+        elif part == "characters":
             inside = [word for word in words if name in f" {word} "]
         else:
             inside = [word for word in name.split(" ") if word in words]

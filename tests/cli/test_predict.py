@@ -118,7 +118,7 @@ def test_numeric_columns_and_levels(app, folder):
         (("predict", "{}/model", "{}/none.csv"), "no file"),
         (("predict", "{}/model", "{}/tree.csv"), "no column 'gloss'"),
         (("explain", "{}/model", "{}/test.parquet", "--row", "99"), "no row 99"),
-        (("fit", "{}/train.csv", "--out", "{}/x"), "either --text"),
+        (("fit", "{}/train.csv", "--out", "{}/x"), "say --text"),
         (("fit", "{}/train.csv", "--out", "{}/x", "--columns", "gloss", "--target", "kind"), "not numeric"),
     ],
 )

@@ -11,7 +11,7 @@ from commands import run
 from vpunn import Tree
 from vpunn.cli import app
 from vpunn.datasets import load_ncbi, tasks
-from vpunn.hipan import table_models
+from vpunn.hipan import table_fits
 from vpunn.paper.reports import labels
 
 
@@ -38,7 +38,7 @@ def small(monkeypatch):
 
 def test_label_level_numbers_are_those_of_the_whole_distribution(small):
     found = labels.measure("wordnet")
-    model = table_models.fit_task("wordnet", characters=False, seed=labels.SPLIT)
+    model = table_fits.fit_task("wordnet", characters=False, seed=labels.SPLIT)
     posterior = model.model.posterior(model.features.transform(small.texts["test"]))
     p = posterior.masses(slice(0, len(posterior)))
     assert np.allclose(p.sum(axis=1), 1)

@@ -20,7 +20,8 @@ import pytest
 
 import vpunn
 from vpunn.errors import DataError, TreeError, VpunnError
-from vpunn.hipan.table_models import TableClassifier, TableRegressor, open_table_model, read_sample
+from vpunn.hipan.table_models import TableClassifier, TableRegressor, open_table_model
+from vpunn.hipan.table_samples import read_sample
 from vpunn.hipan.tables import Inputs
 from vpunn.io import read_table, streams, write_table
 from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream

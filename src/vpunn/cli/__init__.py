@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from vpunn import __version__, _progress
-from vpunn.cli import data, demo, explore, figures, hipaq, info, predict, report, reproduce, structure, tabular
+from vpunn.cli import data, demo, explore, figures, fit, hipaq, info, predict, report, reproduce, structure, tabular
 from vpunn.cli.common import state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, data, demo, predict, explore, hipaq, tabular, info, figures, report, reproduce):
+for family in (structure, data, demo, fit, predict, explore, hipaq, tabular, info, figures, report, reproduce):
     family.register(app)
 
 

@@ -1,13 +1,15 @@
-"""What every command shares: output as table or JSON, and the debug flag."""
+"""What every command shares: output as table or JSON, groups of options, and the debug flag."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -62,6 +64,37 @@ def _cell(text: str) -> str:
     if len(text) > LONGEST_CELL:
         text = f"{text[:LONGEST_CELL]}… ({len(text):,} characters)"
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose arguments may be dataclasses: typer sees an option for each of their fields, the command sees the groups.
+
+    A field says what its option is, as an argument of a command does: ``seed: Annotated[int, typer.Option(…)] = 0``.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    flat = []
+    for argument in inspect.signature(command).parameters.values():
+        if argument.name not in groups:
+            flat.append(argument.replace(kind=argument.KEYWORD_ONLY, annotation=hints[argument.name]))
+            continue
+        kinds = get_type_hints(groups[argument.name], include_extras=True)
+        for field in fields(groups[argument.name]):
+            unset = argument.empty if field.default is MISSING else field.default
+            option = argument.replace(name=field.name, kind=argument.KEYWORD_ONLY, default=unset)
+            flat.append(option.replace(annotation=kinds[field.name]))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in groups.items()
+        }
+        command(**given, **made)
+
+    del run.__wrapped__  # typer would look there
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in flat}
+    return run
 
 
 def say(sentence: str) -> None:

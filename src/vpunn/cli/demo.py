@@ -81,14 +81,15 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
 
 def _place(model: Path, say: Callable[[str, str], None]) -> None:
     """A classifier that places new words on the tree: trained once, asked one question, ready for more."""
-    from vpunn.cli import predict
+    from vpunn.cli.fit import fit
+    from vpunn.cli.predict import predict
 
     if not (model / "model.json").exists():
         say("Learning where words belong, from 62,790 definitions (about half a minute)", "")
-        predict.fit(Path("wordnet-texts"), out=model, characters=False)
+        fit(Path("wordnet-texts"), out=model, characters=False)
     question = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"
     say(f"Where does this belong? “{question}”", "")
-    predict.predict(model, ask=question, top=3)
+    predict(model, ask=question, top=3)
     command = sys.argv[0] if Path(sys.argv[0]).name == "vpunn" else "vpunn"
     typer.echo(
         f'\nAsk about a word of your own:  {command} predict {model} --ask "…" --top 3   (or explain instead of predict)'

@@ -76,7 +76,7 @@ def messy_shop() -> str:
     for k, (place, titles) in enumerate(things.items()):
         for i, title in enumerate(titles):
             for j, word in enumerate(("small", "large", "classic", "budget")):
-                lines.append(f"0{k}{i}{j};{word} {title};{place};{4 + 3 * i + j},50")
+                lines.append(f"0{k}{i}{j};{word} {title};{place};{4 + 9 * k + i + j},50")
     lines[7] = lines[7].replace(";Garden;", "; Garden ;")
     lines[20] = lines[20].replace(";Garden;Plants;", ";Garden;;")
     lines[40] = lines[40].replace(";Kitchen;", ";;")
@@ -144,6 +144,7 @@ def page() -> str:
             "# The command line",
             INTRODUCTION,
             worked_example(),
+            words_and_numbers(),
             regression(),
             "## Every command",
             *commands(),
@@ -180,6 +181,21 @@ def worked_example() -> str:
         run("vpunn evaluate shop new.csv"),
         "Why? Each ball's contribution, in words of the text:",
         run("vpunn explain shop new.csv --row 0"),
+    ]
+    return "\n\n".join(steps)
+
+
+def words_and_numbers() -> str:
+    """Both kinds of columns in one model."""
+    steps = [
+        "## Texts and numbers together",
+        "`--text` and `--columns` in one `fit` make two blocks, words and numbers, that are weighed on held-out rows; numbers "
+        "that say nothing there are not read, and the command says so. `--groups` names a column with the source of a row (a "
+        "shop, a patient): its rows are held out together, so that scores and probabilities are those of a new source.",
+        run("vpunn fit shop.csv --levels dept,category --text title --columns price --groups sku --out both"),
+        run("vpunn explain both shop.csv --row 3"),
+        "A number that is missing or is none is refused with block, column and row; a column of kinds (colours, brands) "
+        "belongs in `--text`.",
     ]
     return "\n\n".join(steps)
 

@@ -1,150 +1,57 @@
-"""``vpunn fit``, ``predict``, ``evaluate``, ``explain``: place rows of a table on a tree, or predict a number from its levels."""
+"""``vpunn predict``, ``evaluate``, ``explain``: what a model that ``vpunn fit`` wrote says about the rows of a table."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
-from vpunn.cli.structure import Format, Options, read_source
+from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
 from vpunn.errors import VpunnError, examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn.hipan.table_models import TableModel
-    from vpunn.hipan.tables import Inputs
-
-Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
-Table = Annotated[
-    Path | None,
-    typer.Argument(
-        help="CSV, TSV, Parquet or JSON lines table with the columns the model reads; - for standard input."
-    ),
-]
-Ask = Annotated[str | None, typer.Option(help="A text of your own instead of a table.")]
-Delimiter = Annotated[
-    str | None, typer.Option(help="What separates the cells of a text table; found by itself if not given.")
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a text table, such as cp1252; UTF-8 and UTF-16 are found.")
-]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (fit, predict, evaluate, explain):
-        app.command()(command)
+    for command in (predict, evaluate, explain):
+        app.command()(grouped(command))
 
 
-def fit(
-    table: Annotated[
-        Path, typer.Argument(help="CSV, TSV, Parquet or JSON lines table, or the name of a task (wordnet, go, …).")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    target: Annotated[
-        str | None, typer.Option(help="Column of labels (default: label), or level columns separated by commas.")
-    ] = None,
-    label_sep: Annotated[
-        str | None, typer.Option(help="Rows have several labels, separated by this in the target's cells, such as ';'.")
-    ] = None,
-    levels: Annotated[
-        str | None,
-        typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Text columns, separated by commas.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Numeric columns, separated by commas.")] = None,
-    regress: Annotated[
-        str | None, typer.Option(help="Predict the number in this column from --levels (and --columns).")
-    ] = None,
-    tree: Annotated[str | None, typer.Option(help="Tree file (or data set) whose labels the table uses.")] = None,
-    match: Annotated[
-        str | None, typer.Option(help="exact, or loose: Homo_sapiens in the tree is 'homo sapiens' in the table.")
-    ] = None,
-    missing: Annotated[
-        str, typer.Option(help="Rows without a label or number, or not in the tree: error or drop.")
-    ] = "error",
-    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
-    test_size: Annotated[
-        float | None, typer.Option(help="First fit without this share of the rows and score them.")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    format: Format = None,
-    policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None,
-    option: Options = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    json: JsonFlag = False,
-) -> None:
-    """Fit a model on a table and write it to a folder; the model written has seen all rows."""
-    from vpunn.hipan import table_models as models
-    from vpunn.io.store import check_replaceable
+@dataclass(frozen=True)
+class Stop:
+    """Where an answer stops, and the numbers of each rule (None: not given)."""
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    check_replaceable(out)
-    if not table.exists() and _task_name(table) is not None:
-        given: dict[str, Any] = {"--target": target, "--levels": levels, "--text": text, "--columns": columns}
-        given |= {"--regress": regress, "--label-sep": label_sep}
-        given |= {"--tree": tree, "--test-size": test_size, "--folds": folds}
-        refuse_unused(given, f"{table} is a task, which brings its own columns, tree and test rows")
-        with progress_bar("fitting…", 100) as bar:
-            model: TableModel = models.fit_task(
-                _task_name(table) or "", characters=characters is not False, seed=seed, bar=bar
-            )
-        facts: dict[str, Any] = {}
-    else:
-        inputs = _inputs(target, levels, text, columns, regress)
-        if label_sep is not None:
-            refuse_unused({"--levels": levels, "--regress": regress, "--match": match}, "--label-sep cuts one column")
-            inputs = replace(inputs, label_sep=label_sep)
-        if tree is None:
-            refuse_unused(
-                {"--match": match, "--format": format, "--policy": policy, "--option": option}, "there is no --tree"
-            )
-        if text is None:
-            refuse_unused({"--characters": characters}, "there is no --text")
-        if test_size is not None and folds is not None:
-            raise VpunnError("--test-size and --folds are two ways of holding rows out; give one of them.")
-        frame = _read(table, inputs, delimiter, encoding)
-        answers = None if tree is None else read_source(tree, format, policy or "first", option)
-        sample = models.read_sample(
-            frame,
-            inputs,
-            table,
-            regress=regress is not None,
-            tree=answers,
-            match=match or "exact",
-            missing=missing,
-        )
-        if not json:
-            typer.echo(str(sample.report))
-        kind: Any = models.TableRegressor if regress is not None else models.TableClassifier
-        if label_sep is not None:
-            from vpunn.hipan.table_sets import SetTableClassifier
+    stop: Annotated[
+        str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")
+    ] = None
+    threshold: Annotated[float | None, typer.Option(help="For --stop threshold; 0.5 if not given.")] = None
+    alpha: Annotated[float | None, typer.Option(help="Accepted risk for --stop risk; 0.1 if not given.")] = None
+    depth: Annotated[int | None, typer.Option(min=0, help="For --stop depth; 1 if not given.")] = None
 
-            kind = SetTableClassifier
-        options = {"tree": answers, "characters": characters is not False, "seed": seed}
-        facts = {"read": sample.report.facts()} if json else {}
-        if test_size is not None or folds is not None:
-            parts = list(models.splits(sample, inputs, test_size=test_size, folds=folds, seed=seed))
-            scores = []
-            for k, (train, test) in enumerate(parts, 1):
-                with progress_bar(f"fitting without held-out rows {k}/{len(parts)}…", 100) as bar:
-                    part = kind.fit(sample.take(train), inputs, bar=bar, **options)
-                scores.append(part.evaluate(sample.take(test).frame, table))
-            facts |= models.summary_of(scores)
-        with progress_bar("fitting…", 100) as bar:
-            model = kind.fit(sample, inputs, bar=bar, **options)
-    model.save(out, {"data": str(table), "command": "vpunn fit"})
-    size = sum(f.stat().st_size for f in out.iterdir())
-    emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
+    def options(self) -> dict[str, Any]:
+        """As the models take them; numbers that belong to another rule are refused."""
+        given = {"threshold": self.threshold, "risk": self.alpha, "depth": self.depth}
+        for (rule, value), name in zip(given.items(), ("--threshold", "--alpha", "--depth"), strict=True):
+            if self.stop != rule:
+                refuse_unused({name: value}, f"it belongs to --stop {rule}")
+        if self.stop is None:
+            return {}
+        return {
+            "stop": self.stop,
+            "threshold": 0.5 if self.threshold is None else self.threshold,
+            "alpha": 0.1 if self.alpha is None else self.alpha,
+            "depth": 1 if self.depth is None else self.depth,
+        }
+
+
+NO_STOP = Stop()
 
 
 def predict(
@@ -152,12 +59,7 @@ def predict(
     table: Table = None,
     ask: Ask = None,
     top: Annotated[int, typer.Option(min=1, help="Answers per row.")] = 1,
-    stop: Annotated[
-        str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")
-    ] = None,
-    threshold: Annotated[float | None, typer.Option(help="For --stop threshold; 0.5 if not given.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Accepted risk for --stop risk; 0.1 if not given.")] = None,
-    depth: Annotated[int | None, typer.Option(min=0, help="For --stop depth; 1 if not given.")] = None,
+    until: Stop = NO_STOP,
     rule: Annotated[
         str,
         typer.Option(help="node: the most probable node; path: one that shares most of its path with all likely ones."),
@@ -170,46 +72,33 @@ def predict(
             "that can be continued if it ends in / or the input is a folder or pattern."
         ),
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
     """Predict the place, or the number, of every row of a table, or of one text."""
     from vpunn.hipan.tables import split_names
 
-    if stop is not None and top > 1:
+    if until.stop is not None and top > 1:
         raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
-    if rule != "node" and (stop is not None or top > 1):
+    if rule != "node" and (until.stop is not None or top > 1):
         raise VpunnError(f"--rule {rule} gives one node per row; leave --stop and --top out.")
-    for name, value, needs in (
-        ("--threshold", threshold, "threshold"),
-        ("--alpha", alpha, "risk"),
-        ("--depth", depth, "depth"),
-    ):
-        if stop != needs:
-            refuse_unused({name: value}, f"it belongs to --stop {needs}")
+    chosen = {name: v for name, v in (("top", top), ("rule", rule)) if v not in (1, "node")} | until.options()
     if ask is not None:
         refuse_unused({"--keep": keep}, "--ask has no columns")
     if out is not None:
         refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
         if out != "-" and table is not None and str(table) != "-" and ask is None:
-            chosen: dict[str, Any] = {name: v for name, v in (("top", top), ("rule", rule)) if v not in (1, "node")}
-            if stop is not None:
-                chosen |= {"stop": stop, **_stop_options(threshold, alpha, depth)}
-            _predict_files(model, table, out, chosen, split_names(keep), delimiter, encoding)
+            _predict_files(model, table, out, chosen, split_names(keep), reading)
             return
         if out != "-":
             from vpunn.io.frames import check_table_path
 
             check_table_path(out)
-    fitted, frame = _open(model, table, ask, delimiter, encoding, split_names(keep))
-    options: dict[str, Any] = {"top": top, "rule": rule, "stop": stop}
-    if stop is not None:
-        options |= _stop_options(threshold, alpha, depth)
+    fitted, frame = _open(model, table, ask, reading, split_names(keep))
     if fitted.inputs.levels:
-        refuse_unused({"--stop": stop, "--top": top if top > 1 else None}, "this model predicts a number")
-        options = {}
-    found = fitted.predict(frame, table or "--ask", keep=split_names(keep), **options)
+        refuse_unused({"--stop": until.stop, "--top": top if top > 1 else None}, "this model predicts a number")
+        chosen = {}
+    found = fitted.predict(frame, table or "--ask", keep=split_names(keep), **chosen)
     _say_unknown(found, bool(fitted.inputs.levels))
     if out is not None:
         from vpunn.io.frames import write_table
@@ -225,17 +114,8 @@ def predict(
     emit(_records(shown.drop(columns="known") if shown["known"].all() else shown), False)
 
 
-def _stop_options(threshold: float | None, alpha: float | None, depth: int | None) -> dict[str, Any]:
-    """The numbers of the stop rules, with what they are if not given."""
-    return {
-        "threshold": 0.5 if threshold is None else threshold,
-        "alpha": 0.1 if alpha is None else alpha,
-        "depth": 1 if depth is None else depth,
-    }
-
-
 def _predict_files(
-    model: Path, table: Path, out: str, options: dict[str, Any], keep: list[str], delimiter: str | None, encoding: Any
+    model: Path, table: Path, out: str, options: dict[str, Any], keep: list[str], reading: Reading
 ) -> None:
     """Files through a model, in constant memory, to a file or a folder of parts."""
     from vpunn.io.frames import check_table_path
@@ -245,7 +125,7 @@ def _predict_files(
     if not is_folder(out) and len(table_files(table)) == 1:
         check_table_path(out)
     predictor = Predictor(model, keep=keep, **options)
-    done = predict_stream(predictor, table, out, delimiter=delimiter, encoding=encoding)
+    done = predict_stream(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
     _say_dark(done.unknown, list(done.examples), not predictor.places)
     typer.echo(f"written: {out} ({done.rows:,} rows)")
 
@@ -259,20 +139,21 @@ def evaluate(
             help="Labels the model does not know: error, skip, ancestor (score at the deepest known one) or wrong."
         ),
     ] = "ancestor",
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
     """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
-    from vpunn.hipan.table_models import open_table_model, task_rows
+    from vpunn.hipan.table_fits import task_rows
+    from vpunn.hipan.table_models import open_table_model
 
     fitted = open_table_model(model)
     if table is not None and str(table) != "-" and _is_large(table):
         from vpunn.scale import evaluate_stream
 
-        found = evaluate_stream(fitted, table, unseen=unseen, delimiter=delimiter, encoding=encoding)
+        how = {"delimiter": reading.delimiter, "encoding": reading.encoding}
+        found = evaluate_stream(fitted, table, unseen=unseen, **how)  # type: ignore[arg-type]
     else:
-        frame = task_rows(fitted.inputs) if table is None else _read(table, fitted.inputs, delimiter, encoding)
+        frame = task_rows(fitted.inputs) if table is None else reading.read(table, fitted.inputs)
         found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
     if json:
         emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
@@ -291,8 +172,7 @@ def explain(
     ask: Ask = None,
     row: Annotated[int, typer.Option(min=0, help="Row of the table, from 0.")] = 0,
     node: Annotated[str | None, typer.Option(help="Explain this node instead of the best one.")] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
     """Say why a row, or a text of your own, is placed where it is: each ball's contribution, summing to the score."""
@@ -302,23 +182,26 @@ def explain(
     from vpunn.hipan.tables import texts_of
     from vpunn.text import by_word
 
-    fitted, frame = _open(model, table, ask, delimiter, encoding)
+    fitted, frame = _open(model, table, ask, reading)
     if row >= len(frame):
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
     frame, inputs = frame.iloc[[row]], fitted.inputs
-    X = fitted.rows(frame, table or "--ask")
+    X = fitted.rows(frame, "--ask" if table is None else f"row {row} of {table}")
     features = getattr(fitted, "features", None)
     found: Any
     if features is None:
         names = None if inputs.levels else list(inputs.columns)
         found = explain_row(fitted.model, X, node, feature_names=names)
     else:  # all features, so that the words of a ball sum to what it contributes
-        found = explain_row(fitted.model, X, node, k=X.shape[1], feature_names=features.get_feature_names_out())
+        every = fitted.feature_names()  # type: ignore[union-attr]
+        found = explain_row(fitted.model, X, node, k=len(every), feature_names=every)
         (words,) = texts_of(frame, inputs.text, table)
+        cells = {name: f"{float(frame[name].iloc[0]):.4g}" for name in inputs.columns}
         if getattr(fitted.model, "multilabel_", False):
-            found = replace(found, features=by_word(words, found.features)[:5], neighbours=found.neighbours[:5])
+            said = by_word(words, found.features, cells)[:5]
+            found = replace(found, features=said, neighbours=found.neighbours[:5])
         else:
-            balls = [replace(ball, features=by_word(words, ball.features)[:5]) for ball in found.balls]
+            balls = [replace(ball, features=by_word(words, ball.features, cells)[:5]) for ball in found.balls]
             found = replace(found, balls=balls)
         if not fitted.known(X).all():  # type: ignore[union-attr]
             say("the text holds no word the model knows; the answer is the prior")
@@ -331,33 +214,6 @@ def explain(
 # ---- what is read ----------------------------------------------------------------------------------------------------
 
 
-def _inputs(
-    target: str | None, levels: str | None, text: str | None, columns: str | None, regress: str | None
-) -> Inputs:
-    """The columns that the options of `fit` name."""
-    from vpunn.hipan.tables import Inputs, split_names
-
-    given = {"--target": target, "--levels": levels, "--text": text, "--columns": columns, "--regress": regress}
-    empty = [name for name, value in given.items() if value is not None and not split_names(value)]
-    if empty:
-        raise VpunnError(f"name at least one column after {empty[0]}.")
-    names = {name: tuple(split_names(value)) for name, value in given.items()}
-    if regress is not None:
-        refuse_unused({"--target": target, "--text": text}, "--regress predicts a number from --levels and --columns")
-        if levels is None:
-            raise VpunnError(
-                "--regress needs --levels with the level columns (or the label column of --tree), broadest first."
-            )
-        if len(names["--regress"]) > 1:
-            raise VpunnError(f"--regress takes one column, got {examples(names['--regress'])}.")
-        return Inputs(names["--regress"], (), names["--columns"], names["--levels"])
-    if target is not None and levels is not None:
-        raise VpunnError("--target and --levels both name the target; give one of them.")
-    if (text is None) == (columns is None):
-        raise VpunnError("say either --text with text columns or --columns with numeric columns.")
-    return Inputs(names["--levels"] or names["--target"] or ("label",), names["--text"], names["--columns"])
-
-
 def _is_large(table: Path) -> bool:
     """Whether a table passes through in batches: it is a folder, a pattern, or larger than what is read at once."""
     from vpunn.io.streams import SMALL
@@ -365,14 +221,8 @@ def _is_large(table: Path) -> bool:
     return not table.is_file() or table.stat().st_size > SMALL
 
 
-def _read(table: Path, inputs: Inputs, delimiter: str | None, encoding: str | None, keep: Any = ()) -> pd.DataFrame:
-    from vpunn.io import read_table
-
-    return read_table(table, as_text=[*inputs.as_text, *keep], delimiter=delimiter, encoding=encoding)
-
-
 def _open(
-    model: Path, table: Path | None, ask: str | None, delimiter: str | None, encoding: str | None, keep: Any = ()
+    model: Path, table: Path | None, ask: str | None, reading: Reading, keep: Any = ()
 ) -> tuple[TableModel, pd.DataFrame]:
     """The model and the rows that are asked about: a table, or one row with the text."""
     import pandas as pd
@@ -383,20 +233,12 @@ def _open(
     if (table is None) == (ask is None):
         raise VpunnError("give either a table or --ask with a text.")
     if table is not None:
-        return fitted, _read(table, fitted.inputs, delimiter, encoding, keep)
+        return fitted, reading.read(table, fitted.inputs, keep)
     if not fitted.inputs.text or fitted.inputs.columns:
         raise VpunnError("this model reads numeric columns or levels, so it cannot be asked a text; give a table.")
-    refuse_unused({"--delimiter": delimiter, "--encoding": encoding}, "--ask is no table")
+    refuse_unused({"--delimiter": reading.delimiter, "--encoding": reading.encoding}, "--ask is no table")
     cells = [ask, *[""] * (len(fitted.inputs.text) - 1)]
     return fitted, pd.DataFrame({name: [cell] for name, cell in zip(fitted.inputs.text, cells, strict=True)})
-
-
-def _task_name(table: Path) -> str | None:
-    """The task that a word means; None for what is meant as a file."""
-    from vpunn.datasets.tasks import TASKS
-
-    name = {"wordnet-3.0": "wordnet"}.get(str(table), str(table))
-    return name if name in TASKS else None
 
 
 def _say_unknown(found: pd.DataFrame, numbers: bool) -> None:

@@ -59,7 +59,8 @@ def _model_page(folder: Path, test: Path | None, out: Path) -> Report:
     """Rows without a label, or with one the model does not know, are left out, and the page says how many."""
     import numpy as np
 
-    from vpunn.hipan.table_models import open_table_model, task_rows
+    from vpunn.hipan.table_fits import task_rows
+    from vpunn.hipan.table_models import open_table_model
     from vpunn.hipan.tables import locate, matched, place_cells
     from vpunn.io import read_table
     from vpunn.report import report_model
@@ -81,7 +82,7 @@ def _model_page(folder: Path, test: Path | None, out: Path) -> Report:
     keep = np.flatnonzero(~new & ~cells.blank)
     if len(keep) == 0:
         raise VpunnError(f"no row of {where} has a label this model knows in {', '.join(inputs.target)}.")
-    X = fitted.rows(frame, where)[keep]
+    X = fitted.rows(frame.iloc[keep], where)
     shown = frame[list(inputs.text)].iloc[keep] if inputs.text else None
     texts = None if shown is None else [" / ".join(map(str, row)) for row in shown.itertuples(index=False)]
     command = f"vpunn report {folder}{f' --test {test}' if test else ''} --out {out}"

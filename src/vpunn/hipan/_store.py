@@ -52,11 +52,7 @@ def write(model: Any, draft: Draft) -> None:
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
     draft.array("miss_scores", model.miss_scores_)
-    layout = model.layout_
-    draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
-    draft.settings["silent"] = list(layout.silent)
-    for number, scale in enumerate(layout.scales):
-        draft.array(f"scale{number}", scale)
+    write_layout(model.layout_, draft)
     draft.settings["linear_cost"] = float(model.linear_.cost)
     draft.array("linear.classes", model.linear_.classes.astype(np.int32))
     draft.array("linear.weight", model.linear_.weight.astype(np.float16), balls=True)
@@ -107,6 +103,14 @@ def read(cls: Any, stored: Stored) -> Any:
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
+
+
+def write_layout(layout: Layout, draft: Draft) -> None:
+    """Put what `layout_of` reads into a draft."""
+    draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
+    draft.settings["silent"] = list(layout.silent)
+    for number, scale in enumerate(layout.scales):
+        draft.array(f"scale{number}", scale)
 
 
 def layout_of(stored: Stored, total: int) -> Layout:

@@ -6,7 +6,7 @@ level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.hipan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,19 +17,17 @@ from vpunn import metrics
 from vpunn._progress import Bar
 from vpunn.errors import DataError, VpunnError, check_choice, examples
 from vpunn.hipan import conformal
+from vpunn.hipan._views import Views
 from vpunn.hipan.classifier import HiPaNClassifier
 from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.table_samples import Sample
 from vpunn.hipan.tables import (
-    MISSING,
     Cells,
     Inputs,
-    TableReport,
-    describe_table,
     locate,
     matched,
     numbers_of,
     place_cells,
-    refuse_measurements,
     refuse_missing,
     texts_of,
     unseen_error,
@@ -47,25 +45,6 @@ Unseen = Literal["error", "skip", "ancestor", "wrong"]
 UNSEEN = ("error", "skip", "ancestor", "wrong")
 #: Predictions are given with an interval of this coverage.
 COVERAGE, NORMAL_QUANTILE = 0.9, 1.6448536269514722
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows of a table ready to be fitted: their labels (cells, or numbers of a regressor) and what was read."""
-
-    frame: pd.DataFrame
-    cells: Cells
-    report: TableReport
-    numbers: np.ndarray | None = None
-    groups: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    def take(self, rows: np.ndarray) -> Sample:
-        """Some of the rows."""
-        numbers, groups = (None if v is None else v[rows] for v in (self.numbers, self.groups))
-        return Sample(self.frame.iloc[rows], self.cells.take(rows), self.report, numbers, groups)
 
 
 @dataclass(frozen=True)
@@ -90,75 +69,14 @@ class Evaluation:
         return self.verdict
 
 
-def read_sample(
-    frame: pd.DataFrame,
-    inputs: Inputs,
-    where: object,
-    *,
-    regress: bool = False,
-    tree: Tree | None = None,
-    match: str = "exact",
-    missing: str = "error",
-) -> Sample:
-    """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
-
-    ``missing="drop"`` leaves out rows that have none; the report counts them. Else they are refused with count, row and fix.
-    """
-    check_choice("missing", missing, MISSING)
-    check_columns(frame, [*inputs.names, *inputs.target], where)
-    if inputs.label_sep is not None:
-        from vpunn.hipan.table_sets import read_set_sample
-
-        return read_set_sample(frame, inputs, where)
-    cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
-    rematched = 0
-    if tree is not None:
-        cells, rematched = matched(cells, tree, match)
-    keep = np.ones(len(frame), bool)
-    fix = "fill in or leave out these rows, or give --missing drop"
-    if regress:
-        values = numbers_of(frame, [*inputs.target, *inputs.columns], where)
-        if missing == "error":
-            refuse_missing(values, [*inputs.target, *inputs.columns], where, fix)
-        keep &= ~np.isnan(values).any(axis=1)
-    else:
-        refuse_measurements(cells, inputs.target, where)
-        keep &= ~cells.blank
-        if missing == "error" and not keep.all():
-            rows = np.flatnonzero(~keep)
-            raise DataError(
-                f"{len(rows):,} of {len(frame):,} rows of {str(where)!r} have no label in {examples(inputs.target)}, "
-                f"row {examples(rows, limit=3)} (counted from 0); {fix}."
-            )
-        if inputs.columns:
-            values = numbers_of(frame, inputs.columns, where)
-            if missing == "error":
-                refuse_missing(values, inputs.columns, where, fix)
-            keep &= ~np.isnan(values).any(axis=1)
-    if tree is not None:
-        _, unseen = locate(tree, cells)
-        if missing == "error" and (unseen & keep).any():
-            loosely = "" if match == "loose" else ", or --match loose if only case, '_' and blanks differ"
-            raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
-        keep &= ~unseen
-    rows = np.flatnonzero(keep)
-    if not len(rows):
-        raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
-    frame, kept = frame.iloc[rows], cells.take(rows)
-    report = describe_table(frame, inputs, kept, where, dropped=int((~keep).sum()), rematched=rematched)
-    numbers = values[rows, 0] if regress else None
-    groups = None
-    if inputs.groups is not None:
-        check_columns(frame, [inputs.groups], where)
-        groups = frame[inputs.groups].astype(str).to_numpy()
-    return Sample(frame, kept, report, numbers, groups)
-
-
 # ---- models ----------------------------------------------------------------------------------------------------------
 
 
 class TableClassifier:
-    """A `HiPaNClassifier` with the columns it reads and, for texts, their features."""
+    """A `HiPaNClassifier` with the columns it reads and, for texts, their features.
+
+    Texts and numbers together are two blocks, "words" and "numbers".
+    """
 
     def __init__(self, model: HiPaNClassifier, inputs: Inputs, features: TextFeatures | None = None) -> None:
         self.model, self.inputs, self.features = model, inputs, features
@@ -181,11 +99,11 @@ class TableClassifier:
         with bar.stage("features", 20):
             if inputs.text:
                 features = new_text_features(characters, len(sample))
-                _fit_texts(features, texts_of(sample.frame, inputs.text, where), where)
+                _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
         made = cls(HiPaNClassifier(tree, random_state=seed), inputs, features)
         X = made.rows(sample.frame, where)
         with bar.stage("classifier (its loops are compiled once)", 80):
-            made.model.fit(X, made.labels(sample.cells))
+            made.model.fit(X, made.labels(sample.cells), groups=sample.groups)
         return made
 
     def labels(self, cells: Cells) -> Any:
@@ -201,16 +119,27 @@ class TableClassifier:
         return draft.write(out)
 
     def rows(self, frame: pd.DataFrame, where: object) -> Any:
-        """The features of a table's rows."""
+        """The features of a table's rows: words, numbers, or both as blocks."""
+        inputs, words, numbers = self.inputs, None, None
         if self.features is not None:
-            return self.features.transform(texts_of(frame, self.inputs.text, where))
-        X = numbers_of(frame, self.inputs.columns, where)
-        refuse_missing(X, self.inputs.columns, where, "fill in or leave out these rows")
-        return X
+            words = self.features.transform(texts_of(frame, inputs.text, where, inputs.block("words")))
+        if inputs.columns:
+            block = inputs.block("numbers")
+            numbers = numbers_of(frame, inputs.columns, where, block)
+            refuse_missing(numbers, inputs.columns, where, "fill in or leave out these rows", block)
+        return as_blocks(words, numbers)
 
     def known(self, X: Any) -> np.ndarray:
         """Which rows hold anything the model knows; the answer for the others is the prior."""
+        if isinstance(X, Mapping):
+            heard = "numbers" not in self.model.layout_.silent
+            return np.asarray((np.diff(X["words"].indptr) > 0) | heard)
         return np.asarray(np.diff(X.indptr) > 0) if hasattr(X, "indptr") else np.ones(len(X), bool)
+
+    def feature_names(self) -> list[str]:
+        """What the features are called, as `by_word` takes them apart: ``words__…``, ``characters__…`` and ``numbers__column``."""
+        words = [] if self.features is None else self.features.get_feature_names_out().tolist()
+        return [*words, *(f"numbers__{name}" for name in self.inputs.columns)]
 
     def stopped(self, posterior: Posterior, stop: str, *, threshold: float, alpha: float, depth: int) -> np.ndarray:
         """The nodes of `HiPaNClassifier.predict` with ``stop``."""
@@ -428,6 +357,13 @@ def open_table_model(path: Path) -> TableModel:
     return kind(HiPaNClassifier.from_stored(stored), inputs, features)
 
 
+def as_blocks(words: Any, numbers: np.ndarray | None) -> Any:
+    """Features of texts and of numeric columns as a classifier takes them: one matrix, or two blocks."""
+    if words is None or numbers is None:
+        return numbers if words is None else words
+    return Views(words=words, numbers=numbers)
+
+
 def new_text_features(characters: bool, rows: int) -> TextFeatures:
     """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
     return text_features(characters=(3, 5) if characters else None, min_rows=2 if characters and rows > 1000 else 1)
@@ -514,81 +450,3 @@ def _by_depth(posterior: Posterior, truth: np.ndarray, answer: np.ndarray, wrong
             }
         )
     return rows
-
-
-# ---- rows held out ---------------------------------------------------------------------------------------------------
-
-
-def splits(sample: Sample, inputs: Inputs, *, test_size: float | None, folds: int | None, seed: int) -> Iterator[Any]:
-    """(training rows, held-out rows): one split, or ``folds`` of them. Rows of a group, or with the same inputs, stay together."""
-    import pandas as pd
-    from sklearn.model_selection import GroupKFold, GroupShuffleSplit
-
-    groups = sample.groups
-    if groups is None:
-        groups = pd.util.hash_pandas_object(sample.frame[inputs.names].astype(str), index=False).to_numpy()
-    n = len(set(groups.tolist()))
-    if test_size is not None:
-        if not 0 < test_size < 1:
-            raise VpunnError(f"--test-size is a share of the rows between 0 and 1, got {test_size!r}.")
-        way: Any = GroupShuffleSplit(1, test_size=test_size, random_state=seed)
-    else:
-        assert folds is not None
-        if not 2 <= folds <= n:
-            raise VpunnError(f"--folds needs a whole number from 2 to {n}, the different rows or groups; got {folds}.")
-        way = GroupKFold(folds, shuffle=True, random_state=seed)
-    try:
-        yield from way.split(np.zeros(len(sample)), groups=groups)
-    except ValueError as error:
-        raise VpunnError(f"the rows cannot be split: {error}.") from None
-
-
-#: Scores that others of a summary say already.
-SAID_ONCE = ("leaf_accuracy", "hierarchical_precision", "hierarchical_recall", "mean_lca_depth", "ultrametric_loss")
-
-
-def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
-    """Mean scores of several splits, with the standard deviation between them if there are several."""
-    found: dict[str, float] = {}
-    for name in scores[0].scores:
-        values = [one.scores[name] for one in scores]
-        if name in SAID_ONCE:
-            continue
-        if name == "rows":
-            found["held-out rows"] = int(sum(values))
-        else:
-            found[f"held-out {name}"] = float(np.mean(values))
-            if len(values) > 1:
-                found[f"held-out {name}, sd"] = float(np.std(values, ddof=1))
-    return found
-
-
-def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | None = None) -> TableClassifier:
-    """A classifier of a named task (`vpunn.datasets.tasks`), whose nodes may have descriptions; `task_rows` has its test rows."""
-    from vpunn.datasets.tasks import load_task
-
-    bar = bar or Bar()
-    task = load_task(name, seed)
-    given, n = task.texts["train"], task.tree.n_nodes
-    with bar.stage("features", 20):
-        features = new_text_features(characters, len(given))
-        everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
-    described = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
-    model = HiPaNClassifier(task.tree, random_state=seed)
-    with bar.stage("classifier (its loops are compiled once)", 80):
-        model.fit(everything[: len(given)], task.labels("train"), X_nodes=described)
-    return TableClassifier(model, Inputs(("label",), ("text",), task=name, seed=seed), features)
-
-
-def task_rows(inputs: Inputs) -> pd.DataFrame:
-    """The test part of the task that a model was fitted on."""
-    import pandas as pd
-
-    from vpunn.datasets.tasks import load_task
-
-    if inputs.task is None:
-        raise VpunnError(
-            "give a table with the target column; only a model fitted on a named task brings its own test rows."
-        )
-    task = load_task(inputs.task, inputs.seed)
-    return pd.DataFrame({"text": task.texts["test"], "label": task.labels("test")})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, examples
-from vpunn.hipan.table_models import Evaluation, Sample, TableClassifier, kept_columns, paths_of
+from vpunn.hipan.table_models import Evaluation, TableClassifier, kept_columns, paths_of
+from vpunn.hipan.table_samples import Sample, with_groups
 from vpunn.hipan.tables import Cells, Inputs, describe_table, place_cells
 from vpunn.metrics import sets as scores
 
@@ -31,8 +32,7 @@ def read_set_sample(frame: pd.DataFrame, inputs: Inputs, where: object) -> Sampl
         raise VpunnError(f"--label-sep cuts the cells of one target column, got {examples(inputs.target)}.")
     cells = place_cells(frame, inputs.target, where)
     report = describe_table(frame, inputs, cells, where)
-    groups = None if inputs.groups is None else frame[inputs.groups].astype(str).to_numpy()
-    return Sample(frame, cells, report, None, groups)
+    return with_groups(Sample(frame, cells, report), inputs)
 
 
 class SetTableClassifier(TableClassifier):
@@ -51,7 +51,7 @@ class SetTableClassifier(TableClassifier):
         X = self.rows(frame, where)
         sets, p = self._sets(X, **options)
         joint = f"{self.inputs.label_sep} ".replace("  ", " ")
-        found: dict[str, Any] = {"row": np.arange(len(X) if isinstance(X, np.ndarray) else X.shape[0])}
+        found: dict[str, Any] = {"row": np.arange(len(frame))}
         found |= {name: np.asarray(cells) for name, cells in kept_columns(frame, keep, where).items()}
         tree = self.model.tree_
         found["label"] = [joint.join(map(str, self.model.labels_[nodes].tolist())) for nodes in sets]

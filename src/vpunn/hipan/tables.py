@@ -50,6 +50,14 @@ class Inputs:
         twice = [name for name, count in used.items() if count > 1]
         if twice:
             raise VpunnError(f"the column {examples(twice)} is named twice; a column is an input or the target, once.")
+        if self.groups is not None and (self.groups,) == self.target:
+            raise VpunnError(
+                f"the column {self.groups!r} is the target; --groups names the source of a row, such as a shop."
+            )
+
+    def block(self, kind: str) -> str:
+        """The block of features that texts ("words") or "numbers" make, for messages; "" where there is one block only."""
+        return kind if self.text and self.columns else ""
 
     @property
     def names(self) -> list[str]:
@@ -165,11 +173,11 @@ def _clean(cell: Any) -> Any:
     return (text if text.isascii() else unicodedata.normalize("NFC", text)) or None
 
 
-def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> list[str]:
+def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> list[str]:
     """One text per row: the cells of text columns side by side, nothing for missing ones."""
     import pandas as pd
 
-    check_columns(frame, names, where)
+    check_columns(frame, names, where, block)
     columns = [frame[name].to_numpy() for name in names]
     parts = [
         ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
@@ -178,11 +186,11 @@ def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> list[s
     return [" ".join(cells) for cells in zip(*parts, strict=True)]
 
 
-def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> np.ndarray:
+def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> np.ndarray:
     """Numeric columns as floats, NaN where a cell is empty; a cell that is no finite number is refused with its place."""
     import pandas as pd
 
-    check_columns(frame, names, where)
+    check_columns(frame, names, where, block)
     found = np.empty((len(frame), len(names)))
     for k, name in enumerate(names):
         column = frame[name]
@@ -192,29 +200,35 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object) -> np.n
             values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
             odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
             if len(odd):
-                _refuse_cells(column, odd, where, "not numeric", "write numbers like 3.5, or read the column as --text")
+                fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
+                _refuse_cells(column, odd, where, block, "not numeric", fix)
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
-            _refuse_cells(column, infinite, where, "too large or infinite", "correct or leave out these rows")
+            _refuse_cells(column, infinite, where, block, "too large or infinite", "correct or leave out these rows")
         found[:, k] = values
     return found
 
 
-def _refuse_cells(column: pd.Series[Any], rows: np.ndarray, where: object, what: str, fix: str) -> None:
+def _in_block(block: str) -> str:
+    return f" (block {block!r})" if block else ""
+
+
+def _refuse_cells(column: pd.Series[Any], rows: np.ndarray, where: object, block: str, what: str, fix: str) -> None:
     cells = examples([str(cell)[:40] for cell in column.iloc[rows[:3]]], total=len(rows), limit=3)
     raise DataError(
-        f"the column {column.name!r} of {str(where)!r} is {what} in row {examples(rows, limit=3)} (counted from 0): {cells}; {fix}."
+        f"the column {column.name!r}{_in_block(block)} of {str(where)!r} is {what} in row {examples(rows, limit=3)} "
+        f"(counted from 0): {cells}; {fix}."
     )
 
 
-def refuse_missing(X: np.ndarray, names: Sequence[str], where: object, fix: str) -> None:
+def refuse_missing(X: np.ndarray, names: Sequence[str], where: object, fix: str, block: str = "") -> None:
     """Refuse missing numbers, naming column and row."""
     for k, name in enumerate(names):
         rows = np.flatnonzero(np.isnan(X[:, k]))
         if len(rows):
             raise DataError(
-                f"the column {name!r} of {str(where)!r} has no number (NaN) in {len(rows):,} of {len(X):,} rows, row "
-                f"{examples(rows, limit=3)} (counted from 0); {fix}."
+                f"the column {name!r}{_in_block(block)} of {str(where)!r} has no number (NaN) in {len(rows):,} of {len(X):,} "
+                f"rows, row {examples(rows, limit=3)} (counted from 0); {fix}."
             )
 
 
@@ -387,6 +401,11 @@ def describe_table(
         notes.append(f"{conflicts:,} rows have the same inputs as another row and a different label")
     if dropped:
         notes.append(f"{dropped:,} rows without a label or a number, or not in the tree, were left out")
+    notes += [
+        f"the column {name!r} holds {different} different whole numbers and is read as a quantity; if they stand for kinds, "
+        "name it in --text"
+        for name, different in _coded_columns(frame, inputs.columns)
+    ]
     texts = {name for path in count.index for name in path if isinstance(name, str)}
     twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
     if twins:
@@ -408,6 +427,21 @@ def describe_table(
         singles,
         tuple(notes),
     )
+
+
+#: A numeric column with at most so many different values, all whole and each met ten times, may hold codes of kinds.
+FEW_VALUES = 20
+
+
+def _coded_columns(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, int]]:
+    """Numeric columns that look like categories, with the number of their values; two values are a yes or no either way."""
+    found = []
+    for name in names:
+        values = frame[name].dropna().to_numpy(float)
+        different = np.unique(values)
+        if 2 < len(different) <= min(FEW_VALUES, len(values) // 10) and (different == np.round(different)).all():
+            found.append((str(name), len(different)))
+    return found
 
 
 def _same_but_for_case(names: set[str]) -> list[list[str]]:

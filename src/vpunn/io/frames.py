@@ -132,14 +132,15 @@ def check_table_path(path: Any) -> Path:
     return files.check_writable(path, tuple(ENDINGS))
 
 
-def check_columns(frame: pd.DataFrame, names: Sequence[str], where: Any) -> None:
-    """Refuse names that are no columns, with the columns there are and the likeliest one meant."""
+def check_columns(frame: pd.DataFrame, names: Sequence[str], where: Any, block: str = "") -> None:
+    """Refuse names that are no columns, with the columns there are and the likeliest one meant; ``block`` is what reads them."""
     for name in names:
         if name not in frame.columns:
             known = [str(column) for column in frame.columns]
             close = difflib.get_close_matches(str(name), known, n=1)
             meant = f"did you mean {close[0]!r}? It has" if close else "it has"
-            raise DataError(f"{str(where)!r} has no column {name!r}; {meant} {examples(known, limit=20)}.")
+            inside = f" (block {block!r})" if block else ""
+            raise DataError(f"{str(where)!r} has no column {name!r}{inside}; {meant} {examples(known, limit=20)}.")
 
 
 def pop_column(frame: pd.DataFrame, name: str | None) -> tuple[pd.DataFrame, pd.Series | None]:

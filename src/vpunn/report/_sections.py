@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -251,7 +252,8 @@ def add_examples(report: Report, model: Any, X: Any, found: Triage, texts: Any =
             f"Row {row}{said}: answered {answer!r} with probability {found.confidence[row]:.2f}; the truth is {truth!r}."
         )
         try:
-            reason = explain(model, X[row : row + 1])
+            one = slice(row, row + 1)
+            reason = explain(model, {k: v[one] for k, v in X.items()} if isinstance(X, Mapping) else X[one])
         except VpunnError as error:
             report.text(f"No explanation: {error}")
             continue

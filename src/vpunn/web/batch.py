@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
+from vpunn.hipan.table_models import as_blocks
 from vpunn.web.layers import read_csv
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
@@ -43,18 +44,21 @@ class TestTable:
         labels = [frame[name].to_numpy() for name in names]
         self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
         self.cells = frame[believer.columns]
+        wrong = [name for name in believer.numeric if self.cells[name].dtype.kind not in "biuf"]
+        if wrong:
+            raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")
+        words: Any = None
         if believer.features is not None:
-            filled = self.cells.astype(object).where(self.cells.notna(), "")
-            self.texts = [" ".join(map(str, row)) for row in filled.to_numpy().tolist()]
-            X: Any = believer.features.transform(self.texts)
-        else:
-            wrong = [name for name in believer.columns if self.cells[name].dtype.kind not in "biuf"]
-            if wrong:
-                raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")
-            X = self.cells.to_numpy(float)
-            self.texts = [json.dumps(dict(zip(believer.columns, row, strict=True))) for row in X.tolist()]
+            texts = self.cells[believer.text].astype(object)
+            said = texts.where(texts.notna(), "").to_numpy().tolist()
+            self.texts = [" ".join(map(str, row)) for row in said]
+            words = believer.features.transform(self.texts)
+        numbers = self.cells[believer.numeric].to_numpy(float) if believer.numeric else None
+        if numbers is not None:  # the question as the page writes it: cells by name
+            rows = self.cells.astype(object).where(self.cells.notna(), "").to_numpy().tolist()
+            self.texts = [json.dumps(dict(zip(believer.columns, row, strict=True)), default=str) for row in rows]
         try:
-            self.found = triage(believer.model, X, self.truth)
+            self.found = triage(believer.model, as_blocks(words, numbers), self.truth)
         except VpunnError as error:
             raise ApiError(422, str(error), "target") from None
 

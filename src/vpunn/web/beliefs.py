@@ -6,6 +6,7 @@ say. A question is a handful of rows; `Believer.answer` puts those of many quest
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import examples
+from vpunn.hipan.table_models import as_blocks
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
@@ -36,24 +38,33 @@ class Ask:
     beliefs: bool
 
     def __len__(self) -> int:
-        return int(self.X.shape[0])
+        first = next(iter(self.X.values())) if isinstance(self.X, Mapping) else self.X
+        return int(first.shape[0])
 
 
 class Believer:
-    """A model, the text features in front of it (or None), and the names of its input columns."""
+    """A model, the text features in front of it (or None), and its input columns: of text, of numbers, or of both."""
 
     def __init__(
-        self, model: Any, features: Any = None, columns: list[str] | None = None, target: str | None = None
+        self,
+        model: Any,
+        features: Any = None,
+        text: list[str] | None = None,
+        target: str | None = None,
+        numeric: list[str] | None = None,
     ) -> None:
         self.model = model
         self.features = features
-        self.columns = columns or []
+        self.text, self.numeric = text or [], numeric or []
+        self.columns = [*self.text, *self.numeric]
         self.target = target
 
     @cached_property
     def names(self) -> Any:
         """Names of the features; making those of half a million words takes longer than an answer."""
-        return None if self.features is None else self.features.get_feature_names_out()
+        if self.features is None:
+            return None
+        return np.array([*self.features.get_feature_names_out(), *self.numeric])
 
     @property
     def tree(self) -> Any:
@@ -64,15 +75,18 @@ class Believer:
         """What can be asked."""
         return {
             "kind": type(self.model).__name__,
-            "input": "text" if self.features is not None else "columns" if self.columns else "numbers",
+            "input": "columns" if self.numeric else "text" if self.features is not None else "numbers",
             "columns": self.columns,
+            "numeric": self.numeric,
             "features": int(self.model.n_features_in_),
             "target": self.target,
         }
 
     def warm(self) -> None:
         """Answer an empty question once: compiles what is not compiled, reads what is mapped."""
-        X = np.zeros((1, self.model.n_features_in_)) if self.features is None else self.features.transform(["warm"])
+        X: Any = np.zeros((1, len(self.numeric) or self.model.n_features_in_))
+        if self.features is not None:
+            X = as_blocks(self.features.transform(["warm"]), X if self.numeric else None)
         self.answer([Ask(X, 3, 0.1, None, True, True)])
 
     # ---- questions ---------------------------------------------------------------------------------------------------
@@ -107,8 +121,12 @@ class Believer:
         return Ask(self._features(given[0], listed), top, risk, threshold, *flags)
 
     def _features(self, kind: str, listed: list[Any]) -> Any:
+        if kind != "rows" and self.features is not None and self.numeric:
+            raise ApiError(
+                422, f"this model reads texts and the numbers {examples(self.numeric)}; ask with rows.", kind
+            )
         if kind == "X":
-            return self._numbers(listed)
+            return self._numbers(listed, int(self.model.n_features_in_))
         if kind == "texts":
             if self.features is None:
                 raise ApiError(422, "this model was fitted on numbers; ask with rows or X.", "texts")
@@ -127,13 +145,13 @@ class Believer:
                 else "this model names no columns"
             )
             raise ApiError(422, f"{lack}; missing: {examples(missing)}." if missing else f"{lack}; ask with X.", "rows")
-        cells = [[row[name] for name in self.columns] for row in listed]
+        texts, numbers = ([[row[name] for name in names] for row in listed] for names in (self.text, self.numeric))
+        words = None
         if self.features is not None:
-            return self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in cells])
-        return self._numbers(cells)
+            words = self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in texts])
+        return as_blocks(words, self._numbers(numbers, len(self.numeric)) if self.numeric else None)
 
-    def _numbers(self, listed: list[Any]) -> np.ndarray:
-        width = int(self.model.n_features_in_)
+    def _numbers(self, listed: list[Any], width: int) -> np.ndarray:
         for row in listed:
             if not isinstance(row, list) or len(row) != width:
                 raise ApiError(422, f"every row needs {width:,} numbers, got {clip(repr(row))}.", "X")
@@ -151,14 +169,9 @@ class Believer:
 
     def answer(self, asks: list[Ask]) -> list[dict[str, Any]]:
         """The answer to every question, from one posterior of all their rows."""
-        from scipy import sparse
-
-        mixed = any(sparse.issparse(ask.X) for ask in asks) and not all(sparse.issparse(ask.X) for ask in asks)
-        if mixed:
+        if len({type(ask.X) for ask in asks}) > 1:  # texts beside features
             return [self.answer([ask])[0] for ask in asks]
-        stack = sparse.vstack if sparse.issparse(asks[0].X) else np.vstack
-        X: Any = asks[0].X if len(asks) == 1 else stack([ask.X for ask in asks])
-        posterior = self.model.posterior(X.tocsr() if sparse.issparse(X) else X)
+        posterior = self.model.posterior(_stacked([ask.X for ask in asks]))
         best = posterior.best()
         balls, p = posterior.chain(best)
         most = min(max(ask.top for ask in asks), self.tree.n_nodes)
@@ -211,7 +224,7 @@ class Believer:
         """For each turn on the way to the answer, what spoke for it."""
         from vpunn.explain import BallContribution, explain
 
-        names = (self.columns or None) if self.names is None else self.names
+        names = (self.numeric or None) if self.names is None else self.names
         found = explain(self.model, X, k=WORDS, feature_names=names)
         return [
             {
@@ -231,6 +244,17 @@ class Believer:
 
         labels = self.tree.labels
         return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
+
+
+def _stacked(parts: list[Any]) -> Any:
+    """Features of several questions as one: matrices of a kind, or blocks of them."""
+    from scipy import sparse
+
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Mapping):
+        return {name: _stacked([part[name] for part in parts]) for name in parts[0]}
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
 
 
 def _share(body: dict[str, Any], name: str) -> float | None:

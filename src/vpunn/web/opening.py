@@ -59,6 +59,6 @@ def open_model(path: Path) -> Subject:
     inputs = stored.settings.get("inputs")
     inputs = inputs if isinstance(inputs, dict) else {}
     features = TextFeatures.from_stored(stored.part("features")) if "text" in inputs else None
-    columns = [str(name) for name in inputs.get("text") or inputs.get("columns") or []]
+    text, numeric = ([str(name) for name in inputs.get(kind) or []] for kind in ("text", "columns"))
     model = HiPaNClassifier.from_stored(stored)
-    return Subject(model.tree_, path.name, Believer(model, features, columns, inputs.get("target")))
+    return Subject(model.tree_, path.name, Believer(model, features, text, inputs.get("target"), numeric))

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._holdout import units
+from vpunn.hipan._store import write_layout
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
 from vpunn.io.store import Draft, Stored
@@ -204,9 +205,7 @@ def write(model: Any, draft: Draft) -> None:
 
     draft.params(model)
     draft.settings |= {"multilabel": True, "flat": model.flat_, "n_features": int(model.n_features_in_)}
-    layout = model.layout_
-    draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
-    draft.settings["silent"] = list(layout.silent)
+    write_layout(model.layout_, draft)
     draft.tree(model.tree_)
     if model.flat_:
         draft.labels("classes", model.classes_)

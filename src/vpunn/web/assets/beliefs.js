@@ -15,7 +15,7 @@ export class Beliefs {
   build() {
     const { model } = this, form = $("ask");
     if (model.input === "columns") {
-      fill($("inputs"), model.columns.slice(0, 60).map((name) => make("label", {}, name, make("input", { name, type: "text", inputmode: "decimal" }))));
+      fill($("inputs"), model.columns.slice(0, 60).map((name) => make("label", {}, name, make("input", { name, type: "text", inputmode: model.numeric.includes(name) ? "decimal" : "text" }))));
     } else {
       const hint = model.input === "text" ? "Describe something; the model says where it belongs." : `${model.features} numbers, separated by commas`;
       fill($("inputs"), make("textarea", { id: "text", rows: "3", placeholder: hint, "aria-label": hint }));
@@ -46,7 +46,8 @@ export class Beliefs {
     if (this.model.input === "text") return { texts: [text] };
     if (this.model.input === "numbers") return { X: [text.split(/[\s,;]+/).filter(Boolean).map(Number)] };
     const cells = JSON.parse(text);
-    return { rows: [Object.fromEntries(Object.entries(cells).map(([name, v]) => [name, Number(v)]))] };
+    const number = (v) => (v === "" ? null : Number(v)); // an empty box is no zero
+    return { rows: [Object.fromEntries(Object.entries(cells).map(([name, v]) => [name, this.model.numeric.includes(name) ? number(v) : v]))] };
   }
 
   level() { return $("rule").value === "threshold" ? Number($("risk").value) / 10 + 0.05 : RISKS[Number($("risk").value)]; }

@@ -1,0 +1,199 @@
+"""``vpunn fit``: from a table (or a named task) to a model folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vpunn._progress import progress_bar
+from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.structure import Format, Options, read_source
+from vpunn.cli.tables import AS_FOUND, Reading
+from vpunn.errors import VpunnError, examples
+
+if TYPE_CHECKING:
+    from vpunn.hipan.table_models import TableModel
+    from vpunn.hipan.table_samples import Sample
+    from vpunn.hipan.tables import Inputs
+    from vpunn.tree import Tree
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(grouped(fit))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are what."""
+
+    target: Annotated[
+        str | None, typer.Option(help="Column of labels (default: label), or level columns separated by commas.")
+    ] = None
+    label_sep: Annotated[
+        str | None, typer.Option(help="Rows have several labels, separated by this in the target's cells, such as ';'.")
+    ] = None
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
+    ] = None
+    text: Annotated[str | None, typer.Option(help="Text columns, separated by commas.")] = None
+    columns: Annotated[
+        str | None, typer.Option(help="Numeric columns, separated by commas; alone or beside --text.")
+    ] = None
+    regress: Annotated[
+        str | None, typer.Option(help="Predict the number in this column from --levels (and --columns).")
+    ] = None
+    groups: Annotated[
+        str | None, typer.Option(help="Column that says where a row is from (a shop, a patient): held out together.")
+    ] = None
+
+    def given(self) -> dict[str, str | None]:
+        """Options and what was said."""
+        names = ("target", "levels", "text", "columns", "regress", "label_sep", "groups")
+        return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+
+    def inputs(self) -> Inputs:
+        """The columns as a model keeps them."""
+        from vpunn.hipan.tables import Inputs, split_names
+
+        given = {name: value for name, value in self.given().items() if name != "--label-sep"}
+        empty = [name for name, value in given.items() if value is not None and not split_names(value)]
+        if empty:
+            raise VpunnError(f"name at least one column after {empty[0]}.")
+        names = {name: tuple(split_names(value)) for name, value in given.items()}
+        for name in ("--regress", "--groups"):
+            if len(names[name]) > 1:
+                raise VpunnError(f"{name} takes one column, got {examples(names[name])}.")
+        group = next(iter(names["--groups"]), None)
+        if self.regress is not None:
+            unused = {"--target": self.target, "--text": self.text}
+            refuse_unused(unused, "--regress predicts a number from --levels and --columns")
+            if self.levels is None:
+                raise VpunnError(
+                    "--regress needs --levels with the level columns (or the label column of --tree), broadest first."
+                )
+            return Inputs(names["--regress"], (), names["--columns"], names["--levels"], group)
+        if self.target is not None and self.levels is not None:
+            raise VpunnError("--target and --levels both name the target; give one of them.")
+        if self.text is None and self.columns is None:
+            raise VpunnError("say --text with text columns, --columns with numeric columns, or both.")
+        target = names["--levels"] or names["--target"] or ("label",)
+        inputs = Inputs(target, names["--text"], names["--columns"], groups=group)
+        return inputs if self.label_sep is None else replace(inputs, label_sep=self.label_sep)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The tree that the labels stand in, and what happens to rows that have no place there."""
+
+    tree: Annotated[str | None, typer.Option(help="Tree file (or data set) whose labels the table uses.")] = None
+    match: Annotated[
+        str | None, typer.Option(help="exact, or loose: Homo_sapiens in the tree is 'homo sapiens' in the table.")
+    ] = None
+    missing: Annotated[str, typer.Option(help="Rows without a label or number, or not in the tree: error or drop.")] = (
+        "error"
+    )
+    format: Format = None
+    policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None
+    option: Options = None
+
+    def read(self) -> Tree | None:
+        """The tree, if one was named."""
+        if self.tree is None:
+            told = {"--match": self.match, "--format": self.format, "--policy": self.policy, "--option": self.option}
+            refuse_unused(told, "there is no --tree")
+            return None
+        return read_source(self.tree, self.format, self.policy or "first", self.option)
+
+
+NO_COLUMNS, NO_TREE = Columns(), Places()
+
+
+def fit(
+    table: Annotated[
+        Path, typer.Argument(help="CSV, TSV, Parquet or JSON lines table, or the name of a task (wordnet, go, …).")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    which: Columns = NO_COLUMNS,
+    places: Places = NO_TREE,
+    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
+    test_size: Annotated[
+        float | None, typer.Option(help="First fit without this share of the rows and score them.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    reading: Reading = AS_FOUND,
+    json: JsonFlag = False,
+) -> None:
+    """Fit a model on a table and write it to a folder; the model written has seen all rows."""
+    from vpunn.hipan.table_fits import FitPlan
+    from vpunn.io.store import check_replaceable
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_replaceable(out)
+    facts: dict[str, Any] = {}
+    if not table.exists() and task_name(table) is not None:
+        unused: dict[str, Any] = {**which.given(), "--tree": places.tree, "--test-size": test_size, "--folds": folds}
+        refuse_unused(unused, f"{table} is a task, which brings its own columns, tree and test rows")
+        model = _task_model(table, characters is not False, seed)
+    else:
+        if which.text is None:
+            refuse_unused({"--characters": characters}, "there is no --text")
+        inputs, tree = which.inputs(), places.read()
+        sample = _sample(table, inputs, which, places, reading, tree)
+        if not json:
+            typer.echo(str(sample.report))
+        regress = which.regress is not None
+        if regress and test_size is None and folds is None:
+            refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
+        plan = FitPlan(inputs, tree, regress, characters is not False, test_size, folds, seed)
+        facts = {"read": sample.report.facts()} if json else {}
+        facts |= plan.held_out(sample)
+        with progress_bar("fitting…", 100) as bar:
+            model = plan.model(sample, bar)
+        _say_silent(model)
+    model.save(out, {"data": str(table), "command": "vpunn fit"})
+    size = sum(f.stat().st_size for f in out.iterdir())
+    emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
+
+
+def _sample(table: Path, inputs: Inputs, which: Columns, places: Places, reading: Reading, tree: Tree | None) -> Sample:
+    """The rows of a table, checked."""
+    from vpunn.hipan.table_samples import read_sample
+
+    if which.label_sep is not None:
+        told = {"--levels": which.levels, "--regress": which.regress, "--match": places.match}
+        refuse_unused(told, "--label-sep cuts one column")
+    frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
+    how: dict[str, Any] = {"regress": which.regress is not None, "match": places.match or "exact"}
+    return read_sample(frame, inputs, table, tree=tree, missing=places.missing, **how)
+
+
+def _say_silent(model: TableModel) -> None:
+    """Numbers beside a text may have nothing to say; then the model does not read them, and its user should know."""
+    layout = getattr(model.model, "layout_", None)
+    if layout is not None and layout.silent:
+        say(
+            f"the numbers ({examples(model.inputs.columns)}) say nothing about held-out rows, so the model reads the text alone"
+        )
+
+
+def _task_model(table: Path, characters: bool, seed: int) -> TableModel:
+    from vpunn.hipan.table_fits import fit_task
+
+    with progress_bar("fitting…", 100) as bar:
+        return fit_task(task_name(table) or "", characters=characters, seed=seed, bar=bar)
+
+
+def task_name(table: Path) -> str | None:
+    """The task that a word means; None for what is meant as a file."""
+    from vpunn.datasets.tasks import TASKS
+
+    name = {"wordnet-3.0": "wordnet"}.get(str(table), str(table))
+    return name if name in TASKS else None

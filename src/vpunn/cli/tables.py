@@ -1,0 +1,46 @@
+"""What the commands on tables share: the arguments that name one, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn.hipan.tables import Inputs
+
+Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
+Table = Annotated[
+    Path | None,
+    typer.Argument(
+        help="CSV, TSV, Parquet or JSON lines table with the columns the model reads; - for standard input."
+    ),
+]
+Ask = Annotated[str | None, typer.Option(help="A text of your own instead of a table.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text table is read, where that is not found by itself."""
+
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the cells of a text table; found by itself if not given.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a text table, such as cp1252; UTF-8 and UTF-16 are found.")
+    ] = None
+
+    def read(self, table: Path, inputs: Inputs, keep: Sequence[str] = ()) -> pd.DataFrame:
+        """The table, its texts, labels and kept columns as they are written."""
+        from vpunn.io import read_table
+
+        as_text = [*inputs.as_text, *keep]
+        return read_table(table, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding)
+
+
+AS_FOUND = Reading()

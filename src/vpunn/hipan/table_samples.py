@@ -1,0 +1,126 @@
+"""Rows of a table on the way to a model: read by the rules of `vpunn.hipan.tables`, checked, counted, and split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vpunn.errors import DataError, check_choice, examples
+from vpunn.hipan.tables import (
+    MISSING,
+    Cells,
+    Inputs,
+    TableReport,
+    describe_table,
+    locate,
+    matched,
+    numbers_of,
+    place_cells,
+    refuse_measurements,
+    refuse_missing,
+    unseen_error,
+)
+from vpunn.io.frames import check_columns
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table ready to be fitted: their labels (cells, or numbers of a regressor) and what was read."""
+
+    frame: pd.DataFrame
+    cells: Cells
+    report: TableReport
+    numbers: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, rows: np.ndarray) -> Sample:
+        """Some of the rows."""
+        numbers, groups = (None if v is None else v[rows] for v in (self.numbers, self.groups))
+        return Sample(self.frame.iloc[rows], self.cells.take(rows), self.report, numbers, groups)
+
+
+def read_sample(
+    frame: pd.DataFrame,
+    inputs: Inputs,
+    where: object,
+    *,
+    regress: bool = False,
+    tree: Tree | None = None,
+    match: str = "exact",
+    missing: str = "error",
+) -> Sample:
+    """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
+
+    ``missing="drop"`` leaves out rows that have none; the report counts them. Else they are refused with count, row and fix.
+    """
+    check_choice("missing", missing, MISSING)
+    for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
+        check_columns(frame, names, where, inputs.block(kind))
+    check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
+    if inputs.label_sep is not None:
+        from vpunn.hipan.table_sets import read_set_sample
+
+        return read_set_sample(frame, inputs, where)
+    cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
+    rematched = 0
+    if tree is not None:
+        cells, rematched = matched(cells, tree, match)
+    keep = np.ones(len(frame), bool)
+    fix = "fill in or leave out these rows, or give --missing drop"
+    if regress:
+        values = numbers_of(frame, [*inputs.target, *inputs.columns], where)
+        if missing == "error":
+            refuse_missing(values, [*inputs.target, *inputs.columns], where, fix)
+        keep &= ~np.isnan(values).any(axis=1)
+    else:
+        refuse_measurements(cells, inputs.target, where)
+        keep &= ~cells.blank
+        if missing == "error" and not keep.all():
+            rows = np.flatnonzero(~keep)
+            raise DataError(
+                f"{len(rows):,} of {len(frame):,} rows of {str(where)!r} have no label in {examples(inputs.target)}, "
+                f"row {examples(rows, limit=3)} (counted from 0); {fix}."
+            )
+        if inputs.columns:
+            block = inputs.block("numbers")
+            values = numbers_of(frame, inputs.columns, where, block)
+            if missing == "error":
+                refuse_missing(values, inputs.columns, where, fix, block)
+            keep &= ~np.isnan(values).any(axis=1)
+    if tree is not None:
+        _, unseen = locate(tree, cells)
+        if missing == "error" and (unseen & keep).any():
+            loosely = "" if match == "loose" else ", or --match loose if only case, '_' and blanks differ"
+            raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
+        keep &= ~unseen
+    rows = np.flatnonzero(keep)
+    if not len(rows):
+        raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
+    frame, kept = frame.iloc[rows], cells.take(rows)
+    report = describe_table(frame, inputs, kept, where, dropped=int((~keep).sum()), rematched=rematched)
+    numbers = values[rows, 0] if regress else None
+    return with_groups(Sample(frame, kept, report, numbers), inputs)
+
+
+def with_groups(sample: Sample, inputs: Inputs) -> Sample:
+    """The rows with their groups, if a column names some; a row whose cell is empty is a group of its own."""
+    if inputs.groups is None:
+        return sample
+    cells = place_cells(sample.frame, [inputs.groups], sample.report.where)
+    blank, column = cells.blank, cells.values[:, 0].tolist()
+    groups = np.array(
+        [f"row {k}" if gone else f"group {cell}" for k, (cell, gone) in enumerate(zip(column, blank, strict=True))]
+    )
+    told = [f"{len(set(groups[~blank].tolist())):,} groups in {inputs.groups!r}, whose rows are held out together"]
+    if blank.any():
+        told.append(f"{int(blank.sum()):,} rows without a group in {inputs.groups!r} stand alone")
+    return replace(sample, groups=groups, report=replace(sample.report, notes=(*sample.report.notes, *told)))
