@@ -108,9 +108,11 @@ def commonest_digits(problem: DigitHeads) -> np.ndarray:
 
 def spread_of(values: np.ndarray, digits: str = ".3g") -> str:
     """mean ± s.d. over seeds; one seed has no spread."""
-    return format(float(values.mean()), digits) + (
-        f" ± {format(float(values.std(ddof=1)), digits)}" if len(values) > 1 else ""
-    )
+    mean = float(values.mean())
+    if len(values) < 2:
+        return format(mean, digits)
+    spread = float(values.std(ddof=1))
+    return f"{mean:{digits}} ± {spread if spread > 1e-12 * abs(mean) else 0.0:{digits}}"  # rounding of equal values is no spread
 
 
 _PROTOCOLS = {
