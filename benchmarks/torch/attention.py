@@ -202,7 +202,7 @@ def main(seeds: int = 3) -> None:
     """Run, print and write both tables."""
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
-    names = ("plain", "bias", "bias, shuffled tree", "PadicEmbedding + bias")
+    names = ("plain", "bias", "bias, shuffled tree", "PadicEmbedding + bias", "PadicEmbedding + bias, shuffled tree")
     for name in names:
         runs = [annotations(seed, name) for seed in range(1, seeds + 1)]
         rows.append({"task": "annotations", "model": name, **_mean(runs)})
