@@ -174,7 +174,7 @@ def test_two_stage_finds_the_clusters_of_exact_ward():
 
 
 def test_kmeans_balls_are_balanced():
-    sizes = grow_kmeans(blobs(2000), 4, 2, seed=0, balanced=True)
+    sizes = grow_kmeans(blobs(2000), 4, 2, seed=0)
     count = sizes.tree.columns["rows"][sizes.tree.leaves]
     assert len(count) == 16
     assert count.min() > 0.7 * 2000 / 16

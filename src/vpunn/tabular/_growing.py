@@ -17,12 +17,15 @@ from itertools import pairwise
 from numbers import Integral
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
 #: k-means rounds per level; a level stops earlier when no row moves.
 ROUNDS = 25
+#: Rows a child that a split is learned from, at most.
+SAMPLE = 256
 
 
 class Cells:
@@ -180,86 +183,80 @@ def balls_with_cells(
 # ---- splitting from the root ---------------------------------------------------------------------------------------
 
 
-def grow_kmeans(
-    rows: np.ndarray, children: int, levels: int, *, seed: int, balanced: bool, rounds: int = ROUNDS
-) -> BallTree:
-    """Split by k-means from the root down: at most ``children`` children a ball and ``levels`` levels.
+def grow_kmeans(rows: np.ndarray, children: int, levels: int, *, seed: int, rounds: int = ROUNDS) -> BallTree:
+    """Split by balanced k-means from the root down: at most ``children`` children a ball and ``levels`` levels.
 
     A ball of m rows with r levels left needs no more than m^(1/r) children to tell its rows apart, and gets no more.
-    With ``balanced`` each child carries a price that rises while it holds more than its share of the rows (the dual of
-    optimal transport with equal capacities), which evens out the sizes.
+    Each child carries a price that rises while it holds more than its share of the rows (the dual of optimal transport with
+    equal capacities), which evens out the sizes. A ball learns its children from at most `SAMPLE` rows a child, by products of
+    matrices; then every row takes the child with the least ‖row − prototype‖² + price, as new rows will. O(n·d·branching) a level.
     """
     from vpunn.tabular import _kernels
 
     parent = np.array([-1])
     prototypes = rows.mean(axis=0)[None]
-    offsets = np.zeros(1)
+    prices = np.zeros(1)
     node = np.zeros(len(rows), np.int64)
     random = np.random.default_rng(seed)
     for level in range(levels):
         order = np.argsort(node, kind="stable")
         balls, first, count = np.unique(node[order], return_index=True, return_counts=True)
-        new_parent, new_seed = [], []
-        for ball, at, size in zip(balls, first, count, strict=True):
-            many = min(children, int(np.ceil(size ** (1.0 / (levels - level)) - 1e-9)))
-            if many < 2:
-                continue
-            chosen = _kernels.seed_children(rows, order, at, at + size, random.random(many))
-            if len(chosen) > 1:
-                new_parent.append(np.full(len(chosen), ball))
-                new_seed.append(chosen)
-        if not new_parent:
+        found = []
+        with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
+            for ball, at, size in zip(balls.tolist(), first.tolist(), count.tolist(), strict=True):
+                many = min(children, int(np.ceil(size ** (1.0 / (levels - level)) - 1e-9)))
+                if many < 2:
+                    continue
+                inside = order[at : at + size]
+                if size > SAMPLE * many:
+                    inside = np.sort(random.choice(inside, SAMPLE * many, replace=False))
+                seeds = _kernels.seed_children(rows, inside, 0, len(inside), random.random(many))
+                if len(seeds) > 1:
+                    found.append((np.full(len(seeds), ball), *_split(rows[inside], rows[seeds], rounds)))
+        if not found:
             break
+        new_parent, new_prototypes, new_prices = zip(*found, strict=True)
         parent = np.concatenate([parent, *new_parent])
-        prototypes = np.vstack([prototypes, rows[np.concatenate(new_seed)]])
-        offsets = np.concatenate([offsets, np.zeros(len(parent) - len(offsets))])
-        start, ids = _children(parent)
-        node = _share(rows, start, ids, prototypes, offsets, node, rounds, balanced)
+        prototypes = np.concatenate([prototypes, *new_prototypes])
+        prices = np.concatenate([prices, *new_prices])
+        _kernels.step_down(rows, *_children(parent), prototypes, prices, node)
     tree, position, leaf = _number(parent, node)
     kept = np.argsort(position, kind="stable")[-tree.n_nodes :]  # old numbers of the balls that remain, in preorder
-    return BallTree(tree, leaf, Descent(tree, prototypes[kept], offsets[kept]))
+    return BallTree(tree, leaf, Descent(tree, prototypes[kept], prices[kept]))
 
 
-def _share(
-    rows: np.ndarray, start: np.ndarray, ids: np.ndarray, prototypes: np.ndarray, offsets: np.ndarray,
-    node: np.ndarray, rounds: int, balanced: bool,
-) -> np.ndarray:  # fmt: skip
-    """Share the rows of every ball among its children; moves prototypes and offsets in place, returns the new balls."""
-    from vpunn.tabular import _kernels
+def _split(rows: np.ndarray, seeds: np.ndarray, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prototypes and prices of a ball's children: k-means from the seeds; then prices, with the prototypes fixed.
 
-    child = np.full(len(rows), -2, np.int64)
-    total, count = np.empty_like(prototypes), np.empty(len(prototypes), np.int64)
-    for _ in range(rounds):
-        changed = _kernels.step_down(rows, start, ids, prototypes, offsets, node, child, total, count)
-        if changed == 0:
-            break
-        filled = np.flatnonzero(count)
-        prototypes[filled] = total[filled] / count[filled, None]
-    # prototypes stay where they are from here on: with them fixed, the prices solve a concave problem and settle
-    for turn in range(rounds if balanced else 0):
-        _kernels.step_down(rows, start, ids, prototypes, offsets, node, child, total, count)
-        _move_prices(start, ids, count, prototypes, offsets, step=1.0 / (turn + 1) ** 0.5)
-    _kernels.step_down(rows, start, ids, prototypes, offsets, node, child, total, count)
-    return np.where(child >= 0, child, node)
-
-
-def _move_prices(
-    start: np.ndarray, ids: np.ndarray, count: np.ndarray, prototypes: np.ndarray, offsets: np.ndarray, step: float
-) -> None:
-    """One subgradient step on the prices of all splits at once: crowded children become dearer, empty ones cheaper.
-
-    The unit is the mean squared distance of the children's prototypes from their centre, so a step moves a boundary
-    by a share of the way between prototypes. Prices of siblings add up to 0.
+    Single precision about the ball's centre is enough to find them: where rows go is decided afterwards, in double precision.
     """
-    split = np.flatnonzero(np.diff(start))
-    first, width = start[split], np.diff(start)[split]
-    mass = np.add.reduceat(count[ids], first)
-    centre = np.add.reduceat(prototypes[ids], first, axis=0) / width[:, None]
-    gap = ((prototypes[ids] - np.repeat(centre, width, axis=0)) ** 2).sum(axis=1)
-    unit = np.add.reduceat(gap, first) / width
-    surplus = count[ids] * np.repeat(width / np.maximum(mass, 1), width) - 1.0
-    move = step * np.repeat(unit * (mass > 0), width) * np.clip(surplus, -1.0, 1.0)
-    offsets[ids] += move - np.repeat(np.add.reduceat(move, first) / width, width)
+    centre = rows.mean(axis=0)
+    X, P = (rows - centre).astype(np.float32), (seeds - centre).astype(np.float32)
+    child, numbers = np.full(len(X), -1), np.arange(len(P))
+    for _ in range(rounds):
+        now = _distances(X, P).argmin(axis=1)
+        if np.array_equal(now, child):
+            break
+        child = now
+        member = (child[:, None] == numbers).astype(np.float32)
+        count = member.sum(axis=0)
+        filled = count > 0
+        P[filled] = ((member.T @ X) / np.maximum(count, 1)[:, None])[filled]
+    # with the prototypes fixed, the prices solve a concave problem and settle
+    far = _distances(X, P)
+    unit = float(((P - P.mean(axis=0)) ** 2).sum(axis=1).mean())
+    prices = np.zeros(len(P), np.float32)
+    for turn in range(rounds):
+        surplus = np.bincount((far + prices).argmin(axis=1), minlength=len(P)) * (len(P) / len(X)) - 1.0
+        # a subgradient step: crowded children become dearer, empty ones cheaper, in units of the way between prototypes
+        move = unit / np.sqrt(turn + 1.0) * np.clip(surplus, -1.0, 1.0)
+        prices += (move - move.mean()).astype(np.float32)
+    return centre + P, prices.astype(np.float64)
+
+
+def _distances(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """‖x − p‖² of every row and prototype, less ‖x‖², which is the same for all."""
+    return np.asarray((P**2).sum(axis=1) - 2.0 * (X @ P.T))
 
 
 def _children(parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

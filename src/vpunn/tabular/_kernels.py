@@ -171,24 +171,12 @@ def descend(rows, start, ids, prototype, offset, node):
 
 
 @njit(cache=True)
-def step_down(rows, start, ids, prototype, offset, node, child, total, count):
-    """One level: the closest child of each row's ball (−1 below a leaf), with row sums and counts per child.
-
-    Returns how many rows changed child since the last call.
-    """
-    total[:] = 0.0
-    count[:] = 0
-    changed = 0
+def step_down(rows, start, ids, prototype, offset, node):
+    """One level: every row moves from its ball (``node``, overwritten) to the closest child, if it has children."""
     for i in range(len(rows)):
         best = _closest_child(rows[i], start, ids, node[i], prototype, offset)
         if best >= 0:
-            for k in range(rows.shape[1]):
-                total[best, k] += rows[i, k]
-            count[best] += 1
-        if best != child[i]:
-            child[i] = best
-            changed += 1
-    return changed
+            node[i] = best
 
 
 @njit(cache=True, fastmath=_FAST)

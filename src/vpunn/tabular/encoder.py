@@ -167,7 +167,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         random = check_random_state(self.random_state)
         if self.method == "kmeans":
             seed = int(random.randint(2**31 - 1))
-            return grow_kmeans(rows, self.p - 1, self.K, seed=seed, balanced=True), None
+            return grow_kmeans(rows, self.p - 1, self.K, seed=seed), None
         if self.method == "two-stage" and len(rows) > self.n_prototypes:
             items, weights = _prototypes(rows, self.n_prototypes, random)
         else:

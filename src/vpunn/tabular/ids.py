@@ -134,7 +134,7 @@ def semantic_ids(
     if p < 3 or K < 1:
         raise VpunnError(f"semantic ids need p ≥ 3 and K ≥ 1; got p={p}, K={K}.")
     rows = _as_rows(vectors, metric)
-    balls = grow_kmeans(rows, p - 1, K, seed=random_state, balanced=True)
+    balls = grow_kmeans(rows, p - 1, K, seed=random_state)
     tree, node, shared = _tell_apart(balls, p - 1)
     width = max(K, int(tree.max_depth))
     return SemanticIds(p, K, _path_digits(tree, node, width), tree, node, shared, metric, balls)
