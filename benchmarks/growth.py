@@ -97,12 +97,12 @@ def fit_rows(n: int) -> Step:
 
 
 def semantic_ids(n: int) -> Step:
-    """Ids of n rows of 32 numbers."""
+    """Ids of n rows of 64 numbers."""
     from vpunn.tabular import semantic_ids as ids
 
     rng = np.random.default_rng(1)
-    centres = rng.normal(size=(50, 32))
-    rows = centres[rng.integers(0, 50, n)] + 0.3 * rng.normal(size=(n, 32))
+    centres = rng.normal(size=(200, 64))
+    rows = centres[rng.integers(0, 200, n)] + 0.5 * rng.normal(size=(n, 64))
     return lambda: ids(rows)
 
 
@@ -113,7 +113,7 @@ OPERATIONS: dict[str, tuple[Callable[[int], Step], tuple[int, ...]]] = {
     "sum rows": (sums, (30_000, 100_000, 300_000, 1_000_000, 3_000_000)),
     "fit from sums": (fit, (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "fit rows in memory": (fit_rows, (10_000, 30_000, 100_000, 300_000, 1_000_000)),
-    "semantic ids": (semantic_ids, (1_000, 3_000, 10_000, 30_000)),
+    "semantic ids": (semantic_ids, (30_000, 100_000, 300_000, 1_000_000)),
 }
 
 
