@@ -150,30 +150,28 @@ def _restore(ball, balls, at, box, numbers):
 
 
 @njit(cache=True)
-def move_rows(data, leaf, leaves, tries, balls, model):
-    """Offer every row the ``tries`` nearest other leaf balls; a move stays only if the score falls.
+def move_rows(data, leaf, near, tries, balls, model):
+    """Offer every row the ``tries`` nearest of the leaf balls ``near`` its own; a move stays only if the score falls.
 
     Returns the number of moves and the change of the score, added up move by move.
     """
     d = data.shape[1]
     longest = balls.depth.max() + 1
     box, numbers = np.empty((2 * longest, 2 * d)), np.empty((2 * longest, 4))
-    gap = np.empty(len(leaves))
+    gap = np.empty(near.shape[1])
     moved, change = 0, 0.0
     for i in range(len(data)):
         home = leaf[i]
         if balls.rows[home] < 2:
             continue
-        for j in range(len(leaves)):
-            gap[j] = np.inf
-            if leaves[j] != home:
-                gap[j] = 0.0
-                for k in range(d):
-                    gap[j] += (data[i, k] - balls.mean[leaves[j], k]) ** 2
-        for _ in range(min(tries, len(leaves) - 1)):
+        for j in range(len(gap)):
+            gap[j] = 0.0
+            for k in range(d):
+                gap[j] += (data[i, k] - balls.mean[near[home, j], k]) ** 2
+        for _ in range(min(tries, len(gap))):
             nearest = np.argmin(gap)
             gap[nearest] = np.inf
-            other = leaves[nearest]
+            other = near[home, nearest]
             middle = _save(home, balls, 0, box, numbers)
             _save(other, balls, middle, box, numbers)
             _shift(home, data[i], -1, balls)

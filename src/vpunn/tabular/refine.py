@@ -23,6 +23,8 @@ from vpunn.tree import Tree
 
 #: How many neighbouring balls a row or a ball is offered.
 TRIES = 4
+#: Among how many balls around its own those of a row are sought.
+AROUND = 16
 #: log-variances are fitted between these bounds (the data have variance 1 per column).
 BOUNDS = (-12.0, 6.0)
 
@@ -60,10 +62,10 @@ def refine_tree(
 ) -> Refinement:
     """Improve ``tree``, whose leaf ``leaf[i]`` holds row ``i``, until no move lowers the score or ``sweeps`` are done.
 
-    Moves: a row to another leaf ball, a ball to another parent of the same depth, two balls of one depth exchanged, two
-    siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children (default: as many as
+    Moves: a row to another leaf ball near its own, a ball to another parent of the same depth, two balls of one depth
+    exchanged, two siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children (default: as many as
     the tree has). Between sweeps the variances are fitted again, which is kept only if the score falls too. Scoring a
-    move costs O(depth · branching · d), a sweep O(rows · leaves · d).
+    move costs O(depth · branching · d), and finding the balls around each ball O(balls² · d) products of matrices a sweep.
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0], [1.0], [10.0], [11.0]], 5, axis=0) + random.normal(scale=0.1, size=(20, 1))
@@ -113,6 +115,7 @@ class _State:
         self.total, self.mean = np.zeros((room, d)), np.zeros((room, d))
         self.squares, self.variance, self.cost = np.zeros(room), np.zeros(room), np.zeros(room)
         self.spread, self.noise = np.ones(1), 1.0
+        self._gathered: Any = None
 
     @classmethod
     def of_tree(cls, data: np.ndarray, tree: Tree, leaf: np.ndarray, max_kids: int) -> _State:
@@ -133,8 +136,11 @@ class _State:
     # ---- score ---------------------------------------------------------------------------------------------------
 
     def add_up_rows(self) -> None:
-        """Sums of the rows of every leaf ball, from the rows themselves."""
+        """Lists and sums of the rows of every leaf ball, from the rows themselves."""
         room = len(self.parent)
+        order = np.argsort(self.leaf, kind="stable")
+        balls, first = np.unique(self.leaf[order], return_index=True)
+        self.members = dict(zip(balls.tolist(), np.split(order, first[1:]), strict=True))
         self.rows[:] = np.bincount(self.leaf, minlength=room)
         for k in range(self.data.shape[1]):
             self.total[:, k] = np.bincount(self.leaf, weights=self.data[:, k], minlength=room)
@@ -153,9 +159,12 @@ class _State:
         return used[np.argsort(-self.depth[used], kind="stable")]
 
     def _balls(self) -> Any:
+        """The arrays as the kernels take them; they change in place, so they are gathered once."""
         from vpunn.tabular._refine_kernels import Balls
 
-        return Balls(*(getattr(self, name) for name in Balls._fields))
+        if self._gathered is None:
+            self._gathered = Balls(*(getattr(self, name) for name in Balls._fields))
+        return self._gathered
 
     def _model(self) -> Any:
         from vpunn.tabular._refine_kernels import Model
@@ -198,9 +207,9 @@ class _State:
         from vpunn.tabular import _refine_kernels
 
         leaves = np.flatnonzero((self.parent > -2) & (self.n_kids == 0))
-        moved, self.change = _refine_kernels.move_rows(
-            self.data, self.leaf, leaves, TRIES, self._balls(), self._model()
-        )
+        near = np.full((len(self.parent), min(AROUND, len(leaves) - 1)), -1)
+        near[leaves] = leaves[_nearest(self.mean[leaves], near.shape[1])]
+        moved, self.change = _refine_kernels.move_rows(self.data, self.leaf, near, TRIES, self._balls(), self._model())
         self.score()  # fresh sums: the running ones have collected rounding errors
         return int(moved)
 
@@ -212,7 +221,7 @@ class _State:
             if self.parent[ball] < 0:
                 continue  # an earlier move removed it
             for arguments in propose(int(ball)):
-                if self._attempt(kind, int(ball), *arguments):
+                if self._attempt(kind, int(ball), arguments[0]):
                     accepted += 1
                     break
         return accepted
@@ -226,21 +235,37 @@ class _State:
             "splits": (self._splits, self._split),
         }
 
-    def _attempt(self, kind: str, *arguments: Any) -> bool:
-        """Make a move; undo it unless the score falls."""
-        before = self.score_of_costs()
-        saved = [array.copy() for array in self._balls()], self.leaf.copy(), self.n_balls
-        self._kinds()[kind][1](*arguments)
-        if self.score_of_costs() < before - 1e-9:
+    def _attempt(self, kind: str, ball: int, argument: Any) -> bool:
+        """Make a move; undo it unless the score falls. Only the balls on the two chains and their children change."""
+        other = argument if isinstance(argument, int) else ball
+        touched = self._near(ball, other)
+        members = self.members.get(ball), self.members.get(other)
+        saved = [array[touched].copy() for array in self._balls()]
+        before, n_balls = float(self.cost[touched].sum()), self.n_balls
+        self._kinds()[kind][1](ball, argument)
+        if float(self.cost[touched].sum()) < before - 1e-9:
             return True
-        arrays, self.leaf, self.n_balls = saved
-        for name, array in zip(self._balls()._fields, arrays, strict=True):
-            setattr(self, name, array)
+        for name, values in zip(self._balls()._fields, saved, strict=True):
+            getattr(self, name)[touched] = values
+        self.members.pop(n_balls, None)
+        for one, rows in ((ball, members[0]), (other, members[1])):
+            if rows is not None:
+                self.members[one] = rows
+                self.leaf[rows] = one
+        self.n_balls = n_balls
         return False
 
-    def score_of_costs(self) -> float:
-        """The score as kept up to date by chains."""
-        return float(self.cost[self.parent > -2].sum())
+    def _near(self, ball: int, other: int) -> np.ndarray:
+        """All balls that a move of two balls can change: their chains, their children, and a new ball."""
+        if self.n_balls >= len(self.parent):
+            self._make_room()
+        found = [self.n_balls]
+        for one in (ball, other):
+            found += self.kids[one, : self.n_kids[one]].tolist()
+            while one >= 0:
+                found.append(one)
+                one = int(self.parent[one])
+        return np.unique(found)
 
     def _refresh(self, ball: int) -> None:
         from vpunn.tabular import _refine_kernels
@@ -310,7 +335,10 @@ class _State:
     def _merge(self, ball: int, other: int) -> None:
         for child in self.kids[other, : self.n_kids[other]].copy():
             self._attach(int(child), ball)
-        self.leaf[self.leaf == other] = ball
+        if other in self.members:
+            rows = self.members.pop(other)
+            self.leaf[rows] = ball
+            self.members[ball] = np.sort(np.concatenate([self.members[ball], rows]))
         self.total[ball] += self.total[other]
         self.squares[ball] += self.squares[other]
         if self.n_kids[ball] == 0:
@@ -324,7 +352,7 @@ class _State:
         if self.n_kids[self.parent[ball]] >= self.max_kids:
             return
         inner = self.n_kids[ball] > 0
-        members = self.kids[ball, : self.n_kids[ball]] if inner else np.flatnonzero(self.leaf == ball)
+        members = self.kids[ball, : self.n_kids[ball]] if inner else self.members[ball]
         if len(members) < (4 if inner else 2):
             return
         half = _two_means((self.mean if inner else self.data)[members])
@@ -343,6 +371,7 @@ class _State:
                 self._attach(int(child), new)
         else:
             self.leaf[part] = new
+            self.members[new], self.members[ball] = part, np.setdiff1d(self.members[ball], part, assume_unique=True)
             rows = self.data[part]
             self.rows[new], self.total[new], self.squares[new] = len(part), rows.sum(axis=0), (rows**2).sum()
             self.rows[ball] -= len(part)
@@ -356,6 +385,7 @@ class _State:
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self.parent[self.n_balls :] = -2
+        self._gathered = None
 
     def to_tree(self) -> tuple[Tree, np.ndarray]:
         """The balls as a tree, and the leaf of each row in it."""
@@ -366,6 +396,18 @@ class _State:
         position = np.empty(len(used), np.int64)
         position[tree.labels] = np.arange(len(used))
         return tree, position[place[self.leaf]]
+
+
+def _nearest(points: np.ndarray, many: int) -> np.ndarray:
+    """The ``many`` nearest other points of each, in any order; in blocks of rows, so that memory stays small."""
+    square = (points**2).sum(axis=1)
+    found = np.empty((len(points), many), np.int64)
+    step = max(2**22 // max(len(points), 1), 1)
+    for start in range(0, len(points) if many else 0, step):
+        gap = square - 2.0 * points[start : start + step] @ points.T
+        gap[np.arange(len(gap)), start + np.arange(len(gap))] = np.inf
+        found[start : start + step] = np.argpartition(gap, many - 1, axis=1)[:, :many]
+    return found
 
 
 def planted_rows(
