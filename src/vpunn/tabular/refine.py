@@ -63,9 +63,10 @@ def refine_tree(
     """Improve ``tree``, whose leaf ``leaf[i]`` holds row ``i``, until no move lowers the score or ``sweeps`` are done.
 
     Moves: a row to another leaf ball near its own, a ball to another parent of the same depth, two balls of one depth
-    exchanged, two siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children (default: as many as
-    the tree has). Between sweeps the variances are fitted again, which is kept only if the score falls too. Scoring a
-    move costs O(depth · branching · d), and finding the balls around each ball O(balls² · d) products of matrices a sweep.
+    exchanged, two siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children
+    (default: as many as the tree has). Between sweeps the variances are fitted again, which is kept only if the score
+    falls too. Scoring a move costs O(depth · branching · d); finding the balls around each ball takes O(balls² · d) a
+    sweep, as products of matrices.
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0], [1.0], [10.0], [11.0]], 5, axis=0) + random.normal(scale=0.1, size=(20, 1))
