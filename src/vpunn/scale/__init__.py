@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
     from vpunn.scale.fitting import fit_classifier
     from vpunn.scale.heads import minimize_heads
+    from vpunn.scale.latent import fit_latent_tree
     from vpunn.scale.predictor import Predictor
     from vpunn.scale.scores import evaluate_stream
     from vpunn.scale.streams import Written, encode_stream, predict_stream
@@ -22,6 +23,7 @@ __all__ = [
     "evaluate_dataset",
     "evaluate_stream",
     "fit_classifier",
+    "fit_latent_tree",
     "minimize_heads",
     "predict_dataset",
     "predict_frame",
@@ -41,6 +43,7 @@ _LATER = {
     "evaluate_dataset": "cluster",
     "evaluate_stream": "scores",
     "fit_classifier": "fitting",
+    "fit_latent_tree": "latent",
     "minimize_heads": "heads",
     "predict_dataset": "cluster",
     "predict_frame": "cluster",
