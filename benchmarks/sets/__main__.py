@@ -3,8 +3,9 @@
     python -m benchmarks.sets --tasks proteins --splits 1,2,3 --methods vpunn,10-NN,napkinxc-plt
 
 All methods read word 1–2-gram TF-IDF of the texts, learn from train and validation rows and are scored on the test rows, on the
-sets with all ancestors by any path. ``average`` is the mean of 10-NN and one-vs-rest SVM. Set
-VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python" for the peers.
+sets with all ancestors by any path. ``average`` is the mean of 10-NN and one-vs-rest SVM. Each method runs in a process of its
+own; one that needs longer than ``--limit`` seconds is said not to have finished. With ``--keep FOLDER`` scores are kept there,
+and read again by a later run with other methods. VPUNN_PEERS="pecos=/path/to/python,napkinxc=…,hiclass=…" names the peers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +23,7 @@ import typer
 from scipy import sparse
 
 from benchmarks.common import write_results
-from benchmarks.sets.methods import run
+from benchmarks.sets.methods import FREE, run
 from vpunn.datasets.set_tasks import SetTask, load_set_task
 from vpunn.metrics import sets as scores
 from vpunn.text import text_features
@@ -54,53 +57,72 @@ def judged(truth: Any, found: Any, bits: np.ndarray) -> dict[str, float]:
     }
 
 
-def paired(truth: Any, ours: Any, other: Any, draws: int = 200) -> tuple[float, float]:
-    """95 % interval of the difference in Fmax over resampled test rows."""
-    rng, n = np.random.default_rng(0), truth.shape[0]
-    gaps = []
-    for _ in range(draws):
-        pick = rng.integers(0, n, n)
-        coarse = scores.THRESHOLDS[9:80:3]
-        gaps.append(
-            scores.f_max(truth[pick], ours[pick], coarse).value - scores.f_max(truth[pick], other[pick], coarse).value
-        )
-    return float(np.quantile(gaps, 0.025)), float(np.quantile(gaps, 0.975))
+class Case:
+    """One task and split, and what methods say about its test rows."""
+
+    def __init__(self, name: str, seed: int, keep: Path | None, limit: float) -> None:
+        self.name, self.seed, self.keep, self.limit = name, seed, keep, limit
+        self.task = whole(load_set_task(name, seed))
+        features = text_features(characters=None, min_rows=1)
+        self.X = features.fit_transform(self.task.texts["train"]).tocsr()
+        self.test = features.transform(self.task.texts["test"]).tocsr()
+        self.Y, self.truth = self.task.closed("train"), self.task.closed("test")
+        self.bits = scores.information_content(self.task.tree, self.Y)
+
+    def scored(self, method: str) -> tuple[Any, dict[str, float]]:
+        """Scores of a method and its cost, kept or new."""
+        if method == "average":
+            pair = self.scored("10-NN")[0], self.scored("one-vs-rest SVM")[0]
+            return sparse.csr_matrix((pair[0] + pair[1]) * 0.5), FREE
+        stem = None if self.keep is None else self.keep / f"{self.name}-{self.seed}-{method.replace(' ', '-')}"
+        if stem is not None and stem.with_suffix(".json").exists():
+            return sparse.load_npz(stem.with_suffix(".npz")), json.loads(stem.with_suffix(".json").read_text())
+        found, cost = run(method, self.X, self.Y, self.test, self.task, self.seed, self.limit)
+        if stem is not None:
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            sparse.save_npz(stem.with_suffix(".npz"), found)
+            stem.with_suffix(".json").write_text(json.dumps(cost))
+        return found, cost
 
 
 def main(
     tasks: Annotated[str, typer.Option(help="Tasks, separated by commas.")] = "proteins",
     splits: Annotated[str, typer.Option(help="Seeds of the splits.")] = "1,2,3",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = DEFAULT,
-    draws: Annotated[int, typer.Option(help="Resamplings of the paired intervals; 0 leaves them out.")] = 200,
+    draws: Annotated[int, typer.Option(help="Resamplings of the paired intervals.")] = 1000,
+    limit: Annotated[float, typer.Option(help="Seconds by the clock that a method may take.")] = 3600.0,
+    keep: Annotated[Path | None, typer.Option(help="Folder to keep scores in.")] = None,
 ) -> None:
     """Score methods on tasks and write benchmarks/results/sets.json."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in tasks.split(","):
         for seed in map(int, splits.split(",")):
-            task = whole(load_set_task(name, seed))
-            features = text_features(characters=None, min_rows=1)
-            X, X_test = (
-                features.fit_transform(task.texts["train"]).tocsr(),
-                features.transform(task.texts["test"]).tocsr(),
-            )
-            Y, truth = task.closed("train"), task.closed("test")
-            bits = scores.information_content(task.tree, Y)
-            kept: dict[str, Any] = {}
+            case, ours = Case(name, seed, keep, limit), None
             for method in methods.split(","):
-                if method == "average":
-                    found, seconds = sparse.csr_matrix((kept["10-NN"] + kept["one-vs-rest SVM"]) * 0.5), np.nan
-                else:
-                    found, seconds = run(method, X, Y, X_test, task, seed)
-                kept[method] = found
-                row: dict[str, Any] = {"task": name, "split": seed, "method": method, "CPU s": seconds}
-                row |= judged(truth, found, bits)
-                if method != "vpunn" and "vpunn" in kept and draws:
-                    row["vpunn better by, low"], row["vpunn better by, high"] = paired(
-                        truth, kept["vpunn"], found, draws
+                try:
+                    found, cost = case.scored(method)
+                except (TimeoutError, KeyError) as reason:
+                    typer.echo(f"{name} {seed} {method}: left out, {reason!r}")
+                    continue
+                ours = found if method == "vpunn" else ours
+                row = {"task": name, "split": seed, "method": method} | cost | judged(case.truth, found, case.bits)
+                if method != "vpunn" and ours is not None:
+                    row["vpunn better by, low"], row["vpunn better by, high"] = scores.f_max_gain(
+                        case.truth, ours, found, draws=draws
                     )
                 rows.append(row)
                 typer.echo("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else str(v) for k, v in row.items()))
             write_results("sets", rows)
+    _means(rows)
+
+
+def _means(rows: list[dict[str, Any]]) -> None:
+    """Means over the splits, by task and method."""
+    for key in dict.fromkeys((row["task"], row["method"]) for row in rows):
+        mine = [row for row in rows if (row["task"], row["method"]) == key]
+        names = [k for k, v in mine[0].items() if isinstance(v, float)]
+        mean = {k: float(np.mean([row[k] for row in mine if k in row])) for k in names}
+        typer.echo(f"mean of {len(mine)}: {' '.join(key)}  " + "  ".join(f"{k} {v:.4g}" for k, v in mean.items()))
 
 
 if __name__ == "__main__":

@@ -1,94 +1,150 @@
-"""Methods that score every ball of every test row; each is a function (X, Y, X_test, task, seed) → scores (rows × nodes).
+"""Methods that score every ball of every test row, each in a process of its own, so that CPU and memory are its own.
 
-``Y`` are the training sets with all ancestors by any path. Peers that need an environment of their own run in it (`peer.py`).
+``Y`` are the training sets with all ancestors by any path, one column per ball that some training row has. Peers that need an
+environment of their own run in it: VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python,hiclass=/path/to/python".
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import subprocess
+import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from benchmarks.sets import peer
+
 Scores = sparse.csr_matrix
-#: Interpreters of peers, from VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python".
+#: Interpreters of peers.
 PEERS = dict(part.split("=", 1) for part in os.environ.get("VPUNN_PEERS", "").split(",") if "=" in part)
+#: What a method costs that is not run itself.
+FREE = {"fit CPU s": np.nan, "rows/s": np.nan, "peak MB": np.nan}
 
 
-def vpunn(X: Any, Y: Any, X_test: Any, task: Any, seed: int) -> Scores:
-    """`HiPaNClassifier` on the sets as annotated."""
+def fit_vpunn(X: Any, Y: Any, seed: int, folder: Path) -> Any:
+    """`HiPaNClassifier` on the sets as annotated; compiled loops are ready before the clock starts (`_warm`)."""
     from vpunn import HiPaNClassifier
 
-    model = HiPaNClassifier(task.tree, random_state=seed).fit(X, task.labels("train"))
+    with np.load(folder / "paths.npz") as stored:
+        start, ids = stored["start"], stored["ids"]
+    tree = _tree(folder)
+    labels = [set(tree.labels[ids[a:b]].tolist()) for a, b in itertools.pairwise(start)]
+    return HiPaNClassifier(tree, random_state=seed).fit(X, labels)
+
+
+def score_vpunn(model: Any, test: Any, width: int) -> Scores:
+    """Marginals of at least 0.005, by ball."""
     parts = []
-    for _, p in model.posterior(X_test).chunks():
-        p[:, 0] = 0.0
+    for part in (posterior := model.posterior(test)).parts():
+        p = posterior.marginals(part)
         parts.append(sparse.csr_matrix(np.where(p >= 0.005, p, 0.0)))
     return sparse.csr_matrix(sparse.vstack(parts))
 
 
-def nearest(X: Any, Y: Any, X_test: Any, task: Any, seed: int, k: int = 10, power: float = 3.0) -> Scores:
+def fit_nearest(X: Any, Y: Any, seed: int, folder: Path) -> Any:
+    """Nothing to fit."""
+    return X, Y
+
+
+def score_nearest(model: Any, test: Any, width: int, k: int = 10, power: float = 3.0) -> Scores:
     """Votes of the ten nearest rows, weighted by a power of the cosine (the best of 0 to 3)."""
-    similarity = sparse.csr_matrix(X_test @ X.T)
-    rows, columns, values = [], [], []
-    for i in range(similarity.shape[0]):
-        low, high = similarity.indptr[i], similarity.indptr[i + 1]
-        order = np.argsort(-similarity.data[low:high], kind="stable")[:k]
-        weight = similarity.data[low:high][order] ** power
-        rows += [i] * len(order)
-        columns += similarity.indices[low:high][order].tolist()
-        values += (weight / max(weight.sum(), 1e-12)).tolist()
-    return sparse.csr_matrix(sparse.csr_matrix((values, (rows, columns)), shape=similarity.shape) @ Y)
+    X, Y = model
+    parts = []
+    for at in range(0, test.shape[0], 500):
+        similarity = sparse.csr_matrix(test[at : at + 500] @ X.T)
+        rows, columns, values = [], [], []
+        for i in range(similarity.shape[0]):
+            low, high = similarity.indptr[i], similarity.indptr[i + 1]
+            order = np.argsort(-similarity.data[low:high], kind="stable")[:k]
+            weight = similarity.data[low:high][order] ** power
+            rows += [i] * len(order)
+            columns += similarity.indices[low:high][order].tolist()
+            values += (weight / max(weight.sum(), 1e-12)).tolist()
+        parts.append(sparse.csr_matrix((values, (rows, columns)), shape=similarity.shape) @ Y)
+    return sparse.csr_matrix(sparse.vstack(parts))
 
 
-def linear_svm(X: Any, Y: Any, X_test: Any, task: Any, seed: int) -> Scores:
-    """One `LinearSVC` per ball against all other rows; 1/(1 + exp(−3·margin)) as the score."""
+def fit_svm(X: Any, Y: Any, seed: int, folder: Path) -> Any:
+    """One `LinearSVC` per ball against all other rows; None where every row has the ball."""
     from sklearn.svm import LinearSVC
 
     columns = Y.tocsc()
-    rows, places, values = [], [], []
-    for ball in np.flatnonzero(np.diff(columns.indptr)):
+    models: list[Any] = []
+    for ball in range(Y.shape[1]):
         target = np.zeros(X.shape[0], int)
         target[columns.indices[columns.indptr[ball] : columns.indptr[ball + 1]]] = 1
-        if target.all():
-            score = np.ones(X_test.shape[0])
-        else:
-            margin = LinearSVC(random_state=seed).fit(X, target).decision_function(X_test)
-            score = 1.0 / (1.0 + np.exp(-3.0 * margin))
+        models.append(None if target.all() else LinearSVC(random_state=seed).fit(X, target).sparsify())
+    return models
+
+
+def score_svm(models: Any, test: Any, width: int) -> Scores:
+    """1/(1 + exp(−3·margin)) of at least 0.02."""
+    rows, places, values = [], [], []
+    for ball, model in enumerate(models):
+        margin = np.full(test.shape[0], 9.0) if model is None else model.decision_function(test)
+        score = 1.0 / (1.0 + np.exp(-3.0 * margin))
         at = np.flatnonzero(score >= 0.02)
         rows.append(at)
         places.append(np.full(len(at), ball))
         values.append(score[at])
     where = np.concatenate(rows), np.concatenate(places)
-    return sparse.csr_matrix((np.concatenate(values), where), shape=(X_test.shape[0], Y.shape[1]))
+    return sparse.csr_matrix((np.concatenate(values), where), shape=(test.shape[0], width))
 
 
-def _peer(name: str, X: Any, Y: Any, X_test: Any, seed: int) -> tuple[Scores, float]:
-    """A peer in its own environment, and its own CPU seconds for training and prediction."""
+METHODS = {
+    "vpunn": (fit_vpunn, score_vpunn),
+    "10-NN": (fit_nearest, score_nearest),
+    "one-vs-rest SVM": (fit_svm, score_svm),
+}
+
+
+def run(name: str, X: Any, Y: Any, test: Any, task: Any, seed: int, limit: float) -> tuple[Scores, dict[str, float]]:
+    """Scores (rows × nodes) of a method and what it cost; TimeoutError after ``limit`` seconds by the clock."""
     kept = np.flatnonzero(np.asarray(Y.sum(0)).ravel() > 0)
-    with tempfile.TemporaryDirectory() as folder:
-        for part, matrix in (("X", X), ("Y", Y[:, kept]), ("test", X_test)):
-            sparse.save_npz(Path(folder) / part, sparse.csr_matrix(matrix, dtype=np.float32))
-        script = Path(__file__).parent / "peer.py"
-        interpreter = PEERS["pecos" if name == "pecos" else "napkinxc"]
-        subprocess.run([interpreter, str(script), name, folder, str(seed)], check=True, capture_output=True)
-        found = sparse.load_npz(Path(folder) / "scores.npz").tocoo()
-        seconds = float((Path(folder) / "cpu.txt").read_text())
-    return sparse.csr_matrix((found.data, (found.row, kept[found.col])), shape=(X_test.shape[0], Y.shape[1])), seconds
+    nodes = np.arange(Y.shape[1]) if name == "hiclass" else kept
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for part, matrix in (("X", X), ("Y", Y[:, nodes]), ("test", test)):
+            sparse.save_npz(folder / part, sparse.csr_matrix(matrix, dtype=np.float32), compressed=False)
+        rows = task.nodes["train"]
+        start = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        path = task.tree.paths(np.arange(task.tree.n_nodes))[:, 1:]
+        np.savez(folder / "paths.npz", path=path, start=start, ids=np.concatenate(rows))
+        task.tree.save(folder / "tree")
+        command = (
+            [PEERS[name.split("-")[0]], peer.__file__] if name in peer.METHODS else [sys.executable, "-m", __name__]
+        )
+        try:
+            subprocess.run([*command, name, temporary, str(seed)], check=True, capture_output=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{name} did not finish in {limit:.0f} s") from None
+        found = sparse.load_npz(folder / "scores.npz").tocoo()
+        cost = json.loads((folder / "cost.json").read_text())
+    return sparse.csr_matrix((found.data, (found.row, nodes[found.col])), shape=(test.shape[0], Y.shape[1])), cost
 
 
-METHODS = {"vpunn": vpunn, "10-NN": nearest, "one-vs-rest SVM": linear_svm}
+def _tree(folder: Path) -> Any:
+    from vpunn import Tree
+
+    return Tree.load(folder / "tree")
 
 
-def run(name: str, X: Any, Y: Any, X_test: Any, task: Any, seed: int) -> tuple[Scores, float]:
-    """Scores of a method and its CPU seconds."""
-    if name not in METHODS:
-        return _peer(name, X, Y, X_test, seed)
-    start = time.process_time()
-    scores = METHODS[name](X, Y, X_test, task, seed)
-    return scores, time.process_time() - start
+def _warm() -> None:
+    """Compile, or read compiled loops from the cache, before any clock starts."""
+    from vpunn import HiPaNClassifier
+
+    X = sparse.random(60, 30, 0.3, random_state=0, format="csr")
+    model = HiPaNClassifier(random_state=0).fit(X, [{"a", "b"}, {"b"}, {"a"}] * 20)
+    model.predict_proba(X)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "vpunn":
+        _warm()
+    peer.run(*METHODS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]))

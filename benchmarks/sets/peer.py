@@ -1,7 +1,12 @@
-"""One peer in its own environment: ``python peer.py napkinxc-plt|pecos FOLDER SEED``; writes scores and CPU seconds."""
+"""One method in a process of its own: ``python peer.py METHOD FOLDER SEED``; writes scores, CPU seconds and peak memory.
+
+The folder holds X, Y (training sets with all ancestors) and test as SciPy files, and for methods that read the hierarchy
+``paths.npz``. Runs in any environment that has NumPy, SciPy and the method.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -10,37 +15,91 @@ import numpy as np
 from scipy import sparse
 
 
-def napkinxc(X, Y, test, seed, folder):
-    """A probabilistic label tree; marginal probabilities of the hundred likeliest labels."""
+def fit_napkinxc(X, Y, seed, folder):
+    """A probabilistic label tree."""
     from napkinxc.models import PLT
 
     model = PLT(str(folder / "plt"), threads=1, seed=seed)
     model.fit(X, [Y.indices[a:b].tolist() for a, b in zip(Y.indptr[:-1], Y.indptr[1:], strict=True)])
+    return model
+
+
+def score_napkinxc(model, test, width):
+    """Marginal probabilities of the hundred likeliest labels."""
     found = model.predict_proba(test, top_k=100)
     rows = [i for i, row in enumerate(found) for _ in row]
     pairs = [pair for row in found for pair in row]
     values = ([p for _, p in pairs], (rows, [label for label, _ in pairs]))
-    return sparse.csr_matrix(values, shape=(test.shape[0], Y.shape[1]))
+    return sparse.csr_matrix(values, shape=(test.shape[0], width))
 
 
-def pecos(X, Y, test, seed, folder):
+def fit_pecos(X, Y, seed, folder):
     """XR-Linear on a label tree of positive instance features."""
     from pecos.xmc import Indexer, LabelEmbeddingFactory
     from pecos.xmc.xlinear.model import XLinearModel
 
     chain = Indexer.gen(LabelEmbeddingFactory.create(Y, X, method="pifa"), seed=seed, threads=1)
-    model = XLinearModel.train(X, Y, C=chain, threads=1)
+    return XLinearModel.train(X, Y, C=chain, threads=1)
+
+
+def score_pecos(model, test, width):
+    """Scores of the hundred best labels, with a wide beam."""
     return sparse.csr_matrix(model.predict(test, only_topk=100, beam_size=50, threads=1))
 
 
-def main() -> None:
-    name, folder, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+def fit_hiclass(X, Y, seed, folder):
+    """hiclass' multi-label classifier per node, with its default logistic regressions, on the paths of the tree."""
+    from hiclass import MultiLabelLocalClassifierPerNode
+
+    with np.load(folder / "paths.npz") as stored:
+        path, start, ids = stored["path"], stored["start"], stored["ids"]
+    most, deep = int(np.diff(start).max()), path.shape[1]
+    y = np.full((X.shape[0], most, deep), "", dtype=object)
+    for i in range(X.shape[0]):
+        for k, node in enumerate(ids[start[i] : start[i + 1]]):
+            y[i, k] = ["" if p < 0 else str(p) for p in path[node]]
+    model = MultiLabelLocalClassifierPerNode()
+    model.fit(X, y.astype(str))
+    return model
+
+
+def score_hiclass(model, test, width):
+    """1 for every node of a predicted path: it has no scores for sets."""
+    out = sparse.lil_matrix((test.shape[0], width))
+    for i, row in enumerate(model.predict(test)):
+        for path in row:
+            for name in path:
+                if str(name) not in ("", "nan"):
+                    out[i, int(name)] = 1.0
+    return sparse.csr_matrix(out)
+
+
+METHODS = {
+    "napkinxc-plt": (fit_napkinxc, score_napkinxc),
+    "pecos": (fit_pecos, score_pecos),
+    "hiclass": (fit_hiclass, score_hiclass),
+}
+
+
+def peak() -> float:
+    """Most memory this process ever had, in MB; unlike ru_maxrss it does not start with what the parent had."""
+    status = Path("/proc/self/status").read_text()
+    return float(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def run(fit, score, folder: Path, seed: int) -> None:
+    """Fit, score, and write both with what they cost."""
     X, Y, test = (sparse.load_npz(folder / f"{part}.npz").tocsr().astype(np.float32) for part in ("X", "Y", "test"))
-    start = time.process_time()
-    scores = (pecos if name == "pecos" else napkinxc)(X, Y, test, seed, folder)
-    (folder / "cpu.txt").write_text(str(time.process_time() - start))
+    marks = [time.process_time()]
+    model = fit(X, Y, seed, folder)
+    marks.append(time.process_time())
+    scores = score(model, test, Y.shape[1])
+    marks.append(time.process_time())
     sparse.save_npz(folder / "scores.npz", scores)
+    fitted, scored = np.diff(marks).tolist()
+    cost = {"fit CPU s": fitted, "rows/s": test.shape[0] / max(scored, 1e-9), "peak MB": peak()}
+    (folder / "cost.json").write_text(json.dumps(cost))
 
 
 if __name__ == "__main__":
-    main()
+    run(*METHODS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]))

@@ -129,3 +129,15 @@ def test_calibration_coverage_and_size():
 def test_bad_tables_are_refused(call, said):
     with pytest.raises(VpunnError, match=said):
         call()
+
+
+def test_gain_in_f_max_is_paired_and_matches_drawing_rows():
+    rng = np.random.default_rng(4)
+    truth = (rng.random((60, 12)) < 0.3).astype(float)
+    good, poor = np.clip(truth * 0.5 + rng.random((60, 12)) * 0.5, 0, 1), rng.random((60, 12))
+    low, high = sets.f_max_gain(truth, good, poor, draws=50)
+    assert 0 < low < high
+    counts = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=50)
+    picks = [np.repeat(np.arange(60), row) for row in counts]
+    gains = [sets.f_max(truth[p], good[p]).value - sets.f_max(truth[p], poor[p]).value for p in picks]
+    assert (low, high) == pytest.approx(np.quantile(gains, [0.025, 0.975]).tolist())

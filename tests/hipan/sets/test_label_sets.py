@@ -8,6 +8,7 @@ import vpunn
 from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
+from vpunn.hipan.sets._trust import agreement, weighed
 from vpunn.metrics import sets as scores
 
 EDGES = [
@@ -177,7 +178,7 @@ def test_explanation_of_a_label(fitted):
     said = explain(model, X[i], "dog")
     assert said.label == "dog" and said.probability == model.predict_node_proba(X[i])[0, TREE.index("dog")]
     weights = model.sets_.heads[:, np.searchsorted(model.sets_.ball, TREE.index("dog"))].toarray().ravel()
-    row = model._rows(X[i]).words
+    row = weighed(model._rows(X[i]).words, model.sets_.trust)
     assert np.isclose(
         said.head, row @ weights + model.sets_.offset[np.searchsorted(model.sets_.ball, TREE.index("dog"))]
     )
@@ -221,3 +222,25 @@ def test_rows_nothing_is_known_of_get_the_rates(fitted):
     model, *_ = fitted
     p = model.predict_node_proba(sparse.csr_matrix((1, 40)))[0]
     assert (p[TREE.index(list(LEAVES))] < 0.6).all() and p[TREE.index("animal")] > 0.2
+
+
+def test_trust_is_the_agreement_of_rows_that_share_a_word():
+    X = sparse.csr_matrix(np.array([[1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 0, 0]], float))
+    Y = sparse.csr_matrix(np.array([[1, 0], [1, 0], [0, 1], [0, 0]], float))
+    # word 0: two rows that agree; word 1: three pairs that do not (row 3 has no answer); word 2: one pair; word 3: no row
+    found = agreement(X, Y) ** 2
+    assert np.allclose(found, [(2 + 4 * 0.25) / (2 + 4), (4 * 0.25) / (6 + 4), (4 * 0.25) / (2 + 4), 0.0])
+    lengths = weighed(X, agreement(X, Y)).multiply(weighed(X, agreement(X, Y))).sum(1)
+    assert np.allclose(lengths, 1.0)
+
+
+def test_trust_against_all_pairs():
+    X, Y = sample(60, seed=9)
+    table = sparse.csr_matrix(np.array([[label in row for label in LEAVES] for row in Y], float))
+    bits = np.sqrt(-np.log(np.asarray(table.mean(0)).ravel()))
+    u = table.toarray() * bits
+    u /= np.maximum(np.linalg.norm(u, axis=1), 1e-12)[:, None]
+    for word, weight in enumerate(agreement(X, table)):
+        rows = np.flatnonzero(X[:, word].toarray().ravel())
+        pairs = [u[i] @ u[j] for i in rows for j in rows if i != j]
+        assert np.isclose(weight**2, (sum(pairs) + 4 * 0.25) / (len(pairs) + 4), atol=1e-5)

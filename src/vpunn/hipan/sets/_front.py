@@ -15,6 +15,7 @@ from vpunn.hipan._holdout import units
 from vpunn.hipan._store import write_layout
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
+from vpunn.hipan.sets._trust import weighed
 from vpunn.io.store import Draft, Stored
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names
             f"no training row has {model.labels_[at]!r} or anything below it, so there is nothing to explain."
         )
     p = float(posterior.marginals(slice(0, 1))[0, place])
-    words = model._rows(x).words
+    words = weighed(model._rows(x).words, engine.trust)
     weight = np.asarray(engine.heads[words.indices, place].todense()).ravel() * words.data if words.nnz else np.zeros(0)
     names = feature_names if feature_names is not None else getattr(model, "feature_names_in_", None)
     order = np.argsort(-np.abs(weight), kind="stable")[:k]
@@ -180,7 +181,9 @@ def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names
         for j in order
         if weight[j]
     ]
-    similar = np.asarray((engine.rows.words @ words.T).todense()).ravel() if words.nnz else np.zeros(0)
+    similar = (
+        np.asarray((weighed(engine.rows.words, engine.trust) @ words.T).todense()).ravel() if words.nnz else np.zeros(0)
+    )
     having = np.flatnonzero(np.asarray(engine.Y[:, place].todense()).ravel() > 0)
     near = having[np.argsort(-similar[having], kind="stable")[:k]] if len(similar) else having[:0]
     pairs = np.flatnonzero(posterior.label == place)

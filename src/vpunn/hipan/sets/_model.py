@@ -21,6 +21,7 @@ from vpunn.hipan.sets._evidence import Seen
 from vpunn.hipan.sets._odds import Odds, fit_odds
 from vpunn.hipan.sets._posterior import SetPosterior
 from vpunn.hipan.sets._repair import fit_repair, risk_threshold
+from vpunn.hipan.sets._trust import agreement, weighed
 from vpunn.tree import Tree
 
 #: Rows held out at most; two thirds teach the combiner, the others repair it by depth and set the promise of ``stop="risk"``.
@@ -43,6 +44,7 @@ class SetModel:
     rows: Rows
     Y: sparse.csr_matrix  #: rows × ball, closed under ancestors
     texts: list[sparse.csr_matrix]  #: descriptions, ball × features, one matrix a kind
+    trust: np.ndarray  #: weight of each feature, by how much rows that share it agree
     heads: sparse.csr_matrix  #: features × ball
     offset: np.ndarray
     odds: Odds
@@ -54,7 +56,9 @@ class SetModel:
     risk_rows: int
 
     def __post_init__(self) -> None:
-        self.memory = remember(self.tree, self.ball, self.rows.words, self.Y, self.heads, self.offset)
+        self.memory = remember(
+            self.tree, self.ball, weighed(self.rows.words, self.trust), self.Y, self.heads, self.offset
+        )
         self.blocks = [_blocks.Block.fitted(name, X, self.Y) for name, X in self.rows.dense.items()]
         cuts = [_blocks.VOTE_CUT, _blocks.HEAD_CUT] * len(self.blocks) + [_blocks.TEXT_CUT] * len(self.texts)
         self.cuts = np.array(cuts, np.float32)
@@ -84,7 +88,7 @@ class SetModel:
             planes += _blocks.text_planes(some.words, self.texts)
             shape = (len(planes), len(some), len(self.ball))
             stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
-            parts.append(_evidence.examine(self.memory, some.words, stacked, self.cuts))
+            parts.append(_evidence.examine(self.memory, weighed(some.words, self.trust), stacked, self.cuts))
         return Seen.joined(parts)
 
     def names(self) -> tuple[str, ...]:
@@ -168,11 +172,12 @@ def _with_heads(
     rng: np.random.Generator,
 ) -> SetModel:
     """A model of rows with trained heads, still without a combiner."""
-    trained = _heads.train(rows.words, Y, weight, rng)
+    trust = agreement(rows.words, Y)
+    trained = _heads.train(weighed(rows.words, trust), Y, weight, rng)
     none, blank = np.zeros(0), Odds(*(np.zeros(0, np.float32),) * 7)
     plain = np.ones(DEPTHS + 1), np.zeros(DEPTHS + 1)
     heads = trained.weights, trained.offset
-    return SetModel(tree, ball, class_nodes, rows, Y, texts, *heads, blank, *plain, 0.0, none, none, 0)
+    return SetModel(tree, ball, class_nodes, rows, Y, texts, trust, *heads, blank, *plain, 0.0, none, none, 0)
 
 
 def _repaired(model: SetModel, posterior: SetPosterior, Y: sparse.csr_matrix, closed: sparse.csr_matrix) -> SetModel:

@@ -27,6 +27,7 @@ def write(model: SetModel, draft: Draft) -> None:
     for k, block in enumerate(model.rows.dense.values()):
         draft.array(f"dense{k}", block)
     draft.array("offset", model.offset, balls=True)
+    draft.array("trust", model.trust.astype(np.float32))
     for name, value in model.odds._asdict().items():
         draft.array(f"odds.{name}", value)
     for name in ("slope", "shift", "risk_p", "risk_weight"):
@@ -78,6 +79,10 @@ def read(stored: Stored, tree: Tree, layout: Layout) -> SetModel:
     odds = Odds(*(np.array(stored.array(f"odds.{name}", dtype="f4", shape=shapes[name])) for name in Odds._fields))
     risk_p = stored.array("risk_p", dtype="f8", shape=(None,), low=0, high=1.001)
     rest = stored.setting("rest", (int, float))
+    if "trust" in stored:
+        trust = np.array(stored.array("trust", dtype="f4", shape=(width,), low=0))
+    else:  # written before features were weighed
+        trust = np.ones(width, np.float32)
     model = SetModel(
         tree,
         ball,
@@ -85,6 +90,7 @@ def read(stored: Stored, tree: Tree, layout: Layout) -> SetModel:
         Rows(_read_matrix(stored, "rows", n, width), dense),
         sets,
         texts,
+        trust,
         _read_matrix(stored, "heads", width, balls),
         np.array(stored.array("offset", dtype="f4", shape=(balls,))),
         odds,
