@@ -2,10 +2,11 @@
 
     python -m benchmarks.sets --tasks proteins --splits 1,2,3 --methods vpunn,10-NN,napkinxc-plt
 
-All methods read word 1–2-gram TF-IDF of the texts, learn from train and validation rows and are scored on the test rows, on the
-sets with all ancestors by any path. ``average`` is the mean of 10-NN and one-vs-rest SVM. Each method runs in a process of its
-own; one that needs longer than ``--limit`` seconds is said not to have finished. With ``--keep FOLDER`` scores are kept there,
-and read again by a later run with other methods. VPUNN_PEERS="pecos=/path/to/python,napkinxc=…,hiclass=…" names the peers.
+All methods read word 1–2-gram TF-IDF of the texts (``--characters``: character 3–5-grams within words too), learn from train
+and validation rows and are scored on the test rows, on the sets with all ancestors by any path. ``average`` is the mean of 10-NN
+and one-vs-rest SVM. Each method runs in a process of its own; one that needs longer than ``--limit`` seconds is said not to have
+finished. With ``--keep FOLDER`` scores are kept there, and read again by a later run with other methods.
+VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python,hiclass=/path/to/python" names the peers' environments.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ def judged(truth: Any, found: Any, bits: np.ndarray) -> dict[str, float]:
 class Case:
     """One task and split, and what methods say about its test rows."""
 
-    def __init__(self, name: str, seed: int, keep: Path | None, limit: float) -> None:
-        self.name, self.seed, self.keep, self.limit = name, seed, keep, limit
+    def __init__(self, name: str, seed: int, keep: Path | None, limit: float, characters: bool) -> None:
+        self.name, self.seed, self.keep, self.limit = name + "-characters" * characters, seed, keep, limit
         self.task = whole(load_set_task(name, seed))
-        features = text_features(characters=None, min_rows=1)
+        features = text_features() if characters else text_features(characters=None, min_rows=1)
         self.X = features.fit_transform(self.task.texts["train"]).tocsr()
         self.test = features.transform(self.task.texts["test"]).tocsr()
         self.Y, self.truth = self.task.closed("train"), self.task.closed("test")
@@ -92,12 +93,13 @@ def main(
     draws: Annotated[int, typer.Option(help="Resamplings of the paired intervals.")] = 1000,
     limit: Annotated[float, typer.Option(help="Seconds by the clock that a method may take.")] = 3600.0,
     keep: Annotated[Path | None, typer.Option(help="Folder to keep scores in.")] = None,
+    characters: Annotated[bool, typer.Option(help="Character 3–5-grams besides words, for all methods.")] = False,
 ) -> None:
     """Score methods on tasks and write benchmarks/results/sets.json."""
     rows: list[dict[str, Any]] = []
     for name in tasks.split(","):
         for seed in map(int, splits.split(",")):
-            case, ours = Case(name, seed, keep, limit), None
+            case, ours = Case(name, seed, keep, limit, characters), None
             for method in methods.split(","):
                 try:
                     found, cost = case.scored(method)
@@ -105,7 +107,7 @@ def main(
                     typer.echo(f"{name} {seed} {method}: left out, {reason!r}")
                     continue
                 ours = found if method == "vpunn" else ours
-                row = {"task": name, "split": seed, "method": method} | cost | judged(case.truth, found, case.bits)
+                row = {"task": case.name, "split": seed, "method": method} | cost | judged(case.truth, found, case.bits)
                 if method != "vpunn" and ours is not None:
                     row["vpunn better by, low"], row["vpunn better by, high"] = scores.f_max_gain(
                         case.truth, ours, found, draws=draws

@@ -51,6 +51,7 @@ KINDS = {
     "HeadClassifier": "vpunn.torch",
     "HiPaNClassifier": "vpunn.hipan",
     "HierarchicalHead": "vpunn.torch",
+    "SetHead": "vpunn.torch",
     "LatentTreeEncoder": "vpunn.tabular.encoder",
     "MixedRadixCode": "vpunn.codes",
     "PadicCode": "vpunn.codes",

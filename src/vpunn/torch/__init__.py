@@ -12,6 +12,7 @@ from vpunn.torch.estimator import HeadClassifier
 from vpunn.torch.head import HierarchicalHead
 from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
 from vpunn.torch.posterior import HeadPosterior
+from vpunn.torch.sets import SetHead, TruePathLoss
 from vpunn.torch.valuation import Valuation, ValuationBias
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "HierarchicalCrossEntropy",
     "HierarchicalHead",
     "PadicEmbedding",
+    "SetHead",
     "SoftLabelLoss",
+    "TruePathLoss",
     "UltrametricLoss",
     "Valuation",
     "ValuationBias",
