@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from vpunn.errors import DataError, TreeError, examples
+from vpunn.errors import DataError, DataWarning, TreeError, examples
 from vpunn.io.files import Source
 from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges, with_report
@@ -192,3 +193,54 @@ def _finished(source: Source, term: Term, default_namespace: str, seen: dict[str
 def _plain(text: str) -> str:
     """Undo OBO's backslash escapes."""
     return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), text) if "\\" in text else text
+
+
+#: Columns that an OBO file has tags for.
+COLUMNS = ("name", "namespace", "definition", "alt_ids", "synonyms", "xref")
+
+
+def to_obo(tree: Tree) -> str:
+    """A tree as OBO text: one ``[Term]`` per node in preorder, ``is_a`` its parent first and then its extra parents.
+
+    `read_obo` with ``policy="first"`` reads the same tree back, extra parents and the columns of `read_obo` included. Other
+    columns are left out with a warning. Labels must be text without blanks: they become ids.
+
+    >>> tree = Tree.from_edges([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c")])
+    >>> print(to_obo(tree).split("[Term]")[3])
+    <BLANKLINE>
+    id: c
+    is_a: a
+    is_a: b
+    <BLANKLINE>
+    <BLANKLINE>
+    """
+    labels = tree.labels.tolist()
+    wrong = [label for label in labels if not isinstance(label, str) or not label or re.search(r"\s|^!", label)]
+    if wrong:
+        raise DataError(f"labels become ids of terms, text without blanks; these are not: {examples(wrong)}.")
+    if len(set(labels)) < len(labels):
+        raise DataError("labels become ids of terms, and some occur twice; write a table or JSON, or rename them.")
+    lost = [str(name) for name in tree.columns if name not in COLUMNS]
+    if lost:
+        warnings.warn(
+            f"OBO has no tags for the columns {examples(lost)}, which are left out.", DataWarning, stacklevel=3
+        )
+    start, up = tree.all_parents
+    columns = {name: tree.columns[name].tolist() for name in COLUMNS if name in tree.columns}
+    lines = ["format-version: 1.2", ""]
+    for i, label in enumerate(labels):
+        said = {name: values[i] for name, values in columns.items() if values[i] is not None and values[i] == values[i]}
+        lines += ["[Term]", f"id: {label}"]
+        lines += [f"{tag}: {_escaped(said[tag])}" for tag in ("name", "namespace") if said.get(tag)]
+        lines += [f"alt_id: {other}" for other in said.get("alt_ids", ())]
+        lines += [f'def: "{_escaped(said["definition"], quoted=True)}" []'] if said.get("definition") else []
+        lines += [f'synonym: "{_escaped(text, quoted=True)}" {scope} []' for text, scope in said.get("synonyms", ())]
+        lines += [f"xref: {_escaped(name).replace(' ', chr(92) + 'W')}" for name in said.get("xref", ())]
+        lines += [f"is_a: {labels[j]}" for j in up[start[i] : start[i + 1]].tolist()] + [""]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: Any, quoted: bool = False) -> str:
+    """OBO's backslash escapes."""
+    found = str(text).replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+    return found.replace('"', '\\"') if quoted else found

@@ -44,15 +44,16 @@ ENDINGS = {
     ".tree": "newick",
     ".tre": "newick",
     ".json": "json",
+    ".obo": "obo",
 }
 
 
 def write_tree(tree: Tree, path: Any, format: str | None = None) -> None:
-    """Write a tree file that `read_tree` reads back: csv, tsv, parquet, newick or json.
+    """Write a tree file that `read_tree` reads back: csv, tsv, parquet, newick, json or obo.
 
     The format follows from the ending (also before .gz, .bz2, .xz) unless given; ``"-"`` is standard output. The file
-    appears whole or not at all. Tables and JSON keep all columns and extra parents; Newick keeps ``length`` and ``comment``
-    and warns of extra parents, which it cannot hold. Text formats
+    appears whole or not at all. Tables and JSON keep all columns and extra parents; OBO keeps extra parents and the columns it
+    has tags for; Newick keeps ``length`` and ``comment`` and warns of extra parents, which it cannot hold. Text formats
     cannot tell the label 7 from the label "7": tables read back as numbers if all labels are whole numbers, Newick
     reads text unless asked for ``numbers=True``. Labels that are neither text nor numbers are refused.
     """
@@ -68,6 +69,10 @@ def write_tree(tree: Tree, path: Any, format: str | None = None) -> None:
         data = (to_newick(tree) + "\n").encode()
     elif format == "json":
         data = (to_json(tree) + "\n").encode()
+    elif format == "obo":
+        from vpunn.io.obo import to_obo
+
+        data = to_obo(tree).encode()
     elif format in ("csv", "tsv"):
         data = _text_table(tree, "," if format == "csv" else "\t")
     elif format == "parquet":
@@ -217,7 +222,8 @@ def say_dropped(tree: Tree, what: str) -> None:
     """Warn that a format holds one parent per node only."""
     if tree.n_extra:
         warnings.warn(
-            f"{what} holds one parent per node, so {tree.n_extra:,} extra parents are left out; tables, JSON and `save` keep them.",
+            f"{what} holds one parent per node, so {tree.n_extra:,} extra parents are left out; "
+            "tables, JSON, OBO and `save` keep them.",
             DataWarning,
             stacklevel=3,
         )

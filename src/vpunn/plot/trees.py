@@ -377,6 +377,7 @@ def diagram(
     """A small tree from the root down, digits on its edges, the subtree ``ball`` shaded; for trees of up to a few hundred nodes.
 
     ``texts`` are written below the leaves (default: their labels; an empty list: nothing); ``inner`` names the inner nodes too.
+    Dotted lines lead to extra parents.
     """
     left, width = wedges(tree)
     x, y = left + width / 2, -tree.depth.astype(float)
@@ -404,6 +405,9 @@ def diagram(
             at = ((x[up] + 2 * x[node]) / 3, (y[up] + 2 * y[node]) / 3)
             ground = {"boxstyle": "circle,pad=0.12", "facecolor": "white", "edgecolor": "none"}
             ax.text(*at, str(tree.digit[node]), fontsize=8, color=INK, ha="center", va="center", bbox=ground, zorder=2)
+    child = np.repeat(np.arange(tree.n_nodes), np.diff(tree.extra_parents[0]))
+    for node, up in zip(child.tolist(), tree.extra_parents[1].tolist(), strict=True):
+        ax.plot([x[up], x[node]], [y[up], y[node]], color=INK, linewidth=0.9, linestyle=":", zorder=1)
     ax.scatter(
         x,
         y,

@@ -85,7 +85,12 @@ def add_tree(report: Report, tree: Tree) -> None:
         "largest branching": tree.max_branching,
         "nodes with one child": int((tree.n_children == 1).sum()),
     }
+    if tree.n_extra:
+        rows["nodes with further parents"] = int((np.diff(tree.extra_parents[0]) > 0).sum())
+        rows["edges to further parents"] = tree.n_extra
     report.table("Counts", [{"quantity": key, "value": value} for key, value in rows.items()])
+    if tree.n_extra:
+        report.table("Some nodes with further parents", _further(tree))
     for line in tree.report:
         report.text(f"When it was read: {str(line).splitlines()[0]}.")
     _draw(report, "Balls as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
@@ -99,6 +104,26 @@ def add_tree(report: Report, tree: Tree) -> None:
         _draw(
             report, "Poincaré disk: depth is the radius, so shells are concentric by construction.", plot.poincare(tree)
         )
+
+
+def _further(tree: Tree, most: int = 12) -> list[dict[str, str]]:
+    """Nodes with several parents, those with most first: the parent that the code follows, and the others."""
+    start, ids = tree.extra_parents
+    count = np.diff(start)
+    order = np.argsort(-count, kind="stable")[:most]
+    order = order[count[order] > 0]
+
+    def named(nodes: np.ndarray) -> str:
+        return ", ".join(plot.names_of(tree, nodes))
+
+    return [
+        {
+            "node": named(np.array([i])),
+            "parent": named(tree.parent[[i]]),
+            "further parents": named(ids[start[i] : start[i + 1]]),
+        }
+        for i in order.tolist()
+    ]
 
 
 def add_codes(report: Report, tree: Tree) -> None:

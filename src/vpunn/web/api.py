@@ -186,12 +186,20 @@ class Api:
             "path": [subject.brief(j) for j in shown],
             "skipped": len(chain) - len(shown),
             "siblings": siblings,
+            "also_below": [subject.brief(j) for j in self._extra(tree.extra_parents, i)],
+            "also_above": [subject.brief(j) for j in self._extra(tree.extra_children, i)],
             "codes": self._codes(i),
             "radius": f"{subject.code.p}^-{tree.depth[i]}" if i else "1",
             "columns": {str(name): _cell(values[i]) for name, values in tree.columns.items()},
             "layer": None if layer is None else self.layers.layer(layer, query.get("stat", "mean")).value(i),
         }
         return json_reply(found)
+
+    @staticmethod
+    def _extra(links: tuple[np.ndarray, np.ndarray], i: int) -> list[int]:
+        """The first of a node's extra parents or children."""
+        start, ids = links
+        return np.asarray(ids[start[i] : start[i + 1]][:LONG_PATH]).tolist()
 
     def _codes(self, i: int) -> dict[str, str]:
         code = self.subject.code

@@ -17,7 +17,7 @@ _GET: dict[str, tuple[str, list[tuple[str, bool, str]]]] = {
     ),
     "/api/labels": ("names of nodes", [("ids", True, "ids and ranges: 0-9,17")]),
     "/api/node": (
-        "path, code in five print modes, counts, columns, siblings",
+        "path, code in five print modes, counts, columns, siblings, further parents and children",
         [
             ("id", True, "a label, or @id"),
             ("layer", False, "also its value in this layer"),

@@ -60,7 +60,10 @@ export class Panel {
     if (node.siblings.count) rows.push(["place", `child ${node.digit} of ${node.siblings.count.toLocaleString("en")}`]);
     if (node.layer !== null && node.layer !== undefined) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
     for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "") rows.push([name, value]);
-    return make("dl", {}, rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, short(value))]));
+    const listed = (nodes) => nodes.flatMap((other, k) => (k ? [", ", this.link(other, {})] : [this.link(other, {})]));
+    const more = [["also below", node.also_below], ["also above", node.also_above]].filter(([, nodes]) => nodes?.length);
+    return make("dl", {}, rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, short(value))]),
+      more.flatMap(([name, nodes]) => [make("dt", {}, name), make("dd", { class: "also" }, listed(nodes))]));
   }
 
   codes(node) {
