@@ -199,7 +199,7 @@ class Api:
     def _extra(links: tuple[np.ndarray, np.ndarray], i: int) -> list[int]:
         """The first of a node's extra parents or children."""
         start, ids = links
-        return np.asarray(ids[start[i] : start[i + 1]][:LONG_PATH]).tolist()
+        return [int(j) for j in ids[start[i] : start[i + 1]][:LONG_PATH]]
 
     def _codes(self, i: int) -> dict[str, str]:
         code = self.subject.code
