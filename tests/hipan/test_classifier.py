@@ -12,14 +12,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import vpunn
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
+from vpunn.hipan._arrays import Answer
 from vpunn.hipan._balls import Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary
-from vpunn.hipan._rest import BY_PRIOR, fit_rings, rings_around, rounded
+from vpunn.hipan._rest import BY_PRIOR, Prior, fit_rings, rings_around, rounded
 from vpunn.hipan._training import as_unseen
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads
-from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.posterior import NodeDistribution, Posterior
 from vpunn.text import text_features
 from vpunn.tree import Tree
 
@@ -140,9 +141,17 @@ def test_posterior_questions_match_the_dense_answer(seed, n, width, k):
         assert prior[node] > 0
         assert utility[r, node] >= utility[r, listed].max(initial=0) - 1e-9
     assert np.array_equal(posterior.best(), nodes[:, 0])
-    for r, node in enumerate(posterior.deepest(0.6)):
-        sure = np.flatnonzero(ball[r] >= 0.6)
-        assert tree.depth[node] == tree.depth[sure].max()
+    for threshold in (0.0, 0.03, 0.2, 0.6, 0.95):
+        twin = NodeDistribution.deepest(posterior, threshold)
+        for r, node in enumerate(posterior.deepest(threshold)):
+            close = tree.depth[node] == tree.depth[twin[r]] and abs(ball[r, node] - ball[r, twin[r]]) < 1e-12
+            assert node == twin[r] or close
+    for depth in range(tree.max_depth + 1):
+        twin = NodeDistribution.at_depth(posterior, depth)
+        worth = np.where(tree.depth == depth, ball, dense)
+        for r, node in enumerate(posterior.at_depth(depth)):
+            assert tree.depth[node] <= depth
+            assert node == twin[r] or abs(worth[r, node] - worth[r, twin[r]]) < 1e-12
 
 
 def test_one_row_alone_equals_the_row_in_a_batch(fitted):
@@ -499,5 +508,5 @@ def test_rings_are_found_again():
     np.put_along_axis(other, candidates.astype(np.int64), 0.0, 1)
     np.testing.assert_allclose(other.sum(1), 0.5)
     truth = (2 * np.cumsum(other, 1) < rng.random((rows, 1))).sum(1)
-    rings = rings_around(tree, candidates, probability, prior, branch, tilt)
+    rings = rings_around(Prior(tree, prior, branch), Answer(candidates, probability), tilt)
     np.testing.assert_allclose(fit_rings(rings, tree, truth), weights, atol=0.15)

@@ -7,7 +7,6 @@ from scipy import sparse
 
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import evidence_names
-from vpunn.hipan._dictionary import read_through
 from vpunn.hipan._experts import Experts
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._views import Rows, unit_rows
@@ -174,7 +173,7 @@ def test_all_evidence_of_words_matches_a_slow_twin():
     names = evidence_names(1)
     assert evidence.shape[2] == len(experts.names()) and experts.names()[: len(names)] == names
     twin = Twin(tree, balls, heads, X.toarray().astype(float), nodes, weight, kind)
-    read = read_through(balls.dictionary, queries).toarray().astype(float)
+    read = balls.dictionary.read(queries).toarray().astype(float)
     for r, x in enumerate(queries.toarray().astype(float)):
         here = candidates[r][candidates[r] >= 0]
         expected, score = twin.of(x, read[r], here)

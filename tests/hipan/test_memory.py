@@ -14,7 +14,7 @@ from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, choose_cost
-from vpunn.hipan._nearest import FAINT, SHARPNESS, Nearest
+from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.metrics import calibration_error
 from vpunn.tree import Tree
 
@@ -32,7 +32,7 @@ def random_items(seed, rows=30, features=12, n_nodes=9):
 @settings(max_examples=40, deadline=None)
 def test_nearest_items_match_all_products(seed, limit):
     tree, items, rng = random_items(seed)
-    memory = Nearest(tree, Balls(tree, items).branch_of, items)
+    memory = Balls(tree, items).nearest
     asked = sparse.csr_matrix((rng.random((7, 12)) < 0.3) * rng.integers(1, 8, (7, 12)) / 8, dtype=np.float32)
     label, own = rng.integers(0, 4, 30), rng.integers(-1, 4, 7)
     found, value = memory.closest(asked, limit, own, label)
@@ -47,8 +47,8 @@ def test_nearest_items_match_all_products(seed, limit):
 
 def test_votes_match_a_slow_twin():
     tree, items, _ = random_items(3)
-    branch = Balls(tree, items).branch_of
-    memory = Nearest(tree, branch, items)
+    balls = Balls(tree, items)
+    branch, memory = balls.branch_of, balls.nearest
     asked = items.X[:6]
     candidates = np.array([[1, 4, 5, 8, -1]] * 6, np.int32)
     out = memory.look(asked).evidence(candidates)

@@ -15,8 +15,11 @@ import pytest
 from scipy import sparse
 
 from vpunn import Tree
+from vpunn.hipan._arrays import Answer, Room
+from vpunn.hipan._rest import Prior, Rest, rings_around
 from vpunn.hipan.kernels.propose import _rarest_first, keep_best
-from vpunn.hipan.kernels.rest import measure_rings, merge_best
+from vpunn.hipan.kernels.rest import merge_best
+from vpunn.hipan.kernels.walk import along, at_depth, deepest
 
 NAN = float("nan")
 #: Helpers are compiled inside of kernels only; their Python form checks every access by itself.
@@ -34,17 +37,9 @@ def flat_question(n: int, factor: float, k: int, p: float = 0.5):
         peaks[i] = max(peaks[2 * i], peaks[2 * i + 1])
     size = np.ones(n + 1, np.int32)
     size[0] = n + 1
-    return merge_best(
-        np.array([[3]], np.int32),
-        np.array([[p]]),
-        peaks,
-        np.array([0, n + 1]),
-        size,
-        np.zeros((1, 1), np.int32),
-        np.full((1, 1), factor),
-        np.full((1, 1), factor),
-        k,
-    )
+    answer = Answer(np.array([[3]], np.int32), np.array([[p]]))
+    rest = Rest(np.zeros((1, 1), np.int32), np.zeros((1, 1)), np.full((1, 1), factor), np.full((1, 1), factor))
+    return merge_best(answer, peaks, np.array([0, n + 1]), size, rest, k, Room())
 
 
 @pytest.mark.parametrize("factor", [NAN, -1.0, float("inf"), -float("inf"), 0.0, 1.0])
@@ -76,7 +71,7 @@ def test_rarest_first_is_a_stable_sort_by_frequency():
     start = np.concatenate([[0], np.cumsum(sizes)])
     indices = rng.permutation(40).astype(np.int32)
     rarest = np.empty(40, np.int64)
-    openers, scorers = _rarest_first.py_func(5, 35, indices, start, 10, 25, rarest)
+    openers, scorers = _rarest_first.py_func(5, 35, indices, start, (10, 25), rarest)
     slow = sorted((a for a in range(5, 35) if sizes[indices[a]]), key=lambda a: (sizes[indices[a]], a))
     assert rarest[: len(slow)].tolist() == slow
     total = np.cumsum([sizes[indices[a]] for a in slow])
@@ -86,22 +81,21 @@ def test_rarest_first_is_a_stable_sort_by_frequency():
 def test_rings_around_candidates_that_are_not_numbers():
     tree = Tree.from_parents([-1, 0, 0, 1, 1])
     prior = np.array([0, 0, 0.5, 0.25, 0.25])
-    below = np.concatenate([[0], np.cumsum(prior)])
-    branch = np.zeros(5, np.int32)
-    chain, *_ = measure_rings(
-        np.array([[3, 4], [-1, -1]], np.int32),
-        np.full((2, 2), NAN),
-        np.full((2, 1), NAN),
-        prior,
-        below,
-        branch,
-        np.array([1.0]),
-        tree.parent,
-        tree.depth,
-        tree.size,
-        tree.max_depth,
-    )
+    fixed = Prior(tree, prior, np.zeros(5, np.int32))
+    answer = Answer(np.array([[3, 4], [-1, -1]], np.int32), np.full((2, 2), NAN))
+    chain = rings_around(fixed, answer, np.full((2, 1), NAN)).chain
     assert (chain < 5).all()
+    nan = np.full(chain.shape, NAN)
+    for walk, asked in (
+        (deepest, 0.5),
+        (deepest, 0.0),
+        (deepest, NAN),
+        (at_depth, 0),
+        (at_depth, 2),
+        (along, tree.paths([3, 2])),
+    ):
+        found = walk(answer, fixed.shares, fixed.outline, Rest(chain, nan, nan, nan[:, :1]), asked, Room())
+        assert len(found) == 2 and (walk is along or ((found >= 0) & (found < 5)).all())
 
 
 def test_a_classifier_of_words_and_of_numbers_end_to_end():

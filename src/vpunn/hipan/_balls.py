@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan._dictionary import learn_dictionary
+from vpunn.hipan._arrays import Ancestry, Entries, Memory, Places, Rooms, Sparse
+from vpunn.hipan._dictionary import Dictionary, learn_dictionary
 from vpunn.hipan._nearest import Nearest
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
-#: Features in more blocks than this get a direct block → entry table.
+#: Features in more blocks than this get a table of their blocks.
 FREQUENT = 500
 #: Entries a row may read to open candidates and to score them, its rarest features first (all features count as evidence).
 PROPOSING = 1_500, 5_000
@@ -23,8 +25,13 @@ MEMORY = 64
 BRANCHES = 64
 #: So many classes are all candidates of every row.
 FEW_CLASSES = 64
-#: Memory for the direct tables, in entries; the most frequent features come first.
-TABLE_ENTRIES = 20_000_000
+#: Memory for these tables, in words of 32 blocks; the most frequent features come first.
+TABLE_WORDS = 2_000_000
+#: What a model file keeps of the balls, so that loading it is no work: entries by feature, numbers of balls and features, and two
+#: sparse matrices (the items by feature, the dictionary) in three parts each.
+ENTRIES = "feature_start", "entry_block", "entry_sum"
+MEASURES = "norm2", "seen", "news", "background"
+PARTS = "data", "indices", "indptr"
 
 
 def writable(array: np.ndarray) -> np.ndarray:
@@ -64,78 +71,85 @@ class Items:
         return Items(X, *(np.concatenate(pair) for pair in arrays))
 
 
-@dataclass
 class Balls:
     """Everything the kernels read, built once from the items in O(non-zeros · depth).
 
     ``sums`` holds, for every ball, the weighted sum of the rows in it: block ``c`` the rows at node ``c``, block
     ``N + u`` those in the subtree of inner node ``u`` (one sweep up; the root is left out, it separates nothing).
+    What takes long to build is one of the `derived` arrays; a saved model brings them along as ``made``.
     """
 
-    tree: Tree
-    items: Items
-    feature_start: np.ndarray = field(init=False)
-    entry_block: np.ndarray = field(init=False)
-    entry_sum: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        tree, items = self.tree, self.items
+    def __init__(self, tree: Tree, items: Items, made: Mapping[str, np.ndarray] | None = None) -> None:
+        self.tree, self.items = tree, items
         n = tree.n_nodes
-        rows = items.X.shape[0]
         self.parent, self.inner = np.array(tree.parent), ~tree.is_leaf
         self.depth, self.n_children = np.array(tree.depth), np.array(tree.n_children)
-        membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
-        own = sparse.csr_matrix(membership @ items.X)
-        subtrees = _inner_balls(tree) @ own
-        matrix = sparse.vstack([own, subtrees]).tocsc()
-        matrix.sort_indices()
-        self.feature_start = matrix.indptr.astype(np.int64)
-        self.entry_block = matrix.indices.astype(np.int32)
-        self.entry_sum = matrix.data.astype(np.float32)
-        by_ball = matrix.tocsr()
-        self.norm2 = np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32)
-        mass = np.asarray(by_ball.sum(1)).ravel()
-        kinds = np.diff(by_ball.indptr)
-        typical = (
-            by_ball.data[: by_ball.indptr[n]].mean() if by_ball.indptr[n] else 1.0
-        )  # mean sum of an entry of a node
-        # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
-        self.news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
-        self.news[kinds == 0] = 1.0
-        self.seen = ((1 - self.news) / np.maximum(mass, 1e-12)).astype(np.float32)
-        spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
-        self.background = (spread / max(spread.sum(), 1e-12)).astype(np.float32)
         self.use_likelihood = bool(len(items.X.data) == 0 or items.X.data.min() >= 0)
         row = items.kind == 0
         examples = np.bincount(items.node[row], items.weight[row], minlength=n)
         self.counts = np.concatenate([examples, sweep_up(tree, examples)]).astype(np.float32)
         self.classes = np.flatnonzero(np.bincount(items.node, minlength=n)).astype(np.int32)
         self.branch_of = branches(tree)
-        self.nearest = Nearest(tree, self.branch_of, items)
-        self._tables()
-        self.dictionary = learn_dictionary(items, n)
-        # The memory: the items once more, sorted by node, so that those of a node are read in one sweep.
-        order = np.lexsort((-items.kind.astype(np.int8), items.node))  # descriptions first
-        self.memory, self.memory_kind, self.memory_weight = items.X[order], items.kind[order], items.weight[order]
-        start = np.searchsorted(items.node[order], np.arange(n + 1))
-        self.memory_span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + MEMORY)], 1)
+        made = self._made() if made is None else made
+        self.feature_start, self.entry_block, self.entry_sum = (made[name] for name in ENTRIES)
+        self.norm2, self.seen, self.news, self.background = (made[name] for name in MEASURES)
+        rows, words = items.X.shape
+        by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
+        self.nearest = Nearest(tree, self.branch_of, items.node, by_feature)
+        pairs = sparse.csr_matrix(tuple(made[f"dictionary.{part}"] for part in PARTS), shape=(words, words))
+        self.dictionary = Dictionary(pairs)
         self.n_kinds = int(items.kind.max(initial=0))
+        self.entries = Entries(
+            self.feature_start, self.entry_block, *_tables(self.feature_start, self.entry_block, 2 * n)
+        )
+        self.ancestry, self.places = (
+            Ancestry(self.parent, self.inner),
+            Places(self.depth, self.n_children, self.branch_of),
+        )
+        self.memory = _memory(items, n)
+        self.rooms = Rooms()
 
-    def _tables(self) -> None:
-        """Direct block → entry rows for the most frequent features."""
-        count = np.diff(self.feature_start)
-        n_blocks = 2 * self.tree.n_nodes
-        frequent = np.flatnonzero(count > FREQUENT)
-        frequent = frequent[np.argsort(-count[frequent], kind="stable")][: max(TABLE_ENTRIES // n_blocks, 1)]
-        self.dense_row = np.full(len(count), -1, np.int32)
-        self.dense_row[frequent] = np.arange(len(frequent))
-        self.dense_entry = np.full((max(len(frequent), 1), n_blocks), -1, np.int32)
-        for row, f in enumerate(frequent):
-            part = slice(self.feature_start[f], self.feature_start[f + 1])
-            self.dense_entry[row, self.entry_block[part]] = np.arange(part.start, part.stop)
+    def _made(self) -> dict[str, np.ndarray]:
+        """The `derived` arrays, from the items."""
+        tree, items = self.tree, self.items
+        n, rows = tree.n_nodes, items.X.shape[0]
+        membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
+        own = sparse.csr_matrix(membership @ items.X)
+        subtrees = _inner_balls(tree) @ own
+        matrix = sparse.vstack([own, subtrees]).tocsc()
+        matrix.sort_indices()
+        by_ball = matrix.tocsr()
+        mass = np.asarray(by_ball.sum(1)).ravel()
+        kinds = np.diff(by_ball.indptr)
+        typical = (
+            by_ball.data[: by_ball.indptr[n]].mean() if by_ball.indptr[n] else 1.0
+        )  # mean sum of an entry of a node
+        # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
+        news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
+        news[kinds == 0] = 1.0
+        spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
+        made = {
+            "feature_start": matrix.indptr.astype(np.int64),
+            "entry_block": matrix.indices.astype(np.int32),
+            "entry_sum": matrix.data.astype(np.float32),
+            "norm2": np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32),
+            "seen": ((1 - news) / np.maximum(mass, 1e-12)).astype(np.float32),
+            "news": news,
+            "background": (spread / max(spread.sum(), 1e-12)).astype(np.float32),
+        }
+        for name, kept in (("nearest", items.X.tocsc()), ("dictionary", learn_dictionary(items, n))):
+            made |= {f"{name}.{part}": getattr(kept, part) for part in PARTS}
+        return made
+
+    def derived(self) -> dict[str, np.ndarray]:
+        """The arrays that take long to build, by name."""
+        found = {name: getattr(self, name) for name in (*ENTRIES, *MEASURES)}
+        for name, kept in (("nearest", self.nearest.index), ("dictionary", self.dictionary.pairs)):
+            found |= {f"{name}.{part}": getattr(kept, part) for part in PARTS}
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Balls, (self.tree, self.items)  # the rest follows from these
+        return Balls, (self.tree, self.items, self.derived())
 
     @property
     def n_entries(self) -> int:
@@ -146,6 +160,38 @@ class Balls:
         """One sorted integer per entry that names its (feature, ball): carries weights from one layout to a grown one."""
         feature = np.repeat(np.arange(len(self.feature_start) - 1), np.diff(self.feature_start))
         return np.asarray(feature * np.int64(2 * self.tree.n_nodes) + self.entry_block)
+
+
+def _memory(items: Items, n_nodes: int) -> Memory:
+    """The items once more, sorted by node, so that those of a node are read in one sweep."""
+    order = np.lexsort((-items.kind.astype(np.int8), items.node))  # descriptions first
+    words, start = items.X[order], np.searchsorted(items.node[order], np.arange(n_nodes + 1))
+    span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + MEMORY)], 1)
+    longest = int(np.diff(words.indptr).max(initial=1))
+    return Memory(span, items.kind[order], items.weight[order], Sparse.of(words), longest)
+
+
+def _tables(feature_start: np.ndarray, entry_block: np.ndarray, n_blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    """For the most frequent features, which blocks have one: a row number for every feature (−1: none), and rows of pairs, 32
+    blocks each: a bit per block, and how many entries of the feature come before."""
+    count = np.diff(feature_start)
+    words = -(-n_blocks // 32)
+    frequent = np.flatnonzero(count > FREQUENT)
+    frequent = frequent[np.argsort(-count[frequent], kind="stable")][: max(TABLE_WORDS // words, 1)]
+    row_of = np.full(len(count), -1, np.int32)
+    row_of[frequent] = np.arange(len(frequent))
+    size = count[frequent]
+    before = np.cumsum(size) - size
+    at = np.arange(size.sum()) + np.repeat(feature_start[frequent] - before, size)
+    block = entry_block[at]
+    word = np.repeat(np.arange(len(frequent)) * words, size) + (block >> 5)
+    first = np.flatnonzero(np.diff(word, prepend=-1))  # of the entries in each word, which stand side by side
+    table = np.zeros((max(len(frequent), 1) * words, 2), np.uint32)
+    if len(first):
+        bits = np.left_shift(np.uint32(1), (block & 31).astype(np.uint32))
+        table[word[first], 0] = np.bitwise_or.reduceat(bits, first)
+        table[word[first], 1] = first - before[word[first] // words]
+    return row_of, table.reshape(-1, words, 2)
 
 
 def branches(tree: Tree) -> np.ndarray:

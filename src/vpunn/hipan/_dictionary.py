@@ -3,7 +3,7 @@
 A row that says "breakdown" belongs to a class whose other rows say "catabolic", whatever the class. The dictionary collects such
 pairs over all classes: entry (f, g) is how much more of feature g the rest of the class holds, on average, when a row has
 feature f. A row read through it is compared with nodes that share none of its own features. It belongs to the root ball,
-because it holds for all classes alike, and follows from the training rows: nothing of it is stored.
+because it holds for all classes alike, and follows from the training rows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from vpunn.hipan._arrays import Rooms, Sparse
 
 #: Strongest features of the rest of a class that a row is paired with.
 PROFILE = 16
@@ -39,39 +41,38 @@ def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
     sums = sparse.csr_matrix(membership @ X)
     sums.sort_indices()
     profile_start, profile_feature, profile_value = kernels.profiles(
-        (X.indptr, X.indices, X.data), items.node, items.weight, sums, PROFILE
+        Sparse.of(X), items.node, items.weight, sums, PROFILE
     )
     paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
     usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
     by_feature = X.tocsc()
     by_feature.sort_indices()
+    profiles = Sparse(profile_start, profile_feature, profile_value)
     start, meaning, value = kernels.meanings(
-        by_feature.indptr,
-        by_feature.indices,
-        by_feature.data,
-        items.weight,
-        profile_start,
-        profile_feature,
-        profile_value,
-        usual.astype(np.float32),
-        MEANINGS,
-        np.float32(BLANK_ROWS),
+        Sparse.of(by_feature), items.weight, profiles, usual.astype(np.float32), MEANINGS, np.float32(BLANK_ROWS)
     )
     return sparse.csr_matrix((value, meaning, start), shape=(X.shape[1], X.shape[1]))
 
 
-def read_through(dictionary: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Every row as the features its own stand for, at most READING of them, of unit length."""
-    from vpunn.hipan.kernels.nearest import nearest_items
+class Dictionary:
+    """The learned pairs as arrays, and rows read through them."""
 
-    none, n = np.full(X.shape[0], -1, np.int64), dictionary.shape[1]
-    by_feature = sparse.csc_matrix((dictionary.data, dictionary.indices, dictionary.indptr), shape=(n, X.shape[1]))
-    feature, value = nearest_items(X, none, by_feature, np.zeros(n, np.int64), READING)
-    feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
-    order = np.argsort(feature, axis=1)
-    feature, value = np.take_along_axis(feature, order, 1), np.take_along_axis(value, order, 1)
-    length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
-    there = feature < 2**31 - 1
-    start = np.concatenate([[0], np.cumsum(there.sum(1))])
-    unit = (value / np.where(length > 0, length, 1.0)).astype(np.float32)
-    return sparse.csr_matrix((unit[there], feature[there], start), shape=X.shape)
+    def __init__(self, pairs: sparse.csr_matrix) -> None:
+        self.pairs = pairs
+        self._rooms, self._label = Rooms(), np.zeros(pairs.shape[1], np.int64)
+
+    def read(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Every row as the features its own stand for, at most READING of them, of unit length."""
+        from vpunn.hipan.kernels.nearest import nearest_items
+
+        none = np.full(X.shape[0], -1, np.int64)
+        with self._rooms.one() as room:
+            feature, value = nearest_items(Sparse.of(X), none, Sparse.of(self.pairs), self._label, READING, room)
+        feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
+        order = np.argsort(feature, axis=1)
+        feature, value = np.take_along_axis(feature, order, 1), np.take_along_axis(value, order, 1)
+        length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
+        there = feature < 2**31 - 1
+        start = np.concatenate([[0], np.cumsum(there.sum(1))])
+        unit = (value / np.where(length > 0, length, 1.0)).astype(np.float32)
+        return sparse.csr_matrix((unit[there], feature[there], start), shape=X.shape)

@@ -18,7 +18,6 @@ from scipy import sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import evidence_names, ranked_names
 from vpunn.hipan._dense import Dense, Look
-from vpunn.hipan._dictionary import read_through
 from vpunn.hipan._linear import Linear, LinearLook
 from vpunn.hipan._nearest import Nearest, NearestLook
 from vpunn.hipan._views import Rows, Sample
@@ -103,7 +102,7 @@ class Experts:
 
     def read(self, rows: Rows) -> sparse.csr_matrix:
         """The words of some rows, read through the dictionary."""
-        return read_through(self.balls.dictionary, rows.words) if rows.words.shape[1] else rows.words
+        return self.balls.dictionary.read(rows.words) if rows.words.shape[1] else rows.words
 
     def examine(self, rows: Rows, limit: int) -> Seen:
         """Candidates of every row and the evidence about them: ``limit`` by each way of proposing; all where there are few."""

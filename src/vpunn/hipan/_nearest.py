@@ -1,23 +1,20 @@
 """The nearest items: the memory of the words, asked as a whole.
 
 Every row is compared with all training items that share a feature with it (exact, by an inverted index); the nearest propose their
-nodes, and vote for node, parent and branch, nearer ones more: shares of exp(SHARPNESS · similarity). It follows from the items:
-nothing of it is stored.
+nodes, and vote for node, parent and branch, nearer ones more: shares of exp(SHARPNESS · similarity).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from vpunn.hipan._arrays import Rooms, Sparse
 from vpunn.tree import Tree
-
-if TYPE_CHECKING:
-    from vpunn.hipan._balls import Items
 
 #: Items that vote.
 VOTERS = 16
@@ -38,13 +35,14 @@ Nodes = npt.NDArray[np.int32]
 
 
 class Nearest:
-    """The items of the words by feature."""
+    """The items of the words by feature (``index``), and the node of each."""
 
-    def __init__(self, tree: Tree, branch: Nodes, items: Items) -> None:
-        self.node = items.node.astype(np.int32)
+    def __init__(self, tree: Tree, branch: Nodes, node: Nodes, index: sparse.csc_matrix) -> None:
+        self.node = node.astype(np.int32)
         self.parent, self.branch = np.asarray(tree.parent), branch
-        self.index = sparse.csc_matrix(items.X)
+        self.index = index
         self.label = np.zeros(len(self.node), np.int64)
+        self.rooms = Rooms()
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -71,7 +69,10 @@ class Nearest:
 
         own = np.full(X.shape[0], -1, np.int64) if own is None else own
         label = self.label if label is None else label
-        return nearest_items(X, own, self.index, label, min(limit, max(len(self.node), 1)))
+        with self.rooms.one() as room:
+            return nearest_items(
+                Sparse.of(X), own, Sparse.of(self.index), label, min(limit, max(len(self.node), 1)), room
+            )
 
 
 @dataclass

@@ -1,4 +1,8 @@
-"""What a saved classifier consists of: tree, training rows, weights of balls, combiner. The rest is rebuilt from these."""
+"""What a saved classifier consists of: tree, training rows, weights of balls, combiner, and what takes long to derive from these.
+
+Arrays are kept as the kernels read them and are memory-mapped, so that loading is checking. The derived ones may be missing, as in
+folders of older versions; then they are made again.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,27 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import DataError, examples
-from vpunn.hipan._balls import Balls, Items
+from vpunn.hipan._balls import MEASURES, PARTS, Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._linear import Linear, is_for
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT
 from vpunn.hipan._views import Layout
-from vpunn.hipan._weights import Heads, from_halves, upper_halves
+from vpunn.hipan._weights import Heads
 from vpunn.io.store import Draft, Stored
 from vpunn.tree import Tree
 
-#: Weights of balls are half-precision numbers in memory already (`Heads.rounded`), so the file loses nothing.
+#: Weights of balls: half-precision numbers (`Heads.rounded`), kept in 32 bits as the kernels read them. Older folders have 16.
 _HEADS = {"weight": "head.weight", "bias": "head.bias", "branch": "branch.weight"}
 #: What AdaGrad remembers, so that a loaded model learns on as the saved one would have.
 _ENERGY = {"energy": "head.energy", "bias_energy": "head.bias_energy"}
+
+#: What follows from the rows but takes long: `Balls.derived`. Older folders have the first three only.
+_DERIVED = {"feature_start": "head.feature_start", "entry_block": "head.block", "entry_sum": "head.sum"}
+_DERIVED |= {name: f"ball.{name}" for name in MEASURES}
+_DERIVED |= {f"{matrix}.{part}": f"{matrix}.{part}" for matrix in ("nearest", "dictionary") for part in PARTS}
+_OF_BALLS = {"entry_sum", "norm2", "seen", "news"}
 
 
 def write(model: Any, draft: Draft) -> None:
@@ -41,14 +51,12 @@ def write(model: Any, draft: Draft) -> None:
     draft.array("rows.node", items.node.astype(np.int32))
     draft.array("rows.weight", items.weight.astype(np.float32), balls=True)
     draft.array("rows.kind", items.kind.astype(np.int8))
-    # Which ball and feature each weight belongs to, and the sum of the ball's rows there: the layout of a column matrix.
-    draft.array("head.feature_start", balls.feature_start)
-    draft.array("head.block", balls.entry_block)
-    draft.array("head.sum", balls.entry_sum, balls=True)
+    for name, values in balls.derived().items():
+        draft.array(_DERIVED[name], values, balls=name in _OF_BALLS)
     for name, stored in _HEADS.items():
-        draft.array(stored, getattr(model.heads_, name).astype(np.float16), balls=True)
+        draft.array(stored, getattr(model.heads_, name), balls=True)
     for name, stored in _ENERGY.items():
-        draft.array(stored, upper_halves(getattr(model.heads_, name)), balls=True)
+        draft.array(stored, getattr(model.heads_, name), balls=True)
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
     draft.array("miss_scores", model.miss_scores_)
@@ -63,7 +71,7 @@ def write(model: Any, draft: Draft) -> None:
 
 
 def read(cls: Any, stored: Stored) -> Any:
-    """The fitted classifier, everything checked; sums, dictionary and memory are rebuilt from the rows."""
+    """The fitted classifier, everything checked."""
     tree = stored.tree()
     flat, total = stored.setting("flat", bool), stored.setting("n_features", int)
     layout = layout_of(stored, total)
@@ -75,20 +83,15 @@ def read(cls: Any, stored: Stored) -> Any:
     model._settings()
     # First, because everything built below has a place for each feature: a folder cannot claim more of them than it holds.
     start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
-    model.balls_ = balls = Balls(tree, _items(stored, tree, width))
-    block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
-    if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
-        raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save the model again.")
-    fresh = Heads.zeros(balls)
-    weight, bias, branch = (
-        stored.array(file, dtype="f2", shape=getattr(fresh, name).shape).astype(np.float32)
-        for name, file in _HEADS.items()
-    )
-    energy, bias_energy = (
-        from_halves(stored.array(file, dtype="u2", shape=getattr(fresh, name).shape, low=1, high=0x7F80))
-        for name, file in _ENERGY.items()
-    )  # from the least positive number to the largest finite one
-    model.heads_ = Heads(weight, bias, energy, bias_energy, branch)
+    items = _items(stored, tree, width)
+    if all(name in stored for name in _DERIVED.values()):
+        model.balls_ = balls = Balls(tree, items, _derived(stored, start, 2 * tree.n_nodes, len(items.node)))
+    else:
+        model.balls_ = balls = Balls(tree, items)
+        block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
+        if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
+            raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save them again.")
+    model.heads_ = _heads(stored, balls)
     model.linear_ = _linear(stored, balls)
     widths = [
         columns
@@ -113,6 +116,50 @@ def write_layout(layout: Layout, draft: Draft) -> None:
         draft.array(f"scale{number}", scale)
 
 
+def _heads(stored: Stored, balls: Balls) -> Heads:
+    """Weights, biases and energies, of the shapes that the balls ask for."""
+    blocks, branches = 2 * balls.tree.n_nodes, (balls.items.X.shape[1] + 1, int(balls.branch_of.max()))
+    weight, bias, branch = (
+        stored.array(_HEADS[name], dtype="f", shape=shape, low=-65504, high=65505).astype(np.float32, copy=False)
+        for name, shape in (("weight", (balls.n_entries,)), ("bias", (blocks,)), ("branch", branches))
+    )  # the range of half precision
+    energy, bias_energy = (
+        stored.array(_ENERGY[name], dtype="u2", shape=(size,), low=1, high=0x7F80)
+        for name, size in (("energy", balls.n_entries), ("bias_energy", blocks))
+    )  # from the least positive number to the largest finite one
+    return Heads(weight, bias, energy, bias_energy, branch)
+
+
+def _derived(stored: Stored, start: np.ndarray, n_blocks: int, rows: int) -> dict[str, np.ndarray]:
+    """`Balls.derived`: every place is within its array, every number finite. Blocks rise within a feature, as kernels rely on."""
+    width, count = len(start) - 1, int(start[-1])
+    block = stored.array("head.block", dtype="i4", shape=(count,), low=0, high=n_blocks)
+    _check_rising(stored, start, block, "the blocks of a feature")
+    found = {"feature_start": start, "entry_block": block}
+    found["entry_sum"] = stored.array("head.sum", dtype="f4", shape=(count,))
+    for name in MEASURES:
+        size = width if name == "background" else n_blocks
+        found[name] = stored.array(_DERIVED[name], dtype="f4", shape=(size,))
+    for matrix, most, reach in (("nearest", rows, 1.001), ("dictionary", width, 1.01)):
+        indptr = stored.array(f"{matrix}.indptr", dtype="iu", shape=(width + 1,), low=0, monotone=True)
+        if indptr[0] != 0:
+            raise DataError(f"{str(stored.path)!r}: array '{matrix}.indptr' does not start at 0; the model is damaged.")
+        inside = int(indptr[-1])
+        found[f"{matrix}.indptr"] = indptr
+        found[f"{matrix}.indices"] = stored.array(f"{matrix}.indices", dtype="i4", shape=(inside,), low=0, high=most)
+        found[f"{matrix}.data"] = stored.array(f"{matrix}.data", dtype="f4", shape=(inside,), low=-reach, high=reach)
+    return found
+
+
+def _check_rising(stored: Stored, start: np.ndarray, values: np.ndarray, what: str) -> None:
+    """Values rise strictly from each start to the next, and the starts begin at 0."""
+    rising = np.empty(len(values) + 1, bool)
+    np.greater(values[1:], values[:-1], out=rising[1:-1])
+    rising[start] = True  # the first of a part may be anything
+    if start[0] != 0 or not rising.all():
+        raise DataError(f"{str(stored.path)!r}: {what} are not in order; the model is damaged.")
+
+
 def layout_of(stored: Stored, total: int) -> Layout:
     """Names, kinds and widths of the blocks, which must make up all columns."""
     rows = stored.setting("blocks", list)
@@ -122,7 +169,7 @@ def layout_of(stored: Stored, total: int) -> Layout:
         raise DataError(f"{str(stored.path)!r}: the blocks of features are not as they should be.") from error
     if min(columns) < 0 or sum(columns) != total:
         raise DataError(f"{str(stored.path)!r}: the blocks of features do not make up {total:,} columns.")
-    silent = stored.setting("silent", list)
+    silent = stored.setting("silent", list) if "silent" in stored.settings else []  # older folders have none
     if not {(name, True) for name in silent} <= set(zip(names, dense, strict=True)):
         raise DataError(f"{str(stored.path)!r}: blocks {examples(silent)} are not among those of the model.")
     widths = [width for width, is_dense in zip(columns, dense, strict=True) if is_dense]
@@ -181,11 +228,10 @@ def _items(stored: Stored, tree: Tree, width: int) -> Items:
     indptr = stored.array("rows.indptr", dtype="i8", shape=(n + 1,), low=0, monotone=True)
     count = int(indptr[-1])
     indices = stored.array("rows.indices", dtype="i4", shape=(count,), low=0, high=width)
-    inside = np.ones(max(count, 1), bool)  # a feature that starts a row need not be larger than the one before
-    inside[indptr[:-1][np.diff(indptr) > 0]] = False
-    if indptr[0] != 0 or (np.diff(indices)[inside[1:count]] <= 0).any():
-        raise DataError(f"{str(stored.path)!r}: the features of a row are not in order; the model is damaged.")
-    data = stored.array("rows.data", dtype="f2", shape=(count,), low=-1.001, high=1.001).astype(np.float32)  # unit rows
+    _check_rising(stored, indptr, indices, "the features of a row")
+    data = stored.array("rows.data", dtype="f2", shape=(count,), finite=False).astype(np.float32)
+    if not -1.001 <= data.min(initial=0) <= data.max(initial=0) <= 1.001:  # unit rows; also what is not a number
+        raise DataError(f"{str(stored.path)!r}: array 'rows.data' holds no rows of unit length; the model is damaged.")
     weight = stored.array("rows.weight", dtype="f4", shape=(n,), low=0, high=1.001 * LARGEST_WEIGHT)
     kind = stored.array("rows.kind", dtype="i1", shape=(n,), low=0)
     X = sparse.csr_matrix((data, indices, indptr.astype(np.int32) if count < 2**31 else indptr), shape=(n, width))

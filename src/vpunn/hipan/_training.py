@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
@@ -138,8 +139,8 @@ def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndar
     if rows.words.nnz:
         from vpunn.hipan.kernels.nearest import nearest_items
 
-        index = sparse.csc_matrix(rows.words)
-        return lambda some: nearest_items(rows.words[some], unit[some], index, unit, 1)[0][:, 0]
+        index = Sparse.of(sparse.csc_matrix(rows.words))
+        return lambda some: nearest_items(Sparse.of(rows.words[some]), unit[some], index, unit, 1, Room())[0][:, 0]
     X = next(iter(rows.dense.values()), None)
     if X is None or len(X) > MANY_DENSE:
         return None

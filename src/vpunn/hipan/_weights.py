@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vpunn.hipan._arrays import Numbers, Sparse
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan._combiner import evidence_names
 
@@ -22,6 +23,7 @@ class Heads:
 
     ``branch`` holds a second weight vector per depth-1 ball, a column each and the bias in the last row: the heads above are
     trained among hard candidates, which mostly share their branch, so the choice of the branch is learned on its own.
+    Heads that are not being trained keep the energies' upper halves only (`rounded`).
     """
 
     weight: np.ndarray
@@ -57,16 +59,15 @@ class Heads:
         there[there] = (
             keys[place[there]] == wanted[there]
         )  # sums of signed features may have become zero, and their entry gone
-        heads.weight[place[there]], heads.energy[place[there]] = self.weight[there], self.energy[there]
-        heads.bias, heads.bias_energy = self.bias.copy(), self.bias_energy.copy()
+        heads.weight[place[there]], heads.energy[place[there]] = self.weight[there], _whole(self.energy)[there]
+        heads.bias, heads.bias_energy = self.bias.copy(), _whole(self.bias_energy).copy()
         heads.branch = self.branch.copy()
         return heads
 
     def rounded(self) -> Heads:
         """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit."""
         small, bias, branch = (half(a) for a in (self.weight, self.bias, self.branch))
-        energy, bias_energy = (from_halves(upper_halves(a)) for a in (self.energy, self.bias_energy))
-        return Heads(small, bias, energy, bias_energy, branch)
+        return Heads(small, bias, upper_halves(self.energy), upper_halves(self.bias_energy), branch)
 
 
 def half(values: np.ndarray) -> np.ndarray:
@@ -79,9 +80,9 @@ def upper_halves(values: np.ndarray) -> np.ndarray:
     return np.asarray((values.view(np.uint32) >> 16).astype(np.uint16))
 
 
-def from_halves(upper: np.ndarray) -> np.ndarray:
-    """The 32-bit numbers of `upper_halves`."""
-    return np.asarray((upper.astype(np.uint32) << 16).view(np.float32))
+def _whole(energy: np.ndarray) -> np.ndarray:
+    """The 32-bit numbers of `upper_halves`, or as they are."""
+    return energy if energy.dtype == np.float32 else np.asarray((energy.astype(np.uint32) << 16).view(np.float32))
 
 
 def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
@@ -92,21 +93,19 @@ def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
 def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
     from vpunn.hipan.kernels.propose import propose_by_centroid
 
-    found: np.ndarray = propose_by_centroid(
-        X.indptr,
-        X.indices,
-        X.data,
-        own,
-        weight,
-        balls.feature_start,
-        balls.entry_block,
-        balls.entry_sum,
-        balls.norm2,
-        balls.tree.n_nodes,
-        min(limit, len(balls.classes)),
-        *PROPOSING,
-    )
-    return found
+    with balls.rooms.one() as room:
+        return propose_by_centroid(
+            Sparse.of(X),
+            own,
+            weight,
+            balls.entries,
+            balls.entry_sum,
+            balls.norm2,
+            balls.tree.n_nodes,
+            min(limit, len(balls.classes)),
+            PROPOSING,
+            room,
+        )
 
 
 def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, limit: int) -> np.ndarray:
@@ -128,9 +127,7 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     heads.branch, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
     for _ in range(BRANCH_PASSES):
         train_branches(
-            X.indptr,
-            X.indices,
-            X.data,
+            Sparse.of(X),
             balls.branch_of[balls.items.node],
             balls.items.weight,
             rng.permutation(X.shape[0]),
@@ -151,53 +148,32 @@ def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.nda
     """The given candidates and, behind them, the best ``limit`` classes by head score."""
     from vpunn.hipan.kernels.propose import propose_by_heads
 
-    found: np.ndarray = propose_by_heads(
-        X.indptr,
-        X.indices,
-        X.data,
-        balls.parent,
-        balls.inner,
-        balls.feature_start,
-        balls.entry_block,
-        heads.weight,
-        heads.bias,
-        min(limit, len(balls.classes)),
-        *PROPOSING,
-        first,
-    )
-    return found
+    limit = min(limit, len(balls.classes))
+    with balls.rooms.one() as room:
+        return propose_by_heads(
+            Sparse.of(X), balls.ancestry, balls.entries, heads.weight, heads.bias, limit, PROPOSING, first, room
+        )
 
 
 def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray) -> None:
     """One pass over the items in ``order``; ``candidates`` and ``losses`` (written) have a row per item."""
-    from vpunn.hipan.kernels.train import train_heads
+    from vpunn.hipan.kernels.train import Weights, train_heads
 
-    X = balls.items.X
-    both = np.stack([heads.weight, heads.energy], 1)  # side by side, so that an update waits for memory once
+    weights = Weights(np.stack([heads.weight, heads.energy], 1), heads.bias, heads.bias_energy)
     train_heads(
-        X.indptr,
-        X.indices,
-        X.data,
+        Sparse.of(balls.items.X),
         balls.items.node,
         balls.items.weight,
         candidates,
-        balls.parent,
-        balls.inner,
+        balls.ancestry,
         balls.tree.max_depth,
-        balls.feature_start,
-        balls.entry_block,
-        balls.dense_row,
-        balls.dense_entry,
-        both,
-        heads.bias,
-        heads.bias_energy,
+        balls.entries,
+        weights,
         order,
-        OWN_RATE,
-        BALL_RATE,
-        BIAS_RATE,
+        (OWN_RATE, BALL_RATE, BIAS_RATE),
         losses,
     )
-    heads.weight, heads.energy = both[:, 0].copy(), both[:, 1].copy()
+    heads.weight, heads.energy = weights.weight_energy[:, 0].copy(), weights.weight_energy[:, 1].copy()
 
 
 def gather(
@@ -208,27 +184,22 @@ def gather(
         return _without_words(balls, candidates), np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
     from vpunn.hipan.kernels.evidence import gather_evidence
 
-    memory = balls.memory
-    found: tuple[np.ndarray, np.ndarray] = gather_evidence(
-        (X.indptr, X.indices, X.data),
-        (read.indptr, read.indices, read.data),
-        candidates,
-        (balls.parent, balls.depth, balls.inner, balls.n_children, balls.branch_of, balls.tree.max_depth),
-        (
-            balls.feature_start,
-            balls.entry_block,
-            balls.entry_sum,
-            heads.weight,
-            heads.bias,
-            balls.dense_row,
-            balls.dense_entry,
+    measures = balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood
+    with balls.rooms.one() as room:
+        return gather_evidence(
+            Sparse.of(X),
+            Sparse.of(read),
+            candidates,
+            balls.ancestry,
+            balls.places,
+            balls.tree.max_depth,
+            balls.entries,
+            Numbers(balls.entry_sum, heads.weight, heads.bias, *measures),
             heads.branch,
-        ),
-        (balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood),
-        (balls.memory_span, balls.memory_kind, balls.memory_weight, memory.indptr, memory.indices, memory.data),
-        balls.n_kinds,
-    )
-    return found
+            balls.memory,
+            balls.n_kinds,
+            room,
+        )
 
 
 def _without_words(balls: Balls, candidates: np.ndarray) -> np.ndarray:

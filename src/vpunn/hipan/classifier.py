@@ -16,6 +16,7 @@ from vpunn._progress import announced_compiling
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
+from vpunn.hipan._arrays import Answer
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
@@ -23,7 +24,7 @@ from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen, in_threads
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
-from vpunn.hipan._rest import down_the_largest, fit_rings, rings_around, rounded
+from vpunn.hipan._rest import Prior, down_the_largest, fit_rings, rings_around, rounded
 from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.hipan._weights import Heads, train_branch
@@ -289,8 +290,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         if flat is not None:  # the root only holds the classes together
             share[0] = 0.0
         self.prior_ = rounded(share / share.sum())
-        branch = self.balls_.branch_of
-        self.branch_share_ = np.bincount(branch, self.prior_, minlength=branch.max() + 1)[1:]
+        self.fixed_ = Prior(tree, self.prior_, self.balls_.branch_of)
+        self.branch_share_ = self.fixed_.by_branch[1:]
         self.usual_ = down_the_largest(tree, self.prior_)
         self.class_nodes_ = np.flatnonzero(share)
         labels = tree.labels[self.class_nodes_]
@@ -310,7 +311,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         if not len(missed):
             return combiner
         found = self._posterior_of(held.take(missed).seen, combiner)
-        rings = rings_around(self.tree_, found.candidates, found.probability, found.prior, found.branch, found.tilt)
+        rings = rings_around(self.fixed_, Answer(found.candidates, found.probability), found.tilt)
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
     def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
@@ -438,6 +439,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             rows if evidence else None,
             np.concatenate([_widened(part[:, :-1], wide, 0) for part in read]) if evidence else None,
             np.concatenate([p.unknown for p in found if p.unknown is not None]),
+            self.fixed_,
         )
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
@@ -468,6 +470,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             tilt,
             combiner.ring_weights,
             unknown=unknown,
+            fixed=self.fixed_,
         )
 
     def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:

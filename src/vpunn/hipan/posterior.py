@@ -7,24 +7,20 @@ Ball probabilities are sums of it over slices, so a ball's is its own stop mass 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from vpunn.errors import check_choice
-from vpunn.hipan._balls import writable
-from vpunn.hipan._rest import Rest, rings_around, spread_rest
+from vpunn.hipan._arrays import Answer
+from vpunn.hipan._rest import AGREEMENT, Prior, Rest, rings_around, spread_rest
 from vpunn.tree import Tree
-from vpunn.tree.sweeps import sweep_down
 
 #: Rows whose dense distributions are held in memory at once.
 CHUNK_ENTRIES = 8_000_000
-#: Weight of the shared path against the exact node in the answer by ``"path"``; chosen on validation rows.
-AGREEMENT = 1.0
 #: ``"node"``: the most probable node. ``"path"``: probable, and sharing most of its path with whatever else may be true.
 Rule = Literal["node", "path"]
 
@@ -104,7 +100,7 @@ class Posterior(NodeDistribution):
     the prior the nodes of a branch are for a row, and ``ring_weights`` how far from the best candidate an answer lies.
     ``rows`` and ``evidence`` (rows, k, columns) are what the combiner read, kept only when an explanation is asked for.
     ``unknown`` rows (rows,) brought nothing known: they have the prior, and their one candidate is the node that lies in the most
-    probable ball at every depth, made as probable as the most probable node.
+    probable ball at every depth, made as probable as the most probable node. ``fixed`` is what follows from the prior.
     """
 
     tree: Tree
@@ -118,6 +114,7 @@ class Posterior(NodeDistribution):
     rows: Any = None
     evidence: np.ndarray | None = None
     unknown: np.ndarray | None = None
+    fixed: Prior | None = None
 
     def __len__(self) -> int:
         return len(self.rest)
@@ -125,28 +122,24 @@ class Posterior(NodeDistribution):
     @cached_property
     def spread(self) -> Rest:
         """The rest, spread over the rings around the best candidate."""
-        rings = rings_around(self.tree, self.candidates, self.probability, self.prior, self.branch, self.tilt)
+        rings = rings_around(self._fixed, self._answer, self.tilt)
         return spread_rest(rings, self.rest, self.tilt, self.ring_weights, self.unknown)
+
+    @cached_property
+    def _fixed(self) -> Prior:
+        return Prior(self.tree, self.prior, self.branch) if self.fixed is None else self.fixed
+
+    @property
+    def _answer(self) -> Answer:
+        return Answer(self.candidates, self.probability)
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""
         from vpunn.hipan.kernels.rest import merge_best
 
-        half = 1 << (self.tree.n_nodes - 1).bit_length()
-        peaks = np.zeros(2 * half)  # a tree of maxima over the prior
-        peaks[half : half + self.tree.n_nodes] = self.prior
-        while half > 1:
-            half //= 2
-            peaks[half : 2 * half] = peaks[2 * half : 4 * half].reshape(-1, 2).max(1)
-        chain, _, factor, outer = self.spread
-        found: tuple[np.ndarray, np.ndarray] = merge_best(
-            self.candidates, self.probability, peaks, self._branch_edges(), self.tree.size, chain, factor, outer, k
-        )
-        return found
-
-    def _branch_edges(self) -> np.ndarray:
-        """Where each branch starts in the order of nodes, and the end: a depth-1 ball is one slice, the root comes before."""
-        return np.searchsorted(self.branch, np.arange(self.tilt.shape[1] + 1))
+        fixed = self._fixed
+        with fixed.rooms.one() as room:
+            return merge_best(self._answer, fixed.peaks, fixed.edges, fixed.outline.size, self.spread, k, room)
 
     def best(self, rule: Rule = "node") -> np.ndarray:
         """One answer per row. ``"node"``: the most probable node, the first of `top_k`; what `predict` answers.
@@ -158,66 +151,43 @@ class Posterior(NodeDistribution):
         """
         check_choice("rule", rule, get_args(Rule))
         likeliest = self.top_k(1)[0][:, 0]
-        return likeliest if rule == "node" else self._sharing_most(likeliest)
+        if rule == "node":
+            return likeliest
+        from vpunn.hipan.kernels.walk import Wish, choose
 
-    def _sharing_most(self, likeliest: np.ndarray) -> np.ndarray:
-        from vpunn.hipan.kernels.rest import choose
+        depth, typical = self._fixed.typical
+        return np.asarray(self._walked(choose, Wish(typical, depth, AGREEMENT), likeliest))
 
-        tree = self.tree
-        ball = tree.subtree_sum(self.prior)
-        length = tree.depth + float(self.prior @ tree.depth) + 2.0
-        worth = np.where(self.prior > 0, self.prior + AGREEMENT * sweep_down(tree, ball) * 2.0 / length, -1.0)
-        edges = self._branch_edges().tolist()
-        typical = np.array([a + worth[a:b].argmax() for a, b in pairwise(edges)])
-        typical[self.prior[typical] <= 0] = -1
-        found: np.ndarray = choose(
-            self.candidates,
-            self.probability,
-            writable(self.prior),
-            ball,
-            tree.parent,
-            tree.depth,
-            self.branch,
-            *self.spread,
-            float(length[0] - 2.0),
-            typical,
-            likeliest,
-            AGREEMENT,
-        )
-        return found
+    def _walked(self, walk: Callable[..., np.ndarray], *asked: Any) -> np.ndarray:
+        """What one of the compiled walks finds for every row."""
+        fixed = self._fixed
+        with fixed.rooms.one() as room:
+            return walk(self._answer, fixed.shares, fixed.outline, self.spread, *asked, room)
+
+    def deepest(self, threshold: float) -> np.ndarray:
+        """The deepest ball with probability ≥ threshold (the more probable of equally deep ones; the root if none)."""
+        from vpunn.hipan.kernels.walk import deepest
+
+        return self._walked(deepest, threshold)
+
+    def at_depth(self, depth: int) -> np.ndarray:
+        """The best answer cut at ``depth``: the most probable ball of that depth, or a node above it that stops there."""
+        from vpunn.hipan.kernels.walk import at_depth
+
+        return self._walked(at_depth, depth)
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
         from vpunn.hipan.kernels.rest import fill_masses
 
-        candidates, probability = self.candidates[part], self.probability[part]
-        chain, _, factor, outer = (array[part] for array in self.spread)
-        dense = np.empty((len(candidates), self.tree.n_nodes))
-        fill_masses(
-            candidates, probability, writable(self.prior), self.branch, self.tree.size, chain, factor, outer, dense
-        )
+        answer, rest = Answer(*(a[part] for a in self._answer)), Rest(*(a[part] for a in self.spread))
+        dense = np.empty((len(answer.candidates), self.tree.n_nodes))
+        fill_masses(answer, self._fixed.shares, self._fixed.outline.size, rest, dense)
         return dense
 
     def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The balls around one node per row, root first (−1 padded), and their probabilities."""
-        tree = self.tree
-        balls = tree.paths(nodes)
-        inside = balls >= 0
-        below = np.concatenate([[0.0], np.cumsum(self.prior)])
-        stop = balls + tree.size[balls]
-        free = below[stop] - below[balls]
-        p = np.zeros(balls.shape)
-        for slot in range(self.candidates.shape[1]):
-            c = self.candidates[:, slot, None]
-            within = (c >= balls) & (c < stop) & (c >= 0)
-            p += np.where(within, self.probability[:, slot, None], 0.0)
-            free -= np.where(within, self.prior[c], 0.0)
-        chain, rest_inside, factor, outer = self.spread
-        common = (balls == chain) & inside
-        ring = common.sum(1)[:, None] - 1  # balls that leave the chain lie in this ring, whole
-        around = np.where(
-            ring > 0, np.take_along_axis(factor, ring, 1), np.take_along_axis(outer, self.branch[balls], 1)
-        )
-        p += np.where(common, rest_inside, around * np.maximum(free, 0.0))
-        p[:, 0] = 1.0
-        return balls, np.where(inside, np.minimum(p, 1.0), 0.0)
+        from vpunn.hipan.kernels.walk import along
+
+        balls = self.tree.paths(nodes)
+        return balls, self._walked(along, balls)

@@ -54,7 +54,11 @@ def decoded(data: AnyArray, offsets: AnyArray, tags: AnyArray) -> AnyArray | str
         return f"there is no tag {int(tags.max())}"
     raw = data.tobytes()
     try:
-        found = as_objects([raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets.tolist())])
+        if raw.isascii():  # a letter is a byte
+            text = raw.decode("ascii")
+            found = as_objects([text[a:b] for a, b in pairwise(offsets.tolist())])
+        else:
+            found = as_objects([raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets.tolist())])
         for at in np.flatnonzero(tags == _JSON).tolist():
             found[at] = _as_tuples(json.loads(found[at]))
     except (ValueError, RecursionError):

@@ -342,12 +342,15 @@ class Stored:
         ):
             wanted = "(" + ", ".join("any" if w is None else str(w) for w in shape) + ")"
             raise self._damaged(f"array {name!r} has the shape {array.shape}, not {wanted}")
-        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise self._damaged(f"array {name!r} holds values that are not finite")
-        if array.size and low is not None and (least := array.min()) < low:
-            raise self._damaged(f"array {name!r} holds {least}, below {low}")
-        if array.size and high is not None and (most := array.max()) >= high:
-            raise self._damaged(f"array {name!r} holds {most}, which is not below {high}")
+        finite = finite and array.dtype.kind == "f"
+        if array.size and (finite or low is not None or high is not None):
+            least, most = array.min().item(), array.max().item()  # what is not a number is the least and the most
+            if finite and not (np.isfinite(least) and np.isfinite(most)):
+                raise self._damaged(f"array {name!r} holds values that are not finite")
+            if low is not None and least < low:
+                raise self._damaged(f"array {name!r} holds {least}, below {low}")
+            if high is not None and most >= high:
+                raise self._damaged(f"array {name!r} holds {most}, which is not below {high}")
         if monotone and (array[1:] < array[:-1]).any():
             raise self._damaged(f"array {name!r} falls, but must not")
         return array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan.kernels import kernel
 from vpunn.hipan.kernels.propose import keep_best
 
@@ -14,16 +15,15 @@ def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, n
     ``sums`` is the matrix of the classes' sums. Features of a class are sorted once: a row can only lower those it has itself,
     so the strongest of the rest are among the first ``limit`` and as many more as the row has features.
     """
-    indptr, indices, data = rows
-    n, width = len(indptr) - 1, sums.shape[1]
+    n, width = len(rows.indptr) - 1, sums.shape[1]
     order = np.lexsort((sums.indices, -sums.data, np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))))
     start = np.zeros(n + 1, np.int64)
     feature, value = np.empty(n * limit, np.int32), np.empty(n * limit, np.float32)
     filled = _profiles(
-        (indptr, indices, data),
+        rows,
         node,
         weight,
-        (sums.indptr, sums.indices[order], sums.data[order]),
+        Sparse(sums.indptr, sums.indices[order], sums.data[order]),
         np.zeros(width, np.float32),
         np.zeros(width, np.float32),
         np.empty(width, np.int32),
@@ -64,56 +64,24 @@ def _profiles(rows, node, weight, sums, own, rest, listed, best, out):
     return filled
 
 
-def meanings(
-    feature_start, row, value, weight, profile_start, profile_feature, profile_value, usual, limit, doubt
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def meanings(by_feature, weight, profiles, usual, limit, doubt) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every feature the ``limit`` features most in excess in the profiles of its rows."""
-    n_features = len(feature_start) - 1
+    n_features = len(by_feature.indptr) - 1
     start = np.zeros(n_features + 1, np.int64)
-    work = np.concatenate([[0], np.cumsum(np.diff(profile_start)[row])])[feature_start]
+    work = np.concatenate([[0], np.cumsum(np.diff(profiles.indptr)[by_feature.indices])])[by_feature.indptr]
     room = int(np.minimum(np.diff(work), limit).sum())
     meaning = np.empty(room, np.int32)
     strength = np.empty(room, np.float32)
-    filled = _meanings(
-        feature_start,
-        row,
-        value,
-        weight,
-        profile_start,
-        profile_feature,
-        profile_value,
-        usual,
-        doubt,
-        np.zeros(n_features, np.float32),
-        np.zeros(n_features, np.bool_),
-        np.empty(n_features, np.int32),
-        np.empty(limit, np.int32),
-        start,
-        meaning,
-        strength,
-    )
+    totals = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_), np.empty(n_features, np.int32)
+    best = np.empty(limit, np.int32)
+    filled = _meanings(by_feature, weight, profiles, usual, doubt, totals, best, (start, meaning, strength))
     return start, meaning[:filled].copy(), strength[:filled].copy()
 
 
 @kernel
-def _meanings(
-    feature_start,
-    row,
-    value,
-    weight,
-    profile_start,
-    profile_feature,
-    profile_value,
-    usual,
-    doubt,
-    total,
-    known,
-    listed,
-    best,
-    start,
-    meaning,
-    strength,
-):
+def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
+    (feature_start, row, value), (profile_start, profile_feature, profile_value) = by_feature, profiles
+    (total, known, listed), (start, meaning, strength) = totals, out
     limit = len(best)
     filled = 0
     for f in range(len(start) - 1):

@@ -1,9 +1,12 @@
-"""Compiled loops that gather the evidence about candidates; how blocks are stored is told in `_propose_kernels`."""
+"""Compiled loops that gather the evidence about candidates; how blocks are stored is told in `_arrays`."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.propose import longest_row
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
@@ -47,78 +50,94 @@ def _products(x, mark, start, stop, indices, data, found):
     return s, t, known
 
 
-def gather_evidence(rows, reading, candidates, tree, entries, balls, memory, n_kinds) -> tuple[np.ndarray, np.ndarray]:
+class Work(NamedTuple):
+    """What is known about the blocks around a row's candidates: sums and shares at its features, and six numbers each; the block
+    above and the outermost one."""
+
+    sums: np.ndarray
+    share: np.ndarray
+    per_block: np.ndarray
+    above: np.ndarray
+    branch: np.ndarray
+
+
+class Row(NamedTuple):
+    """The row and the row read through the dictionary, which features it may have by their last bits (that stays in the nearest
+    cache), room for shared features, and the branches of its candidates."""
+
+    x: np.ndarray
+    mark: np.ndarray
+    found: np.ndarray
+    classes: np.ndarray
+
+
+def gather_evidence(
+    rows, reading, candidates, ancestry, places, deepest, entries, numbers, branch_weight, memory, n_kinds, room
+) -> tuple[np.ndarray, np.ndarray]:
     """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
-    scores (rows, branches) of the depth-1 balls. The groups of arrays are those of `weights.gather`."""
+    scores (rows, branches) of the depth-1 balls."""
     n_rows, width = candidates.shape
-    (indptr, indices, _), (parent, *_, longest_chain) = rows, tree
-    feature_start, branch_weight = entries[0], entries[-1]
-    out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
-    branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
-    n_blocks = width * (longest_chain + 2)
-    longest = longest_row(indptr)
-    room = most_hits(indptr, indices, feature_start, n_blocks)
-    found = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
-    listed = (
-        np.full(2 * len(parent), -1, np.int32),
-        np.empty(n_blocks, np.int32),
-        np.empty(longest_chain + 2, np.int32),
+    n_blocks, longest = width * (deepest + 2), longest_row(rows.indptr)
+    hits = most_hits(rows.indptr, rows.indices, entries.start, n_blocks)
+    found = Hits(
+        *(room.empty(name, hits, kind) for name, kind in (("he", np.int64), ("hb", np.int32), ("hp", np.int32)))
     )
-    work = (
-        np.zeros((n_blocks, longest), np.float32),
-        np.zeros((n_blocks + 1, longest), np.float32),
+    place = room.full("place", 2 * len(ancestry.parent), np.int32, -1)
+    listed = Listed(place, np.empty(n_blocks, np.int32), np.empty(deepest + 2, np.int32))
+    work = Work(
+        np.empty((n_blocks, longest), np.float32),
+        np.empty((n_blocks + 1, longest), np.float32),
         np.empty((6, n_blocks), np.float32),
         np.empty(n_blocks, np.int32),
         np.empty(n_blocks, np.int32),
     )
-    row = (
-        np.zeros((len(feature_start) - 1, 2), np.float32),
-        np.zeros(MARKS, np.bool_),
-        np.empty(longest_row(memory[3]) + 1, np.int64),
+    row = Row(
+        room.full("x", (len(entries.start) - 1, 2), np.float32),
+        room.full("mark", MARKS, np.bool_),
+        room.empty("shared", memory.longest + 1, np.int64),
         np.empty(width, np.int32),
     )
-    scratch = (*listed, *found)
-    _gather(rows, reading, candidates, tree[:-1], entries, balls, memory, scratch, work, row, out, branch_score)
+    out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
+    branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
+    tree = ancestry, places
+    given = entries, numbers, branch_weight, memory
+    _gather(rows, reading, candidates, tree, given, (listed, found), work, row, out, branch_score)
     return out, branch_score
 
 
 @kernel
-def _gather(rows, reading, candidates, tree, entries, balls, memory, scratch, work, row, out, branch_score):
-    """``row`` holds the row and the row read through the dictionary, which features it may have by their last bits (that stays in
-    the nearest cache), and room; ``work`` what is known about the blocks around its candidates."""
+def _gather(rows, reading, candidates, tree, given, found, work, row, out, branch_score):
+    (ancestry, places), (entries, numbers, branch_weight, memory), (listed, hits) = tree, given, found
     n_rows, width = candidates.shape
-    parent, _, inner, _, branch_of = tree
-    place, blocks, stack = scratch[0], scratch[1], scratch[2]
-    x, mark, found, classes = row
+    place, x, mark = listed.place, row.x, row.mark
     for r in range(n_rows):
         count, n_classes = np.int64(0), 0
         while n_classes < width and candidates[r, n_classes] >= 0:
-            count = add_chain(candidates[r, n_classes], parent, inner, place, blocks, count, stack)
+            count = add_chain(candidates[r, n_classes], ancestry, listed, count)
             n_classes += 1
         _mark(rows, r, x, 0, mark, True)
         _mark(reading, r, x, 1, mark, True)
-        _add_up(rows, r, entries, scratch, count, balls, work)
-        _measure_blocks(rows, r, parent, inner, scratch, count, balls, work)
+        _add_up(rows, r, entries, listed, hits, count, numbers, work)
+        _measure_blocks(rows, r, ancestry, listed, count, numbers, work)
         for j in range(n_classes):
             c = candidates[r, j]
-            _judge(c, rows, r, tree, place, balls, work, out[r, j])
-            _remember(c, memory, x, mark, found, balls[0], out[r, j])
-            classes[j] = work[4][place[c]]
-        _compare_candidates(out[r], candidates[r], n_classes, parent, classes)
+            _judge(c, rows, r, ancestry, places, place, numbers, work, out[r, j])
+            _remember(c, memory, x, mark, row.found, numbers.norm2, out[r, j])
+            row.classes[j] = work.branch[place[c]]
+        _compare_candidates(out[r], candidates[r], n_classes, ancestry.parent, row.classes)
         if branch_score.shape[1]:
-            indptr, indices, data = rows
-            branch_scores(indptr, r, indices, data, entries[7], branch_score[r])
+            branch_scores(rows, r, branch_weight, branch_score[r])
             top = branch_score[r, 0]
             for b in range(1, branch_score.shape[1]):
                 top = max(top, branch_score[r, b])
             for j in range(n_classes):
-                b = branch_of[candidates[r, j]]
+                b = places.branch_of[candidates[r, j]]
                 if b > 0:
                     out[r, j, 32] = branch_score[r, b - 1] - top
         _mark(rows, r, x, 0, mark, False)
         _mark(reading, r, x, 1, mark, False)
         for q in range(count):
-            place[blocks[q]] = -1
+            place[listed.blocks[q]] = -1
 
 
 @helper
@@ -131,55 +150,39 @@ def _mark(rows, r, x, column, mark, there):
 
 
 @helper
-def _add_up(rows, r, entries, scratch, count, balls, work):
+def _add_up(rows, r, entries, listed, hits, count, numbers, work):
     """Head scores, products and coverage of the listed blocks, and their sums at the row's features."""
     indptr, indices, data = rows
-    feature_start, entry_block, entry_sum, weight, bias, dense_row, dense_entry, _ = entries
-    place, blocks, _, hit_entry, hit_block, hit_position = scratch
-    sums, share, per_block = work[0], work[1], work[2]
+    sums, share, per_block = work.sums, work.share, work.per_block
     dot, cover, head = per_block[0], per_block[1], per_block[3]
-    background, start = balls[4], indptr[r]
+    start = indptr[r]
     m = indptr[r + 1] - start
     for a in range(m):
-        share[len(share) - 1, a] = background[indices[start + a]]
+        share[len(share) - 1, a] = numbers.background[indices[start + a]]
     for q in range(count):
-        head[q] = bias[blocks[q]]
+        head[q] = numbers.bias[listed.blocks[q]]
         dot[q] = 0
         cover[q] = 0
         for a in range(m):
             sums[q, a] = 0
-    hits = find_hits(
-        indptr,
-        r,
-        indices,
-        feature_start,
-        entry_block,
-        dense_row,
-        dense_entry,
-        place,
-        blocks,
-        count,
-        hit_entry,
-        hit_block,
-        hit_position,
-    )
-    for i in range(hits):
-        q, a, e = hit_block[i], hit_position[i], hit_entry[i]
-        v, s = data[start + a], entry_sum[e]
-        head[q] += weight[e] * v
+    n_hits = find_hits(rows, r, entries, listed, count, hits)
+    for i in range(n_hits):
+        q, a, e = hits.block[i], hits.position[i], hits.entry[i]
+        v, s = data[start + a], numbers.entry_sum[e]
+        head[q] += numbers.weight[e] * v
         dot[q] += s * v
         cover[q] += v * v if s != 0 else np.float32(0)
         sums[q, a] = s
 
 
 @helper
-def _measure_blocks(rows, r, parent, inner, scratch, count, balls, work):
+def _measure_blocks(rows, r, ancestry, listed, count, numbers, work):
     """Cosines, head scores summed along the ancestors and shrunk likelihoods of the listed blocks, ancestors first."""
-    indptr, _, data = rows
-    norm2, seen_share, news, _, _, use_likelihood = balls
+    (indptr, _, data), (parent, inner) = rows, ancestry
+    norm2, seen_share, news, use_likelihood = numbers.norm2, numbers.seen, numbers.news, numbers.use_likelihood
     sums, share, per_block, above, branch = work
     dot, cosine, head, prefix, branch_fit = per_block[0], per_block[2], per_block[3], per_block[4], per_block[5]
-    place, blocks, n_nodes, root = scratch[0], scratch[1], len(parent), len(share) - 1
+    place, blocks, n_nodes, root = listed.place, listed.blocks, len(parent), len(share) - 1
     start = indptr[r]
     m = indptr[r + 1] - start
     for q in range(count):
@@ -203,12 +206,11 @@ def _measure_blocks(rows, r, parent, inner, scratch, count, balls, work):
 
 
 @helper
-def _judge(c, rows, r, tree, place, balls, work, z):
+def _judge(c, rows, r, ancestry, places, place, numbers, work, z):
     """What the blocks around one candidate say."""
-    indptr, _, data = rows
-    parent, depth, inner, n_children, _ = tree
-    counts, use_likelihood = balls[3], balls[5]
-    share, per_block, branch = work[1], work[2], work[4]
+    (indptr, _, data), (parent, inner) = rows, ancestry
+    counts, use_likelihood = numbers.counts, numbers.use_likelihood
+    share, per_block, branch = work.share, work.per_block, work.branch
     cover, cosine, head, prefix, branch_fit = per_block[1], per_block[2], per_block[3], per_block[4], per_block[5]
     n_nodes, start = len(parent), indptr[r]
     m = indptr[r + 1] - start
@@ -229,16 +231,16 @@ def _judge(c, rows, r, tree, place, balls, work, z):
     z[12] = prefix[up] if up >= 0 else np.float32(0)
     z[13] = np.log1p(counts[c])
     z[14] = np.log1p(counts[n_nodes + (parent[c] if c > 0 else 0)])
-    z[15] = np.float32(0.1) * depth[c]
+    z[15] = np.float32(0.1) * places.depth[c]
     z[16] = 1 if inner[c] else 0
-    z[23] = np.log1p(np.float32(n_children[parent[c]] if c > 0 else 0))
+    z[23] = np.log1p(np.float32(places.n_children[parent[c]] if c > 0 else 0))
     z[24] = np.log1p(np.float32(m))
 
 
 @helper
 def _remember(c, memory, x, mark, found, norm2, z):
     """What the items of one candidate say: the nearest two, its descriptions, and both through the dictionary."""
-    span, kind, weight, indptr, indices, data = memory
+    span, kind, weight, (indptr, indices, data) = memory.span, memory.kind, memory.weight, memory.words
     first, second, nearest, total = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
     for i in range(span[c, 0], span[c, 1]):
         s, t, known = _products(x, mark, indptr[i], indptr[i + 1], indices, data, found)

@@ -8,23 +8,23 @@ from vpunn.hipan.kernels import kernel
 from vpunn.hipan.kernels.propose import keep_best
 
 
-def nearest_items(X, own, index, label, limit) -> tuple[np.ndarray, np.ndarray]:
-    """The ``limit`` items of largest positive product with each row of ``X``, best first, smaller numbers first among equals.
+def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
+    """The ``limit`` items of largest positive product with each of the ``rows``, best first, smaller numbers first among equals.
 
-    ``index`` is the matrix of items by feature (`scipy.sparse.csc_matrix`). Items of the label ``own[r]`` (−1: none) are passed
-    over. −1 and 0 where there are fewer.
+    ``index`` has the items by feature, ``label`` one of each item: those of the label ``own[r]`` (−1: none) are passed over. −1 and
+    0 where there are fewer.
     """
-    n_items = index.shape[0]
-    found = np.full((X.shape[0], limit), -1, np.int32)
-    value = np.zeros((X.shape[0], limit), np.float32)
+    n_items = len(label)
+    found = np.full((len(own), limit), -1, np.int32)
+    value = np.zeros((len(own), limit), np.float32)
     _nearest(
-        (X.indptr, X.indices, X.data),
+        rows,
         own,
-        (index.indptr, index.indices, index.data),
+        index,
         label,
-        np.zeros(n_items, np.float32),
-        np.zeros(n_items, np.bool_),
-        np.empty(n_items + 1, np.int32),
+        room.full("product", n_items, np.float32),
+        room.full("met", n_items, np.bool_),
+        room.empty("items", n_items + 1, np.int32),
         np.empty(limit, np.int32),
         found,
         value,

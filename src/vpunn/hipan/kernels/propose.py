@@ -1,20 +1,17 @@
 """Compiled loops that propose candidates: a few nodes per row, by centroid and by head score.
 
-Blocks. The classifier keeps one sparse block of numbers per ball. Ball ``c < N`` is the single node ``c`` (digit 0
-after its path: "stop here"); ball ``N + u`` is the subtree of an inner node ``u`` other than the root. The chain of a
-node is its own block, then the subtree blocks of itself (if inner) and of its ancestors. All blocks live in one matrix
-stored by feature: entry ``e`` of feature ``f`` (``feature_start[f] ≤ e < feature_start[f+1]``) belongs to block
-``entry_block[e]``, sorted within the feature. Features that occur in many blocks also have a row in ``dense_entry``
-(block → entry, −1 if absent) so that a lookup is one read.
-
-Everything is computed row by row with fixed loops, so a row gives the same bits alone and in a batch. Arrays are made
-outside of the compiled loops: every way to make one costs numba as much to compile as a loop of its own.
+How blocks are stored is told in `_arrays`. Everything is computed row by row with fixed loops, so a row gives the same bits alone
+and in a batch. Arrays are made outside of the compiled loops: every way to make one costs numba as much to compile as a loop of
+its own; those as long as the tree are kept from call to call.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from vpunn.hipan._arrays import Room
 from vpunn.hipan.kernels import helper, kernel
 
 
@@ -48,12 +45,13 @@ def longest_row(indptr):
 
 
 @helper
-def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest):
+def _rarest_first(start, stop, indices, feature_start, budget, rarest):
     """Positions of the row's features from the rarest to the commonest, and how many may open classes and add scores.
 
     The rarest open classes, as many as ``opening`` entries allow; the next ones only add to open classes, up to ``scoring``
-    entries. At least one feature does both.
+    entries (both are the ``budget``). At least one feature does both.
     """
+    opening, scoring = budget
     count = 0
     for a in range(start, stop):
         size = feature_start[indices[a] + 1] - feature_start[indices[a]]
@@ -83,78 +81,49 @@ def _rarest_first(start, stop, indices, feature_start, opening, scoring, rarest)
     return openers, max(openers, scorers)
 
 
-def propose_by_centroid(
-    indptr,
-    indices,
-    data,
-    own,
-    row_weight,
-    feature_start,
-    entry_block,
-    entry_sum,
-    norm2,
-    n_nodes,
-    limit,
-    opening,
-    scoring,
-) -> np.ndarray:
+class Opened(NamedTuple):
+    """Classes that a row's features open: which, in a list; the best of them; and the features, rarest first."""
+
+    there: np.ndarray
+    classes: np.ndarray
+    best: np.ndarray
+    rarest: np.ndarray
+
+    @classmethod
+    def of(cls, room: Room, indptr: np.ndarray, n_nodes: int, limit: int) -> Opened:
+        """Empty ones, for rows of that length."""
+        return cls(
+            room.full("opened", n_nodes, np.bool_),
+            room.empty("classes", n_nodes, np.int32),
+            np.empty(limit, np.int32),
+            np.empty(longest_row(indptr), np.int64),
+        )
+
+
+def propose_by_centroid(rows, own, row_weight, entries, entry_sum, norm2, n_nodes, limit, budget, room) -> np.ndarray:
     """Classes by coverage · cosine: how much of the row the class has seen, times the cosine with its centroid.
 
     ``own[r]`` is the class the row itself was counted in (−1: none); that row's share is taken out again exactly, so
     training rows are judged as if they had been left out. The row's rarest features
     propose (`_rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
     """
-    out = np.full((len(indptr) - 1, limit), -1, np.int32)
-    _by_centroid(
-        indptr,
-        indices,
-        data,
-        own,
-        row_weight,
-        feature_start,
-        entry_block,
-        entry_sum,
-        norm2,
-        opening,
-        scoring,
-        np.zeros(n_nodes, np.float32),
-        np.zeros(n_nodes, np.float32),
-        np.zeros(n_nodes, np.bool_),
-        np.empty(n_nodes, np.int32),
-        np.empty(limit, np.int32),
-        np.empty(longest_row(indptr), np.int64),
-        out,
-    )
+    out = np.full((len(rows.indptr) - 1, limit), -1, np.int32)
+    totals = room.full("dot", n_nodes, np.float32), room.full("covered", n_nodes, np.float32)
+    opened = Opened.of(room, rows.indptr, n_nodes, limit)
+    _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, totals, opened, out)
     return out
 
 
 @kernel
-def _by_centroid(
-    indptr,
-    indices,
-    data,
-    own,
-    row_weight,
-    feature_start,
-    entry_block,
-    entry_sum,
-    norm2,
-    opening,
-    scoring,
-    dot,
-    covered,
-    opened,
-    classes,
-    best,
-    rarest,
-    out,
-):
+def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, totals, opened_, out):
+    (indptr, indices, data), (dot, covered), (opened, classes, best, rarest) = rows, totals, opened_
+    feature_start, entry_block = entries.start, entries.block
     n_rows, limit = out.shape
     n_nodes = len(dot)
     for r in range(n_rows):
         count = np.int64(0)
         square = np.float32(0)
-        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
+        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
@@ -194,74 +163,47 @@ def _by_centroid(
                 covered[c] = 0
 
 
-def propose_by_heads(
-    indptr, indices, data, parent, inner, feature_start, entry_block, weight, bias, limit, opening, scoring, first
-) -> np.ndarray:
+class Sums(NamedTuple):
+    """Head scores of blocks, their sums along the ancestors, which of those are known, and of whole classes; which are listed."""
+
+    local: np.ndarray
+    chain: np.ndarray
+    known: np.ndarray
+    total: np.ndarray
+    seen: np.ndarray
+    stack: np.ndarray
+
+
+def propose_by_heads(rows, ancestry, entries, weight, bias, limit, budget, first, room) -> np.ndarray:
     """Append to ``first`` (−1 padded candidates) the ``limit`` best classes by head score that are not in it yet.
 
     Scores one scatter over the row's features; only nodes that share a feature with the row are ranked, and the sum along
     the ancestors is kept for the ones that follow.
     """
-    n_nodes = len(parent)
-    out = np.full((len(indptr) - 1, first.shape[1] + limit), -1, np.int32)
-    _by_heads(
-        indptr,
-        indices,
-        data,
-        parent,
-        inner,
-        feature_start,
-        entry_block,
-        weight,
-        bias,
-        opening,
-        scoring,
-        first,
-        np.zeros(2 * n_nodes, np.float32),
-        np.zeros(n_nodes, np.bool_),
-        np.empty(n_nodes, np.int32),
-        np.zeros(n_nodes, np.float32),
-        np.full(n_nodes, -1, np.int32),
-        np.empty(n_nodes, np.float32),
-        np.empty(limit, np.int32),
-        np.zeros(n_nodes, np.bool_),
-        np.empty(n_nodes, np.int32),
-        np.empty(longest_row(indptr), np.int64),
-        out,
+    n_nodes = len(ancestry.parent)
+    out = np.full((len(rows.indptr) - 1, first.shape[1] + limit), -1, np.int32)
+    sums = Sums(
+        room.full("local", 2 * n_nodes, np.float32),
+        room.empty("chain", n_nodes, np.float32),
+        room.full("known", n_nodes, np.bool_),
+        room.empty("total", n_nodes, np.float32),
+        room.full("seen", n_nodes, np.bool_),
+        room.empty("stack", n_nodes, np.int32),
     )
+    opened = Opened.of(room, rows.indptr, n_nodes, limit)
+    _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened, out)
     return out
 
 
 @kernel
-def _by_heads(
-    indptr,
-    indices,
-    data,
-    parent,
-    inner,
-    feature_start,
-    entry_block,
-    weight,
-    bias,
-    opening,
-    scoring,
-    first,
-    local,
-    opened,
-    classes,
-    chain,
-    known,
-    total,
-    best,
-    seen,
-    stack,
-    rarest,
-    out,
-):
+def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened_, out):
+    (indptr, indices, data), (parent, inner), (opened, classes, best, rarest) = rows, ancestry, opened_
+    local, chain, known, total, seen, stack = sums
+    feature_start, entry_block = entries.start, entries.block
     n_nodes, limit = len(parent), len(best)
     for r in range(len(out)):
         n_classes = np.int64(0)
-        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, opening, scoring, rarest)
+        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             for e in range(
@@ -282,7 +224,7 @@ def _by_heads(
             c = classes[j]
             waiting = 0
             u = c
-            while u > 0 and known[u] != r:
+            while u > 0 and not known[u]:
                 stack[waiting] = u
                 waiting += 1
                 u = parent[u]
@@ -292,7 +234,7 @@ def _by_heads(
                 if inner[u]:
                     s += bias[n_nodes + u] + local[n_nodes + u]
                 chain[u] = s
-                known[u] = r
+                known[u] = True
             total[c] = s + bias[c] + local[c]
             opened[c] = False
         filled = keep_best(total, n_classes, limit, classes, best)
@@ -303,6 +245,11 @@ def _by_heads(
             out[r, kept] = first[r, j]
             seen[first[r, j]] = True
             kept += 1
+        for j in range(n_classes):  # leave nothing behind
+            u = classes[j]
+            while u > 0 and known[u]:
+                known[u] = False
+                u = parent[u]
         for j in range(filled):
             if not seen[best[j]]:
                 out[r, kept] = best[j]

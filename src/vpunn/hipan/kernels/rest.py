@@ -14,56 +14,22 @@ from vpunn.hipan.kernels import helper, kernel
 DOUBT = 0.02
 
 
-def measure_rings(
-    candidates, probability, tilt, prior, below, branch, share, parent, depth, size, max_depth
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def measure_rings(answer, tilt, shares, below, share, tree, deepest) -> tuple[np.ndarray, ...]:
     """Chain of balls, free prior of rings and of the next balls, and votes; see `rest.Rings`."""
-    n_rows = len(candidates)
-    chain = np.full((n_rows, max_depth + 1), -1, np.int32)
-    ring, core, vote = np.zeros((3, n_rows, max_depth + 1))
-    free, votes = np.empty((2, max_depth + 1))
+    n_rows = len(answer.candidates)
+    chain = np.full((n_rows, deepest + 1), -1, np.int32)
+    ring, core, vote = np.zeros((3, n_rows, deepest + 1))
+    free, votes = np.empty((2, deepest + 1))
     _measure_rings(
-        candidates,
-        probability,
-        tilt,
-        prior,
-        below,
-        branch,
-        share,
-        parent,
-        depth,
-        size,
-        free,
-        votes,
-        np.empty(len(share)),
-        chain,
-        ring,
-        core,
-        vote,
+        answer, tilt, shares, below, share, tree, (free, votes, np.empty(len(share))), (chain, ring, core, vote)
     )
     return chain, ring, core, vote
 
 
 @kernel
-def _measure_rings(
-    candidates,
-    probability,
-    tilt,
-    prior,
-    below,
-    branch,
-    share,
-    parent,
-    depth,
-    size,
-    free,
-    votes,
-    branch_free,
-    chain,
-    ring,
-    core,
-    vote,
-):
+def _measure_rings(answer, tilt, shares, below, share, tree, work, rings):
+    (candidates, probability), (free, votes, branch_free), (chain, ring, core, vote) = answer, work, rings
+    (prior, _, branch), (parent, depth, size) = shares, tree
     n_rows, width = candidates.shape
     for r in range(n_rows):
         best = 0
@@ -108,8 +74,9 @@ def _measure_rings(
 
 
 @kernel
-def fill_masses(candidates, probability, prior, branch, size, chain, factor, outer, dense):
+def fill_masses(answer, shares, size, rest, dense):
     """Write the probability of every node: ring by ring from the outside, then the candidates."""
+    (candidates, probability), (prior, _, branch), (chain, _, factor, outer) = answer, shares, rest
     for r in range(len(dense)):
         for v in range(len(prior)):
             dense[r, v] = outer[r, branch[v]] * prior[v]
@@ -125,140 +92,24 @@ def fill_masses(candidates, probability, prior, branch, size, chain, factor, out
             dense[r, candidates[r, j]] = probability[r, j]
 
 
-def choose(
-    candidates,
-    probability,
-    prior,
-    prior_ball,
-    parent,
-    depth,
-    branch,
-    chain,
-    inside,
-    factor,
-    outer,
-    typical_depth,
-    typical,
-    likeliest,
-    agreement,
-) -> np.ndarray:
-    """For every row the node c of largest p(c) + agreement · (Σ_{B∋c} P(B)) · 2 / (depth(c) + typical depth + 2).
-
-    Asked are the candidates, the ``likeliest`` node of the row and one ``typical`` node per branch (−1: none).
-    """
-    answer = np.empty(len(candidates), np.int64)
-    _choose(
-        candidates,
-        probability,
-        prior,
-        prior_ball,
-        parent,
-        depth,
-        branch,
-        chain,
-        inside,
-        factor,
-        outer,
-        typical_depth,
-        typical,
-        likeliest,
-        agreement,
-        np.zeros((len(parent), 2)),
-        np.zeros(len(parent), np.bool_),
-        np.zeros(len(parent), np.int32),
-        answer,
-    )
-    return answer
-
-
-@kernel
-def _choose(
-    candidates,
-    probability,
-    prior,
-    prior_ball,
-    parent,
-    depth,
-    branch,
-    chain,
-    inside,
-    factor,
-    outer,
-    typical_depth,
-    typical,
-    likeliest,
-    agreement,
-    held,
-    listed,
-    level,
-    answer,
-):
-    """``held``: probability and prior of the candidates in a ball; ``level``: k for the k-th ball of the chain below the root."""
-    n_rows, width = candidates.shape
-    for r in range(n_rows):
-        count = 0
-        while count < width and candidates[r, count] >= 0:
-            u = candidates[r, count]
-            p, q = probability[r, count], prior[u]
-            listed[u] = True
-            while u > 0:
-                held[u, 0] += p
-                held[u, 1] += q
-                u = parent[u]
-            count += 1
-        last = 0
-        while last + 1 < chain.shape[1] and chain[r, last + 1] >= 0:
-            last += 1
-            level[chain[r, last]] = last
-        best, found = -1.0, 0
-        for j in range(count + 1 + len(typical)):
-            c = likeliest[r] if j == count else candidates[r, j] if j < count else typical[j - count - 1]
-            if c < 0 or (j >= count and listed[c]):
-                continue
-            u = c
-            while u > 0 and level[u] == 0:
-                u = parent[u]
-            around = factor[r, level[u]] if u > 0 else outer[r, branch[c]]
-            shared = 1.0  # the root
-            u = c
-            while u > 0:
-                shared += held[u, 0] + (
-                    inside[r, level[u]] if level[u] else around * max(prior_ball[u] - held[u, 1], 0.0)
-                )
-                u = parent[u]
-            p = probability[r, j] if j < count else around * prior[c]
-            value = p + agreement * shared * 2.0 / (depth[c] + typical_depth + 2.0)
-            if value > best:
-                best, found = value, c
-        for j in range(count):
-            u = candidates[r, j]
-            listed[u] = False
-            while u > 0:
-                held[u, 0] = 0.0
-                held[u, 1] = 0.0
-                u = parent[u]
-        for k in range(1, last + 1):
-            level[chain[r, k]] = 0
-        answer[r] = found
-
-
-def merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, k) -> tuple[np.ndarray, np.ndarray]:
+def merge_best(answer, peaks, edges, size, rest, k, room) -> tuple[np.ndarray, np.ndarray]:
     """The k most probable nodes of every row and their probabilities, smaller nodes first among equals; −1 and 0 if fewer.
 
     Best first: nodes that are no candidates keep the order of the prior within a slice of one ring, so a slice is split
     at its likeliest node (``peaks``: a tree of maxima) only while that node is among the best k.
     """
-    n_rows, width = candidates.shape
+    n_rows, width = answer.candidates.shape
     node = np.full((n_rows, k), -1, np.int64)
     value = np.zeros((n_rows, k), np.float64)
-    listed = np.zeros(edges[-1], np.bool_)
+    listed = room.full("listed", len(size), np.bool_)
     stack = np.empty((4 * (k + width) + 64, 2), np.int64)
-    _merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, listed, stack, node, value)
+    _merge_best(answer, peaks, edges, size, rest, listed, stack, node, value)
     return node, value
 
 
 @kernel
-def _merge_best(candidates, probability, peaks, edges, size, chain, factor, outer, listed, stack, node, value):
+def _merge_best(answer, peaks, edges, size, rest, listed, stack, node, value):
+    (candidates, probability), (chain, _, factor, outer) = answer, rest
     n_rows, width = candidates.shape
     n_nodes = len(listed)
     for r in range(n_rows):

@@ -1,15 +1,19 @@
-"""Compiled loops that train the heads; how blocks are stored is told in `_propose_kernels`."""
+"""Compiled loops that train the heads; how blocks are stored is told in `_arrays`."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
 
 
 @helper
-def add_chain(c, parent, inner, place, blocks, count, stack):
+def add_chain(c, ancestry, listed, count):
     """Append the blocks of class ``c``'s chain that are not listed yet, ancestors before descendants."""
+    (parent, inner), (place, blocks, stack) = ancestry, listed
     n_nodes = len(parent)
     waiting = 0
     if place[c] < 0:
@@ -38,161 +42,105 @@ def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray
 
 
 @helper
-def find_hits(
-    indptr,
-    row,
-    indices,
-    feature_start,
-    entry_block,
-    dense_row,
-    dense_entry,
-    place,
-    blocks,
-    count,
-    hit_entry,
-    hit_block,
-    hit_position,
-):
+def find_hits(rows, row, entries, listed, count, hits):
     """All stored entries at (listed block, feature of the row); returns how many."""
-    hits = 0
-    start_row = indptr[row]
-    for a in range(start_row, indptr[row + 1]):
-        f = indices[a]
-        start, stop = feature_start[f], feature_start[f + 1]
-        if stop - start <= (4 if dense_row[f] >= 0 else 16) * count:
+    found = 0
+    start_row = rows.indptr[row]
+    for a in range(start_row, rows.indptr[row + 1]):
+        f = rows.indices[a]
+        start, stop, direct = entries.start[f], entries.start[f + 1], entries.row[f]
+        if stop - start <= (4 if direct >= 0 else 16) * count:
             for e in range(start, stop):
-                q = place[entry_block[e]]
+                q = listed.place[entries.block[e]]
                 if q >= 0:
-                    hit_entry[hits] = e
-                    hit_block[hits] = q
-                    hit_position[hits] = a - start_row
-                    hits += 1
-        elif dense_row[f] >= 0:
-            direct = dense_row[f]
-            for q in range(count):
-                e = dense_entry[direct, blocks[q]]
-                if e >= 0:
-                    hit_entry[hits] = e
-                    hit_block[hits] = q
-                    hit_position[hits] = a - start_row
-                    hits += 1
+                    hits.entry[found] = e
+                    hits.block[found] = q
+                    hits.position[found] = a - start_row
+                    found += 1
+            continue
+        for q in range(count):
+            b = listed.blocks[q]
+            if direct >= 0:
+                e = _in_table(entries.table, direct, b)
+                e = start + e if e >= 0 else stop
+            else:
+                e = _in_order(entries.block, start, stop, b)
+            if e < stop:
+                hits.entry[found] = e
+                hits.block[found] = q
+                hits.position[found] = a - start_row
+                found += 1
+    return found
+
+
+@helper
+def _in_table(table, row, b):
+    """How many entries of the feature come before that of block ``b``; −1 if it has none."""
+    bits, before = np.int64(table[row, b >> 5, 0]), np.int64(table[row, b >> 5, 1])
+    if not (bits >> (b & 31)) & 1:
+        return np.int64(-1)
+    bits &= (np.int64(1) << (b & 31)) - 1
+    bits -= (bits >> 1) & 0x55555555
+    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
+    return before + ((((bits + (bits >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24) & 0xFF)
+
+
+@helper
+def _in_order(block, start, stop, b):
+    """The entry of block ``b`` among those from ``start`` to ``stop``; ``stop`` if it has none."""
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if block[middle] < b:
+            low = middle + 1
         else:
-            for q in range(count):
-                low, high = start, stop
-                while low < high:
-                    middle = (low + high) >> 1
-                    if entry_block[middle] < blocks[q]:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low < stop and entry_block[low] == blocks[q]:
-                    hit_entry[hits] = low
-                    hit_block[hits] = q
-                    hit_position[hits] = a - start_row
-                    hits += 1
-    return hits
+            high = middle
+    return low if low < stop and block[low] == b else stop
 
 
-def train_heads(
-    indptr,
-    indices,
-    data,
-    own,
-    row_weight,
-    candidates,
-    parent,
-    inner,
-    longest_chain,
-    feature_start,
-    entry_block,
-    dense_row,
-    dense_entry,
-    weight_energy,
-    bias,
-    bias_energy,
-    order,
-    own_rate,
-    ball_rate,
-    bias_rate,
-    losses,
-) -> None:
+class Weights(NamedTuple):
+    """Weight and AdaGrad's energy of every entry side by side, so that an update waits for memory once; and of the biases."""
+
+    weight_energy: np.ndarray
+    bias: np.ndarray
+    bias_energy: np.ndarray
+
+
+class Work(NamedTuple):
+    """Scores and gradients of listed blocks, classes of a row and their probabilities."""
+
+    score: np.ndarray
+    gradient: np.ndarray
+    classes: np.ndarray
+    p: np.ndarray
+
+
+def train_heads(rows, own, row_weight, candidates, ancestry, deepest, entries, weights, order, rates, losses) -> None:
     """One AdaGrad pass over the rows in ``order``; ``losses`` receives the loss of each before its update.
 
     Loss of a row: softmax cross-entropy of its class among its candidates, with the score Σ_{B∋c} (⟨w_B, x⟩ + b_B).
     The gradient of a ball is (probability of the candidates inside it − 1 if the class is inside) · x, so siblings
-    share what their ancestors learn. Updates are in place.
+    share what their ancestors learn. Updates are in place; ``rates`` are those of nodes, balls and biases.
     """
-    n_nodes = len(parent)
     width = candidates.shape[1] + 1
-    n_blocks = width * (longest_chain + 2)
-    room = most_hits(indptr, indices, feature_start, n_blocks)
+    n_blocks = width * (deepest + 2)
+    listed = Listed(
+        np.full(2 * len(ancestry.parent), -1, np.int32), np.empty(n_blocks, np.int32), np.empty(deepest + 2, np.int32)
+    )
+    room = most_hits(rows.indptr, rows.indices, entries.start, n_blocks)
+    hits = Hits(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32))
+    score, gradient = np.empty((2, n_blocks), np.float32)
+    work = Work(score, gradient, np.empty(width, np.int32), np.empty(width, np.float32))
     _train_heads(
-        indptr,
-        indices,
-        data,
-        own,
-        row_weight,
-        candidates,
-        parent,
-        inner,
-        feature_start,
-        entry_block,
-        dense_row,
-        dense_entry,
-        weight_energy,
-        bias,
-        bias_energy,
-        order,
-        own_rate,
-        ball_rate,
-        bias_rate,
-        losses,
-        np.full(2 * n_nodes, -1, np.int32),
-        np.empty(n_blocks, np.int32),
-        np.empty(n_blocks, np.float32),
-        np.empty(n_blocks, np.float32),
-        np.empty(longest_chain + 2, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(width, np.int32),
-        np.empty(width, np.float32),
+        rows, own, row_weight, candidates, ancestry, entries, weights, order, rates, losses, (listed, hits), work
     )
 
 
 @kernel
-def _train_heads(
-    indptr,
-    indices,
-    data,
-    own,
-    row_weight,
-    candidates,
-    parent,
-    inner,
-    feature_start,
-    entry_block,
-    dense_row,
-    dense_entry,
-    weight_energy,
-    bias,
-    bias_energy,
-    order,
-    own_rate,
-    ball_rate,
-    bias_rate,
-    losses,
-    place,
-    blocks,
-    score,
-    gradient,
-    stack,
-    hit_entry,
-    hit_block,
-    hit_position,
-    classes,
-    p,
-):
+def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, order, rates, losses, found, work):
+    (parent, inner), (listed, hits), (score, gradient, classes, p) = ancestry, found, work
+    (own_rate, ball_rate, bias_rate), (weight_energy, bias, bias_energy) = rates, weights
+    place, blocks = listed.place, listed.blocks
     n_nodes, width = len(parent), len(classes)
     for t in range(len(order)):
         r = order[t]
@@ -212,28 +160,14 @@ def _train_heads(
         if n_classes < 2:
             continue
         for j in range(n_classes):
-            count = add_chain(classes[j], parent, inner, place, blocks, count, stack)
+            count = add_chain(classes[j], ancestry, listed, count)
         for q in range(count):
             score[q] = bias[blocks[q]]
             gradient[q] = 0
-        start = indptr[r]
-        hits = find_hits(
-            indptr,
-            r,
-            indices,
-            feature_start,
-            entry_block,
-            dense_row,
-            dense_entry,
-            place,
-            blocks,
-            count,
-            hit_entry,
-            hit_block,
-            hit_position,
-        )
-        for i in range(hits):
-            score[hit_block[i]] += weight_energy[hit_entry[i], 0] * data[start + hit_position[i]]
+        start = rows.indptr[r]
+        n_hits = find_hits(rows, r, entries, listed, count, hits)
+        for i in range(n_hits):
+            score[hits.block[i]] += weight_energy[hits.entry[i], 0] * rows.data[start + hits.position[i]]
         top = np.float32(-1e30)
         for j in range(n_classes):
             s = score[place[classes[j]]]
@@ -257,12 +191,12 @@ def _train_heads(
                 if inner[u]:
                     gradient[place[n_nodes + u]] += g
                 u = parent[u]
-        for i in range(hits):
-            q = hit_block[i]
+        for i in range(n_hits):
+            q = hits.block[i]
             g = gradient[q]
             if abs(g) > 1e-2:  # rows already explained cost nothing further
-                e = hit_entry[i]
-                d = g * data[start + hit_position[i]]
+                e = hits.entry[i]
+                d = g * rows.data[start + hits.position[i]]
                 weight_energy[e, 1] += d * d
                 weight_energy[e, 0] -= (
                     (own_rate if blocks[q] < n_nodes else ball_rate) * d / np.sqrt(weight_energy[e, 1])
@@ -276,30 +210,31 @@ def _train_heads(
 
 
 @helper
-def branch_scores(indptr, r, indices, data, weight, score):
+def branch_scores(rows, r, weight, score):
     """Write the scores of the depth-1 balls for one row; the last row of ``weight`` is the bias."""
     for b in range(len(score)):
         score[b] = weight[len(weight) - 1, b]
-    for a in range(indptr[r], indptr[r + 1]):
-        f, v = indices[a], data[a]
+    for a in range(rows.indptr[r], rows.indptr[r + 1]):
+        f, v = rows.indices[a], rows.data[a]
         for b in range(len(score)):
             score[b] += v * weight[f, b]
 
 
-def train_branches(indptr, indices, data, branch, row_weight, order, weight, energy) -> None:
+def train_branches(rows, branch, row_weight, order, weight, energy) -> None:
     """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over."""
     score = np.empty(weight.shape[1], np.float32)
-    _train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, score)
+    _train_branches(rows, branch, row_weight, order, weight, energy, score)
 
 
 @kernel
-def _train_branches(indptr, indices, data, branch, row_weight, order, weight, energy, score):
+def _train_branches(rows, branch, row_weight, order, weight, energy, score):
+    indptr, indices, data = rows
     last = len(weight) - 1
     for t in range(len(order)):
         r = order[t]
         if branch[r] == 0:
             continue
-        branch_scores(indptr, r, indices, data, weight, score)
+        branch_scores(rows, r, weight, score)
         for b in range(len(score)):
             sign = np.float32(1 if b + 1 == branch[r] else -1)
             g = -sign * max(np.float32(0), 1 - sign * score[b]) * row_weight[r]

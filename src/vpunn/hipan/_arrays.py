@@ -1,0 +1,165 @@
+"""Groups of arrays that kernels take as one argument, and arrays that are kept from call to call.
+
+Blocks. The classifier keeps one sparse block of numbers per ball. Ball ``c < N`` is the single node ``c`` (digit 0
+after its path: "stop here"); ball ``N + u`` is the subtree of an inner node ``u`` other than the root. The chain of a
+node is its own block, then the subtree blocks of itself (if inner) and of its ancestors. All blocks live in one matrix
+stored by feature: entry ``e`` of feature ``f`` (``start[f] ≤ e < start[f+1]``) belongs to block ``block[e]``, strictly
+rising within the feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Sparse(NamedTuple):
+    """The three arrays of a sparse matrix: by row, or by column."""
+
+    indptr: Array
+    indices: Array
+    data: Array
+
+    @classmethod
+    def of(cls, matrix: Any) -> Sparse:
+        """Those of `scipy.sparse.csr_matrix` or ``csc_matrix``."""
+        return cls(matrix.indptr, matrix.indices, matrix.data)
+
+
+class Entries(NamedTuple):
+    """Which blocks hold a number at a feature.
+
+    Features that occur in many blocks (``row[f] ≥ 0``) also have a row in ``table``, so that a lookup is one read: for 32 blocks
+    each a bit per block that has an entry, and how many of the feature's entries come before these.
+    """
+
+    start: Array
+    block: Array
+    row: Array
+    table: Array
+
+
+class Ancestry(NamedTuple):
+    """The tree as far as chains of blocks need it."""
+
+    parent: Array
+    inner: Array
+
+
+class Places(NamedTuple):
+    """What evidence says about where a node stands."""
+
+    depth: Array
+    n_children: Array
+    branch_of: Array
+
+
+class Numbers(NamedTuple):
+    """Numbers of entries (sum, head weight), of blocks (bias, squared length, shrinking) and of features (background)."""
+
+    entry_sum: Array
+    weight: Array
+    bias: Array
+    norm2: Array
+    seen: Array
+    news: Array
+    counts: Array
+    background: Array
+    use_likelihood: bool
+
+
+class Memory(NamedTuple):
+    """The memory: from where to where the items of a node stand, the kind and weight of each, and their words."""
+
+    span: Array
+    kind: Array
+    weight: Array
+    words: Sparse
+    longest: int
+
+
+class Listed(NamedTuple):
+    """The blocks around a row's candidates: where each block stands in the list (−1: nowhere), the list, and room to walk up."""
+
+    place: Array
+    blocks: Array
+    stack: Array
+
+
+class Hits(NamedTuple):
+    """Stored entries at (listed block, feature of the row): the entry, the block's place in the list, the feature's in the row."""
+
+    entry: Array
+    block: Array
+    position: Array
+
+
+class Answer(NamedTuple):
+    """Candidates (rows, k), −1 padded, and their probabilities."""
+
+    candidates: Array
+    probability: Array
+
+
+class Shares(NamedTuple):
+    """The prior of every node and of its ball, and the number of its branch."""
+
+    prior: Array
+    ball: Array
+    branch: Array
+
+
+class Outline(NamedTuple):
+    """The tree as far as rings and balls need it."""
+
+    parent: Array
+    depth: Array
+    size: Array
+
+
+class Room:
+    """Arrays that a caller wants again and again, made once; whoever uses one leaves it as it was."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Array] = {}
+
+    def full(self, name: str, shape: int | tuple[int, ...], dtype: Any, value: float = 0) -> Array:
+        """An array of that shape, all ``value``."""
+        kept = self._kept.get(name)
+        wanted = shape if isinstance(shape, tuple) else (shape,)
+        if kept is None or kept.shape != wanted:
+            kept = self._kept[name] = np.full(wanted, value, dtype)
+        return kept
+
+    def empty(self, name: str, least: int, dtype: Any) -> Array:
+        """At least so many numbers of any value."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < least:
+            kept = self._kept[name] = np.empty(least, dtype)
+        return kept
+
+
+class Rooms:
+    """One `Room` for every thread that is at work, kept for the next one."""
+
+    def __init__(self) -> None:
+        self._free: list[Room] = []
+
+    @contextmanager
+    def one(self) -> Iterator[Room]:
+        """A room of one's own; it is given up, not returned, if what happened there failed."""
+        try:
+            room = self._free.pop()  # one bytecode each: safe between threads
+        except IndexError:
+            room = Room()
+        yield room
+        self._free.append(room)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rooms, ()

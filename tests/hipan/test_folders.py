@@ -1,0 +1,119 @@
+"""Model folders keep what takes long to derive; older ones without it are read as well; edited ones are refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stores import write_head
+from vpunn.errors import DataError
+from vpunn.hipan import HiPaNClassifier, _balls
+from vpunn.hipan._store import _DERIVED, _HEADS
+from vpunn.tree import Tree
+
+TREE = Tree.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f", "g"), ("f", "h")], root="all")
+RNG = np.random.default_rng(2)
+X = sparse.csr_matrix(RNG.poisson(0.5, (90, 20)).astype(float))
+Y = np.array(["c", "d", "e", "g", "h", "b"] * 15)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HiPaNClassifier(TREE, epochs=2).fit(X, Y)
+
+
+@pytest.fixture
+def folder(model, tmp_path):
+    return model.save(tmp_path / "model")
+
+
+def sealed(folder, change):
+    """Change what model.json says and the arrays, then make the checksums fit."""
+    head = json.loads((folder / "model.json").read_text())
+    change(head)
+    for name, about in head["arrays"].items():
+        array = np.load(folder / f"{name}.npy")
+        about |= {"dtype": array.dtype.str, "shape": list(array.shape)}
+    write_head(folder, head)
+    return folder
+
+
+def test_a_folder_of_an_older_version_is_read(model, folder):
+    """Without derived arrays, with half-precision heads and without the setting that names silent blocks."""
+
+    def older(head):
+        del head["settings"]["silent"]
+        for name in set(_DERIVED.values()) - {"head.feature_start", "head.block", "head.sum"}:
+            del head["arrays"][name]
+            (folder / f"{name}.npy").unlink()
+        for name in _HEADS.values():
+            np.save(folder / f"{name}.npy", np.load(folder / f"{name}.npy").astype(np.float16))
+
+    loaded = HiPaNClassifier.load(sealed(folder, older), verify=False)
+    assert np.array_equal(loaded.predict_node_proba(X), model.predict_node_proba(X))
+    again = HiPaNClassifier.load(loaded.save(folder.parent / "again"))
+    for name, values in model.balls_.derived().items():
+        assert np.array_equal(again.balls_.derived()[name], values), name
+
+
+def test_neither_loading_nor_unpickling_derives_anything(model, folder, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("derived again")
+
+    monkeypatch.setattr(_balls.Balls, "_made", refuse)
+    for copy in (HiPaNClassifier.load(folder), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(copy.predict_node_proba(X), model.predict_node_proba(X))
+
+
+def test_a_model_that_shares_the_file_does_not_change_it(folder):
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    HiPaNClassifier.load(folder).partial_fit(X[:10], Y[:10])
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("head.block", lambda a: np.sort(a)[::-1]),
+        ("head.block", lambda a: np.full_like(a, 3)),  # one block many times over: more hits than there is room for
+        ("head.block", lambda a: np.where(a == a.max(), 2 * TREE.n_nodes, a)),
+        ("head.feature_start", lambda a: np.append(a[:-1], a[-1] - 1)),
+        ("head.feature_start", lambda a: a[::-1].copy()),
+        ("head.sum", lambda a: np.where(np.arange(len(a)) == 3, np.nan, a).astype("f4")),
+        ("ball.norm2", lambda a: a[:-1]),
+        ("ball.seen", lambda a: np.full_like(a, np.inf)),
+        ("nearest.indices", lambda a: a + 90),
+        ("nearest.indices", lambda a: a - 1),
+        ("nearest.indptr", lambda a: a + 1),
+        ("nearest.indptr", lambda a: a[::-1].copy()),
+        ("nearest.data", lambda a: a * 1e30),
+        ("dictionary.indices", lambda a: a + 20),
+        ("dictionary.indptr", lambda a: np.append(a[:-1], a[-1] + 1)),
+        ("dictionary.data", lambda a: np.full_like(a, np.nan)),
+    ],
+)
+def test_derived_arrays_are_checked(folder, name, edit):
+    def edited(head):
+        np.save(folder / f"{name}.npy", edit(np.load(folder / f"{name}.npy")))
+
+    with pytest.raises(DataError):
+        HiPaNClassifier.load(sealed(folder, edited), verify=False)
+
+
+def test_tables_of_frequent_features_change_no_bit(monkeypatch):
+    """Where a block's entry of a frequent feature is found, in a table or by halving, is a matter of time only."""
+    rng = np.random.default_rng(0)
+    wide = Tree.from_parents(np.concatenate([[-1], np.zeros(30), 1 + np.arange(150) % 30]).astype(int))
+    many = sparse.csr_matrix((rng.random((600, 8)) < 0.6) * rng.random((600, 8)))
+    label = wide.labels[rng.integers(31, wide.n_nodes, 600)]
+    found = []
+    for frequent in (0, 10**9):
+        monkeypatch.setattr(_balls, "FREQUENT", frequent)
+        model = HiPaNClassifier(wide, epochs=1, candidates=3).fit(many, label)
+        assert (model.balls_.entries.row >= 0).any() == (frequent == 0)
+        found.append(model.predict_proba(many[:50]))
+    assert np.array_equal(*found)
