@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,6 +140,15 @@ def announced_compiling() -> Iterator[None]:
     """
     from numba.core import event
 
+    with event.install_listener("numba:compile", _announcer()):
+        yield
+
+
+@cache
+def _announcer() -> Any:
+    """What numba tells that it compiles; made once, because a small answer takes no longer than making a class."""
+    from numba.core import event
+
     class Announcer(event.Listener):
         def on_start(self, event: object) -> None:
             global _announced
@@ -148,5 +158,4 @@ def announced_compiling() -> Iterator[None]:
 
         def on_end(self, event: object) -> None: ...
 
-    with event.install_listener("numba:compile", Announcer()):
-        yield
+    return Announcer()

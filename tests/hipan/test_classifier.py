@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import vpunn
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
-from vpunn.hipan._arrays import Answer
+from vpunn.hipan._arrays import Answer, Sparse
 from vpunn.hipan._balls import Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary
@@ -243,7 +243,7 @@ def test_heads_propose_the_best_nodes_that_share_a_feature():
     heads = Heads.zeros(balls)
     heads.weight[:] = np.random.default_rng(0).normal(size=balls.n_entries)
     queries = unit_rows(X[:10])
-    found = add_by_heads(balls, heads, queries, np.zeros((10, 0), np.int32), 5)
+    found = add_by_heads(balls, heads, Sparse.of(queries), np.zeros((10, 0), np.int32), 5)
     feature = np.repeat(np.arange(30), np.diff(balls.feature_start))
     W = np.zeros((40, 30))
     W[balls.entry_block, feature] = heads.weight

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import evidence_names
 from vpunn.hipan._experts import Experts
@@ -12,6 +13,10 @@ from vpunn.hipan._linear import Linear
 from vpunn.hipan._views import Rows, unit_rows
 from vpunn.hipan._weights import Heads
 from vpunn.tree import Tree
+
+
+def as_dense(rows, shape):
+    return sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=shape).toarray().astype(float)
 
 
 class Twin:
@@ -173,7 +178,7 @@ def test_all_evidence_of_words_matches_a_slow_twin():
     names = evidence_names(1)
     assert evidence.shape[2] == len(experts.names()) and experts.names()[: len(names)] == names
     twin = Twin(tree, balls, heads, X.toarray().astype(float), nodes, weight, kind)
-    read = balls.dictionary.read(queries).toarray().astype(float)
+    read = as_dense(balls.dictionary.read(Sparse.of(queries)), queries.shape)
     for r, x in enumerate(queries.toarray().astype(float)):
         here = candidates[r][candidates[r] >= 0]
         expected, score = twin.of(x, read[r], here)

@@ -17,7 +17,7 @@ from scipy import sparse
 from vpunn import Tree
 from vpunn.hipan._arrays import Answer, Room
 from vpunn.hipan._rest import Prior, Rest, rings_around
-from vpunn.hipan.kernels.propose import _rarest_first, keep_best
+from vpunn.hipan.kernels.propose import keep_best, rarest_first
 from vpunn.hipan.kernels.rest import merge_best
 from vpunn.hipan.kernels.walk import along, at_depth, deepest
 
@@ -65,13 +65,13 @@ def test_keeping_the_best_of_anything(limit, values):
     assert len(set(best[:filled].tolist())) == filled and (best[:filled] >= 0).all()
 
 
-def test_rarest_first_is_a_stable_sort_by_frequency():
+def testrarest_first_is_a_stable_sort_by_frequency():
     rng = np.random.default_rng(0)
     sizes = rng.integers(0, 5, 40)
     start = np.concatenate([[0], np.cumsum(sizes)])
     indices = rng.permutation(40).astype(np.int32)
     rarest = np.empty(40, np.int64)
-    openers, scorers = _rarest_first.py_func(5, 35, indices, start, (10, 25), rarest)
+    openers, scorers = rarest_first.py_func(5, 35, indices, start, (10, 25), rarest)
     slow = sorted((a for a in range(5, 35) if sizes[indices[a]]), key=lambda a: (sizes[indices[a]], a))
     assert rarest[: len(slow)].tolist() == slow
     total = np.cumsum([sizes[indices[a]] for a in slow])

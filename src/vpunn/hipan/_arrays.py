@@ -9,8 +9,6 @@ rising within the feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,21 +143,31 @@ class Room:
         return kept
 
 
+class _Taken:
+    def __init__(self, free: list[Room]) -> None:
+        self._free = free
+
+    def __enter__(self) -> Room:
+        try:
+            self._room = self._free.pop()  # safe between threads
+        except IndexError:
+            self._room = Room()
+        return self._room
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._free.append(self._room)
+
+
 class Rooms:
     """One `Room` for every thread that is at work, kept for the next one."""
 
     def __init__(self) -> None:
         self._free: list[Room] = []
 
-    @contextmanager
-    def one(self) -> Iterator[Room]:
-        """A room of one's own; it is given up, not returned, if what happened there failed."""
-        try:
-            room = self._free.pop()  # one bytecode each: safe between threads
-        except IndexError:
-            room = Room()
-        yield room
-        self._free.append(room)
+    def one(self) -> _Taken:
+        """A room of one's own inside ``with``; it is given up, not returned, if what happened there failed."""
+        return _Taken(self._free)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rooms, ()

@@ -95,7 +95,7 @@ class Balls:
         self.norm2, self.seen, self.news, self.background = (made[name] for name in MEASURES)
         rows, words = items.X.shape
         by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
-        self.nearest = Nearest(tree, self.branch_of, items.node, by_feature)
+        self.nearest = Nearest(tree, self.branch_of, items.node, items.X, by_feature)
         pairs = sparse.csr_matrix(tuple(made[f"dictionary.{part}"] for part in PARTS), shape=(words, words))
         self.dictionary = Dictionary(pairs)
         self.n_kinds = int(items.kind.max(initial=0))

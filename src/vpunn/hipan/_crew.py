@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._views import Rows
 from vpunn.hipan._weights import Heads, add_by_heads, propose_for_items, train_pass
@@ -95,7 +96,7 @@ def _nearest(balls: Balls, limit: int, rows: np.ndarray) -> Arrays:
 
 
 def _confused(balls: Balls, heads: Any, limit: int, rows: np.ndarray, first: np.ndarray) -> Arrays:
-    return (add_by_heads(balls, Heads(*heads), balls.items.X[rows], np.ascontiguousarray(first), limit),)
+    return (add_by_heads(balls, Heads(*heads), Sparse.of(balls.items.X[rows]), np.ascontiguousarray(first), limit),)
 
 
 def _examined(experts: Any, limit: int, rows: Rows) -> Arrays:

@@ -61,18 +61,19 @@ class Dictionary:
         self.pairs = pairs
         self._rooms, self._label = Rooms(), np.zeros(pairs.shape[1], np.int64)
 
-    def read(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+    def read(self, rows: Sparse) -> Sparse:
         """Every row as the features its own stand for, at most READING of them, of unit length."""
         from vpunn.hipan.kernels.nearest import nearest_items
 
-        none = np.full(X.shape[0], -1, np.int64)
+        none = np.full(len(rows.indptr) - 1, -1, np.int64)
         with self._rooms.one() as room:
-            feature, value = nearest_items(Sparse.of(X), none, Sparse.of(self.pairs), self._label, READING, room)
+            feature, value = nearest_items(rows, none, Sparse.of(self.pairs), self._label, READING, room)
         feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
         order = np.argsort(feature, axis=1)
         feature, value = np.take_along_axis(feature, order, 1), np.take_along_axis(value, order, 1)
         length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
         there = feature < 2**31 - 1
-        start = np.concatenate([[0], np.cumsum(there.sum(1))])
+        start = np.zeros(len(there) + 1, np.int32)
+        np.cumsum(there.sum(1), out=start[1:])
         unit = (value / np.where(length > 0, length, 1.0)).astype(np.float32)
-        return sparse.csr_matrix((unit[there], feature[there], start), shape=X.shape)
+        return Sparse(start, feature[there], unit[there])

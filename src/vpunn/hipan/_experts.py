@@ -10,18 +10,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy import sparse
 
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import evidence_names, ranked_names
 from vpunn.hipan._dense import Dense, Look
 from vpunn.hipan._linear import Linear, LinearLook
 from vpunn.hipan._nearest import Nearest, NearestLook
 from vpunn.hipan._views import Rows, Sample
-from vpunn.hipan._weights import Heads, gather, merged, propose
+from vpunn.hipan._weights import Heads, gather, propose
 from vpunn.tree import Tree
 
 #: Rows examined at once; the answer for a row does not depend on it.
@@ -61,6 +62,10 @@ class Experts:
         }
         return cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
 
+    def parts(self) -> tuple[Balls, Heads, Linear, dict[str, Dense]]:
+        """What it was made of."""
+        return self.balls, self.heads, self.linear, self.dense
+
     def others(self) -> Iterator[tuple[str | None, Nearest | Linear | Dense]]:
         """Every expert but balls and heads, and the dense block it reads (None: the words)."""
         if self.balls.items.X.shape[1]:
@@ -86,23 +91,26 @@ class Experts:
         for start in range(0, max(rows, 1), step):
             yield slice(start, min(start + step, rows))
 
-    def proposals(self, rows: Rows, read: sparse.csr_matrix, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
+    def proposals(self, rows: Rows, read: Sparse, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
         """Candidates (−1 padded) by the words (``read``: through the dictionary), and by what other experts see; ``limit`` by each
         way of proposing."""
+        from vpunn.hipan.kernels.propose import merged
+
         balls = self.balls
         if len(balls.classes) <= FEW_CLASSES:
             return np.tile(balls.classes, (len(rows), 1))
         candidates = np.zeros((len(rows), 0), np.int32)
         if rows.words.shape[1]:
-            candidates = propose(balls, self.heads, rows.words, read, limit)
+            candidates = propose(balls, self.heads, Sparse.of(rows.words), read, limit)
         for look in looks:
             for more in look.propose(limit):
                 candidates = merged(candidates, more)
         return candidates
 
-    def read(self, rows: Rows) -> sparse.csr_matrix:
+    def read(self, rows: Rows) -> Sparse:
         """The words of some rows, read through the dictionary."""
-        return self.balls.dictionary.read(rows.words) if rows.words.shape[1] else rows.words
+        words = Sparse.of(rows.words)
+        return self.balls.dictionary.read(words) if rows.words.shape[1] else words
 
     def examine(self, rows: Rows, limit: int) -> Seen:
         """Candidates of every row and the evidence about them: ``limit`` by each way of proposing; all where there are few."""
@@ -113,11 +121,15 @@ class Experts:
         candidates = self.proposals(rows, read, looks, limit)
         candidates[~rows.known()] = -1
         candidates = np.ascontiguousarray(candidates[:, : max(int((candidates >= 0).sum(1).max(initial=0)), 1)])
-        evidence, branch_score = gather(self.balls, self.heads, rows.words, read, candidates)
+        evidence, branch_score = gather(self.balls, self.heads, Sparse.of(rows.words), read, candidates)
         evidence = np.concatenate([evidence, *(look.evidence(candidates) for look in looks)], 2) if looks else evidence
+        ranks = log_ranks(evidence, candidates, self._ranked_columns)
+        return Seen(candidates, np.concatenate([evidence, ranks], 2), branch_score)
+
+    @cached_property
+    def _ranked_columns(self) -> np.ndarray:
         place = {name: k for k, name in enumerate(self._measured())}
-        columns = np.array([place[name] for name in self._ranked()], np.int64)
-        return Seen(candidates, np.concatenate([evidence, log_ranks(evidence, candidates, columns)], 2), branch_score)
+        return np.array([place[name] for name in self._ranked()], np.int64)
 
 
 def in_threads(work: Callable[[slice], Answer], parts: list[slice], n_jobs: int | None) -> list[Answer]:

@@ -7,6 +7,7 @@ nodes, and vote for node, parent and branch, nearer ones more: shares of exp(SHA
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,14 @@ Nodes = npt.NDArray[np.int32]
 
 
 class Nearest:
-    """The items of the words by feature (``index``), and the node of each."""
+    """The items of the words, also by feature (``index``), and the node of each."""
 
-    def __init__(self, tree: Tree, branch: Nodes, node: Nodes, index: sparse.csc_matrix) -> None:
+    def __init__(
+        self, tree: Tree, branch: Nodes, node: Nodes, items: sparse.csr_matrix, index: sparse.csc_matrix
+    ) -> None:
         self.node = node.astype(np.int32)
-        self.parent, self.branch = np.asarray(tree.parent), branch
-        self.index = index
+        self.parent, self.branch = np.array(tree.parent), branch
+        self.items, self.index = items, index
         self.label = np.zeros(len(self.node), np.int64)
         self.rooms = Rooms()
 
@@ -65,14 +68,25 @@ class Nearest:
         label: npt.NDArray[Any] | None = None,
     ) -> tuple[Nodes, Floats]:
         """The ``limit`` nearest items of each row, those whose ``label`` is the row's ``own`` left out; −1 padded."""
-        from vpunn.hipan.kernels.nearest import nearest_items
+        from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
 
         own = np.full(X.shape[0], -1, np.int64) if own is None else own
         label = self.label if label is None else label
+        rows, index, limit = Sparse.of(X), Sparse.of(self.index), min(limit, max(len(self.node), 1))
         with self.rooms.one() as room:
-            return nearest_items(
-                Sparse.of(X), own, Sparse.of(self.index), label, min(limit, max(len(self.node), 1)), room
-            )
+            if self.most is None or X.data.min(initial=0) < 0:
+                return nearest_items(rows, own, index, label, limit, room)
+            return nearest_of(rows, own, index, Sparse.of(self.items), self.most, label, limit, room)
+
+    @cached_property
+    def most(self) -> Floats | None:
+        """The largest value of each feature in any item; None if some are negative."""
+        start, data = self.index.indptr, self.index.data
+        most = np.zeros(len(start) - 1, np.float32)
+        if len(data):
+            some = np.flatnonzero(start[1:] > start[:-1])
+            most[some] = np.maximum.reduceat(data, start[some])
+        return most if data.min(initial=0) >= 0 else None
 
 
 @dataclass
@@ -90,24 +104,23 @@ class NearestLook:
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
+        from vpunn.hipan.kernels.nearest import add_votes
+
         memory = self.memory
         there = self.item >= 0
         vote = np.where(there, np.exp(SHARPNESS * (self.similarity - self.similarity[:, :1])), 0.0)
         vote /= np.maximum(vote.sum(1, keepdims=True), 1e-12)
         node = memory.node[self.item]
         out = np.zeros((len(candidates), candidates.shape[1] + 1, len(EVIDENCE)), np.float32)
-        for k, of in enumerate((np.arange(len(memory.parent)), memory.parent, memory.branch)):
-            voter, asked = np.where(there, of[node], -9), of[candidates]
-            for v in range(voter.shape[1]):
-                out[:, :-1, k] += np.where(asked == voter[:, v, None], vote[:, v, None], 0.0)
-        out[:, :-1, :3][candidates < 0] = 0
+        add_votes(candidates, np.where(there, node, -1), vote.astype(np.float32), memory.parent, memory.branch, out)
         out[:, :, 3] = np.log(out[:, :, 0] + FAINT)
         return out
 
 
 def once(nodes: Nodes) -> Nodes:
-    """Repeated nodes of a row replaced by −1 behind their first, and all −1 moved to the end."""
-    out = nodes.copy()
-    for j in range(1, nodes.shape[1]):
-        out[(nodes[:, :j] == nodes[:, j : j + 1]).any(1), j] = -1
-    return np.take_along_axis(out, np.argsort(out < 0, axis=1, kind="stable"), 1)
+    """The nodes of a row that are not −1, each once, in order; −1 padded."""
+    from vpunn.hipan.kernels.nearest import keep_firsts
+
+    out = np.full(nodes.shape, -1, np.int32)
+    keep_firsts(nodes, out)
+    return out

@@ -150,6 +150,8 @@ def check_in_tree(tree: Tree, y: Any) -> np.ndarray:
 
 def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
     """Features checked as scikit-learn does, its complaints as errors of this library."""
+    if not reset and _plain(X, getattr(model, "n_features_in_", -1)) and not hasattr(model, "feature_names_in_"):
+        return X
     from sklearn.utils.validation import validate_data
 
     try:
@@ -161,6 +163,15 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
         if said.startswith("Input X contains"):  # what follows there is advice on other estimators
             said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
         raise VpunnError(said) from error
+
+
+def _plain(X: Any, columns: int) -> bool:
+    """Whether X is rows of finite numbers in the very form that is used: there is nothing to turn, and nothing to complain of."""
+    if not isinstance(X, sparse.csr_matrix | sparse.csr_array) or X.dtype != np.float64 or X.ndim != 2:
+        return False
+    if X.shape[0] == 0 or X.shape[1] != columns or X.indices.dtype != np.int32 or X.indptr.dtype != np.int32:
+        return False
+    return not len(X.data) or bool(max(X.data.max(), -X.data.min()) <= LARGEST_FEATURE)
 
 
 def refuse_huge(X: Any, name: str = "X") -> Any:

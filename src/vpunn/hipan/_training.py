@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.hipan._linear import Linear, choose_cost
+from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._views import Rows, Sample, unit_rows
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.tree import Tree
@@ -137,10 +137,9 @@ def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Setti
 def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
     """For some of the rows the nearest one of another unit, by the words or else by the first dense block."""
     if rows.words.nnz:
-        from vpunn.hipan.kernels.nearest import nearest_items
-
-        index = Sparse.of(sparse.csc_matrix(rows.words))
-        return lambda some: nearest_items(Sparse.of(rows.words[some]), unit[some], index, unit, 1, Room())[0][:, 0]
+        nowhere = np.zeros(len(rows), np.int32)
+        memory = Nearest(Tree.from_parents([-1]), nowhere, nowhere, rows.words, sparse.csc_matrix(rows.words))
+        return lambda some: memory.closest(rows.words[some], 1, unit[some], unit)[0][:, 0]
     X = next(iter(rows.dense.values()), None)
     if X is None or len(X) > MANY_DENSE:
         return None

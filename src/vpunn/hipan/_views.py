@@ -173,10 +173,11 @@ def _wordy(X: np.ndarray) -> bool:
 
 
 def _unit(X: Any) -> sparse.csr_matrix:
-    """Features as unit rows in float32, sorted, without stored zeros."""
-    X = sparse.csr_matrix(X, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
+    """Features as unit rows in float32, sorted, without stored zeros; X stays as it is."""
+    if not isinstance(X, sparse.csr_matrix) or not X.has_canonical_format or not X.data.all():
+        X = sparse.csr_matrix(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
     return unit_rows(X)
 
 
@@ -188,7 +189,8 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     data = X.data / np.where(largest == 0, 1.0, largest)[row]
     norm = np.sqrt(np.bincount(row, data.astype(np.float64) ** 2, minlength=X.shape[0]))
     norm[norm == 0] = 1.0
-    return sparse.csr_matrix(((data / norm[row]).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+    unit = (data / norm[row]).astype(np.float32)
+    return sparse.csr_matrix((unit, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
 
 def checked_blocks(model: Any, X: Any, layout: Layout | None = None) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from vpunn.hipan._arrays import Numbers, Sparse
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
@@ -87,15 +86,15 @@ def _whole(energy: np.ndarray) -> np.ndarray:
 
 def propose_for_items(balls: Balls, items: Items, limit: int) -> np.ndarray:
     """The classes nearest to each of some training rows by coverage · cosine, the row itself left out of its class."""
-    return _nearest(balls, items.X, items.node, items.weight, limit)
+    return _nearest(balls, Sparse.of(items.X), items.node, items.weight, limit)
 
 
-def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
+def _nearest(balls: Balls, rows: Sparse, own: np.ndarray, weight: np.ndarray, limit: int) -> np.ndarray:
     from vpunn.hipan.kernels.propose import propose_by_centroid
 
     with balls.rooms.one() as room:
         return propose_by_centroid(
-            Sparse.of(X),
+            rows,
             own,
             weight,
             balls.entries,
@@ -108,13 +107,15 @@ def _nearest(balls: Balls, X: sparse.csr_matrix, own: np.ndarray, weight: np.nda
         )
 
 
-def propose(balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, limit: int) -> np.ndarray:
+def propose(balls: Balls, heads: Heads, rows: Sparse, read: Sparse, limit: int) -> np.ndarray:
     """Candidates of every row (−1 padded): by coverage · cosine, the same read through the dictionary, then by head score."""
-    new = np.full(X.shape[0], -1, np.int32)
-    nothing = np.zeros(X.shape[0], np.float32)
-    first = _nearest(balls, X, new, nothing, limit)
+    from vpunn.hipan.kernels.propose import merged
+
+    new = np.full(len(rows.indptr) - 1, -1, np.int32)
+    nothing = np.zeros(len(new), np.float32)
+    first = _nearest(balls, rows, new, nothing, limit)
     first = merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))
-    return add_by_heads(balls, heads, X, first, limit)
+    return add_by_heads(balls, heads, rows, first, limit)
 
 
 def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
@@ -136,22 +137,14 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
         )
 
 
-def merged(first: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Candidates of both, each once, the first ones in front; −1 padded."""
-    more = np.where((more[:, :, None] == first[:, None, :]).any(2), -1, more)
-    both = np.concatenate([first, more], 1)
-    order = np.argsort(both < 0, axis=1, kind="stable")
-    return np.ascontiguousarray(np.take_along_axis(both, order, 1))
-
-
-def add_by_heads(balls: Balls, heads: Heads, X: sparse.csr_matrix, first: np.ndarray, limit: int) -> np.ndarray:
+def add_by_heads(balls: Balls, heads: Heads, rows: Sparse, first: np.ndarray, limit: int) -> np.ndarray:
     """The given candidates and, behind them, the best ``limit`` classes by head score."""
     from vpunn.hipan.kernels.propose import propose_by_heads
 
     limit = min(limit, len(balls.classes))
     with balls.rooms.one() as room:
         return propose_by_heads(
-            Sparse.of(X), balls.ancestry, balls.entries, heads.weight, heads.bias, limit, PROPOSING, first, room
+            rows, balls.ancestry, balls.entries, heads.weight, heads.bias, limit, PROPOSING, first, room
         )
 
 
@@ -177,18 +170,18 @@ def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.nda
 
 
 def gather(
-    balls: Balls, heads: Heads, X: sparse.csr_matrix, read: sparse.csr_matrix, candidates: np.ndarray
+    balls: Balls, heads: Heads, rows: Sparse, read: Sparse, candidates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Evidence (rows, candidates + 1, columns) for the candidates, see `combiner.EVIDENCE`; scores of the depth-1 balls."""
-    if not X.shape[1]:
+    if not balls.items.X.shape[1]:
         return _without_words(balls, candidates), np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
     from vpunn.hipan.kernels.evidence import gather_evidence
 
     measures = balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood
     with balls.rooms.one() as room:
         return gather_evidence(
-            Sparse.of(X),
-            Sparse.of(read),
+            rows,
+            read,
             candidates,
             balls.ancestry,
             balls.places,

@@ -187,9 +187,13 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     @property
     def experts_(self) -> Experts:
         """All experts of the fitted model."""
-        return Experts(self.balls_, self.heads_, self.linear_, self.dense_)
+        kept = getattr(self, "_experts", None)
+        parts = self.balls_, self.heads_, self.linear_, self.dense_
+        same = kept is not None and all(a is b for a, b in zip(kept.parts(), parts, strict=True))
+        return cast(Experts, kept) if same else Experts(*parts)
 
-    def _settings(self) -> Settings:
+    def _check_counts(self) -> None:
+        """What fitting and answering both use."""
         for name, low in (("candidates", 1), ("epochs", 1), ("hidden", 1)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < low:
@@ -198,6 +202,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError(
                 f"n_jobs is a number of threads, -1 for one per core, or None for one; got {self.n_jobs!r}."
             )
+
+    def _settings(self) -> Settings:
+        self._check_counts()
         if not _is_number(self.holdout) or not 0 < self.holdout <= 0.5:
             raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
         if self.tree is not None and not isinstance(self.tree, Tree):
@@ -281,6 +288,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     def _set_classes(self, flat: np.ndarray | None) -> None:
         """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
         self.flat_ = flat is not None
+        self._experts = self.experts_
         tree, counts = self.tree_, self.balls_.counts[: self.tree_.n_nodes]
         possible = tree.is_leaf | (counts > 0)
         possible[self.balls_.classes] = True
@@ -417,15 +425,20 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         """
         if self._several():
             return self.sets_.posterior(self._rows(X), evidence=evidence)
-        check_is_fitted(self, "balls_")
-        limit = self._settings().candidates
+        if not hasattr(self, "balls_"):
+            check_is_fitted(self, "balls_")
+        self._check_counts()
         rows, experts = self._rows(X), self.experts_
 
         def answer(part: slice) -> tuple[Posterior, Any]:
-            seen = experts.examine(rows[part], limit)
+            some = rows if part == slice(0, len(rows)) else rows[part]
+            seen = experts.examine(some, int(self.candidates))
             return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
 
-        found, read = zip(*in_threads(answer, list(experts.batches(len(rows))), self.n_jobs), strict=True)
+        answered = in_threads(answer, list(experts.batches(len(rows))), self.n_jobs)
+        if len(answered) == 1 and not evidence:
+            return answered[0][0]
+        found, read = zip(*answered, strict=True)
         wide = max(p.candidates.shape[1] for p in found)
         return Posterior(
             self.tree_,

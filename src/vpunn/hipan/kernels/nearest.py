@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from vpunn.hipan.kernels import kernel
-from vpunn.hipan.kernels.propose import keep_best
+from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
+
+#: Rounding errors of products and bounds in 32 bits, and of the length of items kept in 16, are far smaller.
+CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
+#: Entries of a feature that can be read while one item is fetched and multiplied.
+DEAR = 20
+#: A budget without an end.
+EVERYTHING = (2**62, 2**62)
 
 
 def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
@@ -57,3 +66,140 @@ def _nearest(rows, own, index, label, total, met, listed, best, found, value):
                 value[r, j] = total[best[j]]
         for j in range(count):
             total[listed[j]] = 0
+
+
+class Pruned(NamedTuple):
+    """What `nearest_of` works with: products so far, which items have one, their list, the best; features from rare to common, a
+    bound on what the rest of them can add, and the row by feature."""
+
+    total: np.ndarray
+    met: np.ndarray
+    listed: np.ndarray
+    best: np.ndarray
+    rarest: np.ndarray
+    bound: np.ndarray
+    x: np.ndarray
+
+
+def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
+    """`nearest_items` for rows and items without negative numbers, the same bits, looking at few of the common features.
+
+    A row's features are taken from the rarest to the commonest. ``most`` is the largest value of each in any item, so what the
+    remaining ones can still add to a product is bounded, by Σ value · most and by the length of that part of the row (items have
+    length one). Once no item can come among the best by them alone, only items that still may are multiplied with the row, whole
+    and in the order of features (``items``: by row). In WordNet that reads 3 % of the entries.
+    """
+    n_items, longest = len(label), longest_row(rows.indptr)
+    found = np.full((len(own), limit), -1, np.int32)
+    value = np.zeros((len(own), limit), np.float32)
+    work = Pruned(
+        room.full("product", n_items, np.float32),
+        room.full("met", n_items, np.bool_),
+        room.empty("items", n_items + 1, np.int32),
+        np.empty(limit, np.int32),
+        np.empty(longest, np.int64),
+        np.empty(longest + 1, np.float32),
+        room.full("row", len(most), np.float32),
+    )
+    _nearest_of(rows, own, index, items, most, label, work, found, value)
+    return found, value
+
+
+@kernel
+def _nearest_of(rows, own, index, items, most, label, work, found, value):
+    (indptr, indices, data), (start, item, weight) = rows, index
+    total, met, listed, best, rarest, bound, x = work
+    for r in range(len(found)):
+        features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, EVERYTHING, rarest)
+        _bounds(rows, rarest, features, most, bound)
+        for a in range(indptr[r], indptr[r + 1]):
+            x[indices[a]] = data[a]
+        count, k = np.int64(0), 0
+        while k < features:
+            f, v = indices[rarest[k]], data[rarest[k]]
+            more = start[f + 1] - start[f]
+            if more > count >= len(best) and _few_left(total, count, listed, best, bound[k]) * DEAR <= more:
+                break
+            for e in range(start[f], start[f + 1]):
+                i = item[e]
+                if own[r] >= 0 and label[i] == own[r]:
+                    continue
+                total[i] += v * weight[e]
+                listed[count] = i
+                count += not met[i]
+                met[i] = True
+            k += 1
+        kept = keep_best(total, count, len(best), listed, best)
+        least = total[best[kept - 1]] * CLOSE if kept == len(best) else np.float32(0)
+        left = np.int64(0)
+        for j in range(count):
+            i = listed[j]
+            met[i] = False
+            near = total[i] + bound[k] >= least
+            total[i] = 0
+            if near:
+                listed[left] = i
+                left += 1
+        for j in range(left):
+            i = listed[j]
+            for a in range(items.indptr[i], items.indptr[i + 1]):
+                total[i] += x[items.indices[a]] * items.data[a]
+        kept = keep_best(total, left, len(best), listed, best)
+        for j in range(kept):
+            if total[best[j]] > 0:
+                found[r, j] = best[j]
+                value[r, j] = total[best[j]]
+        for j in range(left):
+            total[listed[j]] = 0
+        for a in range(indptr[r], indptr[r + 1]):
+            x[indices[a]] = 0
+
+
+@helper
+def _few_left(total, count, listed, best, bound):
+    """How many items may still be among the best if no product grows by more than ``bound``; a lot if others may be, too."""
+    least = total[best[keep_best(total, count, len(best), listed, best) - 1]] * CLOSE
+    near = np.int64(0)
+    for j in range(count):
+        near += total[listed[j]] + bound >= least
+    return near if bound < least else np.int64(2**40)
+
+
+@helper
+def _bounds(rows, rarest, count, most, bound):
+    """What the features from each one on can add to a product at most, a little more because sums are rounded."""
+    linear, square = np.float32(0), np.float32(0)
+    bound[count] = 0
+    for k in range(count - 1, -1, -1):
+        v = rows.data[rarest[k]]
+        linear += v * most[rows.indices[rarest[k]]]
+        square += v * v
+        bound[k] = min(linear, np.sqrt(square)) * LOOSE
+
+
+@kernel
+def add_votes(candidates, voter, vote, parent, branch, out):
+    """Add the votes of the voters' nodes (−1: none) for each candidate's node, parent and branch to the first three columns."""
+    for r in range(len(candidates)):
+        for j in range(candidates.shape[1]):
+            c = candidates[r, j]
+            for i in range(voter.shape[1] if c >= 0 else 0):
+                v = voter[r, i]
+                if v >= 0:
+                    out[r, j, 0] += vote[r, i] if v == c else np.float32(0)
+                    out[r, j, 1] += vote[r, i] if parent[v] == parent[c] else np.float32(0)
+                    out[r, j, 2] += vote[r, i] if branch[v] == branch[c] else np.float32(0)
+
+
+@kernel
+def keep_firsts(nodes, out):
+    """The nodes of a row that are not −1, each once, in order."""
+    for r in range(len(nodes)):
+        filled = 0
+        for j in range(nodes.shape[1]):
+            fresh = nodes[r, j] >= 0
+            for i in range(filled):
+                fresh = fresh and out[r, i] != nodes[r, j]
+            if fresh:
+                out[r, filled] = nodes[r, j]
+                filled += 1

@@ -39,13 +39,38 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
     return filled
 
 
+def merged(first, more) -> np.ndarray:
+    """Candidates of both, each once, the first ones in front; −1 padded. ``more`` does not repeat itself."""
+    out = np.full((len(first), first.shape[1] + more.shape[1]), -1, np.int32)
+    _merged(np.ascontiguousarray(first), np.ascontiguousarray(more), out)
+    return out
+
+
+@kernel
+def _merged(first, more, out):
+    for r in range(len(out)):
+        known = 0
+        for j in range(first.shape[1]):
+            if first[r, j] >= 0:
+                out[r, known] = first[r, j]
+                known += 1
+        filled = known
+        for j in range(more.shape[1]):
+            fresh = more[r, j] >= 0
+            for i in range(known):
+                fresh = fresh and out[r, i] != more[r, j]
+            if fresh:
+                out[r, filled] = more[r, j]
+                filled += 1
+
+
 def longest_row(indptr):
     """Most entries of a row, at least one."""
-    return max(int(np.diff(indptr).max(initial=1)), 1)
+    return max(int((indptr[1:] - indptr[:-1]).max(initial=1)), 1)
 
 
 @helper
-def _rarest_first(start, stop, indices, feature_start, budget, rarest):
+def rarest_first(start, stop, indices, feature_start, budget, rarest):
     """Positions of the row's features from the rarest to the commonest, and how many may open classes and add scores.
 
     The rarest open classes, as many as ``opening`` entries allow; the next ones only add to open classes, up to ``scoring``
@@ -105,7 +130,7 @@ def propose_by_centroid(rows, own, row_weight, entries, entry_sum, norm2, n_node
 
     ``own[r]`` is the class the row itself was counted in (−1: none); that row's share is taken out again exactly, so
     training rows are judged as if they had been left out. The row's rarest features
-    propose (`_rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
+    propose (`rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
     """
     out = np.full((len(rows.indptr) - 1, limit), -1, np.int32)
     totals = room.full("dot", n_nodes, np.float32), room.full("covered", n_nodes, np.float32)
@@ -123,7 +148,7 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
     for r in range(n_rows):
         count = np.int64(0)
         square = np.float32(0)
-        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
@@ -203,7 +228,7 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
     n_nodes, limit = len(parent), len(best)
     for r in range(len(out)):
         n_classes = np.int64(0)
-        openers, scorers = _rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             for e in range(
