@@ -149,19 +149,22 @@ def information_content(tree: Tree, closed: Any) -> np.ndarray:
 
     A node never met has the bits of one that is met once more than its parents were; the root has none.
     """
-    table = _table(closed, "the table").tolil()
-    table[:, 0] = 1.0
-    columns = table.tocsc()
+    columns = _table(closed, "the table").tocsc()
+    columns.sort_indices()
     start, up = tree.all_parents
     count = np.diff(columns.indptr).astype(float)
+    count[0] = columns.shape[0]  # every row has the root, given or not
     above = np.empty(tree.n_nodes)
     above[0] = count[0]
-    for node in range(1, tree.n_nodes):
-        parents = up[start[node] : start[node + 1]]
-        rows = columns.indices[columns.indptr[parents[0]] : columns.indptr[parents[0] + 1]]
-        for other in parents[1:]:
-            rows = np.intersect1d(rows, columns.indices[columns.indptr[other] : columns.indptr[other + 1]])
-        above[node] = len(rows)
+    several = np.diff(start) > 1
+    single = np.flatnonzero(~several)[1:]
+    above[single] = count[up[start[single]]]
+    for node in np.flatnonzero(several).tolist():
+        held = [
+            columns.indices[columns.indptr[p] : columns.indptr[p + 1]] for p in up[start[node] : start[node + 1]] if p
+        ]
+        rows = np.concatenate(held)  # rows that have all parents are there once for each
+        above[node] = (np.bincount(rows) == len(held)).sum() if len(rows) else 0
     met = count > 0
     return np.asarray(np.where(met, -np.log2(np.maximum(count, 1) / np.maximum(above, 1)), np.log2(above + 1.0)))
 
@@ -184,24 +187,25 @@ def s_min(truth: Any, scores: Any, information: Any, thresholds: Any = THRESHOLD
         raise VpunnError(f"information needs one finite number per label ({t.shape[1]:,}), got shape {bits.shape}.")
     row = np.repeat(np.arange(s.shape[0]), np.diff(s.indptr))
     right = _at(t, row, s.indices)
-    total = float((t @ bits).sum())
-    best = Smin(np.inf, float(np.asarray(thresholds)[0]), 0.0, 0.0)
+    at = np.sort(np.asarray(thresholds, float))
+    passed = np.searchsorted(at, s.data, side="right")  # a score reaches the thresholds before this one
+    value = bits[s.indices]
+    hit, wrong = (
+        np.bincount(passed[those], value[those], minlength=len(at) + 1)[::-1].cumsum()[-2::-1]
+        for those in (right, ~right)
+    )
     n = max(t.shape[0], 1)
-    for cut in np.asarray(thresholds, float):
-        said = s.data >= cut
-        hit = float(bits[s.indices[said & right]].sum())
-        missed, wrong = (total - hit) / n, float(bits[s.indices[said & ~right]].sum()) / n
-        value = float(np.hypot(missed, wrong))
-        if value < best.value:
-            best = Smin(value, float(cut), missed, wrong)
-    return best
+    missed, wrong = (float((t @ bits).sum()) - hit) / n, wrong / n
+    far = np.hypot(missed, wrong)
+    k = int(far.argmin())
+    return Smin(float(far[k]), float(at[k]), float(missed[k]), float(wrong[k]))
 
 
 def precision_at(truth: Any, scores: Any, k: int) -> float:
     """P@k: the mean share of the k best-scored labels that are true; labels of score 0 fill up in the order of columns."""
     t = _table(truth, "truth")
     top = _top(t, scores, k)
-    return float(np.mean([_at(t, np.full(k, i), row).sum() / k for i, row in enumerate(top)]))
+    return float(_at(t, np.repeat(np.arange(len(top)), k), top.ravel()).mean())
 
 
 def propensities(counts: Any, rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
@@ -214,7 +218,7 @@ def propensity_scored_precision_at(truth: Any, scores: Any, k: int, propensity: 
     """PSP@k: true labels among the k best count 1/propensity, as a share of the best that any ranking could reach."""
     t, weight = _table(truth, "truth"), 1.0 / np.asarray(propensity, float)
     top = _top(t, scores, k)
-    got = sum(float((_at(t, np.full(k, i), row) * weight[row]).sum()) for i, row in enumerate(top))
+    got = float((_at(t, np.repeat(np.arange(len(top)), k), top.ravel()) * weight[top.ravel()]).sum())
     best = sum(
         float(np.sort(weight[t.indices[low:high]])[::-1][:k].sum())
         for low, high in zip(t.indptr[:-1], t.indptr[1:], strict=True)

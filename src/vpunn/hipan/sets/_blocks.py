@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._dense import directed, exactly
-from vpunn.hipan._views import says, unit_rows
+from vpunn.hipan._views import says
 
 #: Nearest items that vote, and the ridge of the head per row.
 NEAREST, RIDGE = 10, 1e-2
@@ -71,6 +71,9 @@ def _directions(X: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndar
 
 
 def text_planes(words: sparse.csr_matrix, texts: list[sparse.csr_matrix]) -> list[np.ndarray]:
-    """Cosine of rows with the description of every ball, one plane a kind of description."""
-    unit = unit_rows(sparse.csr_matrix(words))
-    return [sparse.csr_matrix(unit @ text.T).toarray().astype(np.float32) for text in texts]
+    """Cosine of rows with the description of every ball, one plane a kind of description; all of unit length.
+
+    Words that no training row has are left out on both sides beforehand (`_trust.weighed`): rows held out and new rows, whose
+    unknown words are mostly dropped when texts become features, are then alike.
+    """
+    return [sparse.csr_matrix(words @ text.T).toarray().astype(np.float32) for text in texts]

@@ -59,6 +59,7 @@ class SetModel:
         self.memory = remember(
             self.tree, self.ball, weighed(self.rows.words, self.trust), self.Y, self.heads, self.offset
         )
+        self.described = [weighed(text, self.trust) for text in self.texts]
         self.blocks = [_blocks.Block.fitted(name, X, self.Y) for name, X in self.rows.dense.items()]
         cuts = [_blocks.VOTE_CUT, _blocks.HEAD_CUT] * len(self.blocks) + [_blocks.TEXT_CUT] * len(self.texts)
         self.cuts = np.array(cuts, np.float32)
@@ -84,11 +85,12 @@ class SetModel:
         parts = []
         for at in range(0, max(len(rows), 1), _evidence.BATCH):
             some = rows[slice(at, at + _evidence.BATCH)]
+            words = weighed(some.words, self.trust)
             planes = [p for block in self.blocks for p in block.planes(some.dense[block.name])]
-            planes += _blocks.text_planes(some.words, self.texts)
+            planes += _blocks.text_planes(words, self.described)
             shape = (len(planes), len(some), len(self.ball))
             stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
-            parts.append(_evidence.examine(self.memory, weighed(some.words, self.trust), stacked, self.cuts))
+            parts.append(_evidence.examine(self.memory, words, stacked, self.cuts))
         return Seen.joined(parts)
 
     def names(self) -> tuple[str, ...]:
