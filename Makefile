@@ -99,6 +99,11 @@ bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; pri
 bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside its peers on the small cases
 	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases quick --budget 100
 
+bench-sets: $(BENCH)/.installed $(PECOS)/.installed  ## rows with several labels beside the peers, three splits of three tasks (hours, for one-vs-rest)
+	VPUNN_PEERS="$(PEERS),napkinxc=$(CURDIR)/$(BENCH)/bin/python,hiclass=$(CURDIR)/$(BENCH)/bin/python" \
+	  $(BENCH)/bin/python -m benchmarks.sets --tasks proteins,go-parents,hypernyms --keep benchmarks/results/sets
+.PHONY: bench-sets
+
 bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attention, ids and bandits beside their flat rivals (under an hour)
 	VPUNN_PEERS="hierarchicalsoftmax=$(CURDIR)/$(HSM)/bin/python" $(BENCH)/bin/python -m benchmarks.torch.speed wordnet
 	$(BENCH)/bin/python -m benchmarks.torch.speed ncbi

@@ -244,3 +244,17 @@ def test_trust_against_all_pairs():
         rows = np.flatnonzero(X[:, word].toarray().ravel())
         pairs = [u[i] @ u[j] for i in rows for j in rows if i != j]
         assert np.isclose(weight**2, (sum(pairs) + 4 * 0.25) / (len(pairs) + 4), atol=1e-5)
+
+
+def test_unknown_words_change_nothing_also_beside_descriptions():
+    X, Y = sample(240, seed=11)
+    table = X.toarray()
+    table[:, 39] = 0  # a word that no training row has
+    texts = np.zeros((TREE.n_nodes, 40))
+    for leaf in LEAVES:
+        texts[TREE.index(leaf)] = table[[leaf in row for row in Y]].mean(0) > 0.5
+    texts[:, 39] = 1
+    model = HiPaNClassifier(TREE, random_state=0).fit(sparse.csr_matrix(table), Y, X_nodes=sparse.csr_matrix(texts))
+    known, more = table[:20], table[:20].copy()
+    more[:, 39] = 5.0
+    assert np.allclose(model.predict_node_proba(known), model.predict_node_proba(more), atol=1e-5)
