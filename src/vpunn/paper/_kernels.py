@@ -37,12 +37,16 @@ def adam_step(i, gradient, v, m, u, steps, rate, b1, b2, fade1, fade2, eps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def adam_range(low, high, pull, shared, share, scale, v, m, u, steps, rate, b1, b2, fade1, fade2, eps):
+def adam_range(low, high, pull, shared, share, scale, state, rates):
     """Algorithm 5 on parameters low…high − 1 with gradients (share·pull + shared)·scale; returns Σ v afterwards.
+
+    ``state`` = (v, m, u, steps), ``rates`` = (rate, β₁, β₂, fade₁, fade₂, ε).
 
     With a leak the parameters of a range are always updated together, so one step count serves all; nothing in the loop
     depends on another turn of it, which lets it run four values at a time (error_model: no branch for a zero divisor).
     """
+    v, m, u, steps = state
+    rate, b1, b2, fade1, fade2, eps = rates
     t = min(steps[low] + 1, len(fade1) - 1)
     f1, f2 = fade1[t], fade2[t]
     for i in range(low, high):
@@ -116,16 +120,12 @@ def adam_position(events, batch, shape, head, place, good, over, rates):
             leak_over += by_over
         scale = 1.0 / (last - first)
         if alpha > 0:  # every ball of the depth feels the leak
-            total_over = adam_range(
-                low, high, pull_over, alpha * leak_over, 1 - alpha, scale,
-                v_over, m_over, u_over, t_over, rate, b1, b2, fade1, fade2, eps,
-            )  # fmt: skip
+            total_over = adam_range(low, high, pull_over, alpha * leak_over, 1 - alpha, scale, over, rates)
             for j in range(nk):
                 c = columns[j]
                 sums[c] = adam_range(
-                    column[c], column[c + 1], pull_good, alpha * pull_column[c], 1 - alpha, scale,
-                    v_good, m_good, u_good, t_good, rate, b1, b2, fade1, fade2, eps,
-                )  # fmt: skip
+                    column[c], column[c + 1], pull_good, alpha * pull_column[c], 1 - alpha, scale, good, rates
+                )
                 updates += column[c + 1] - column[c]
             updates += high - low
         else:
