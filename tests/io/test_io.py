@@ -308,8 +308,8 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         (lambda d: text("x", format="ncbi"), "format 'ncbi' needs a path"),
         (lambda d: write_tree(Tree.from_parents([-1]), d / "x.doc"), "cannot tell the format of '.*x.doc'"),
         (
-            lambda d: write_tree(Tree.from_parents([-1]), d / "x", format="obo"),
-            "cannot write format 'obo'; choose one of csv",
+            lambda d: write_tree(Tree.from_parents([-1]), d / "x", format="ncbi"),
+            "cannot write format 'ncbi'; choose one of csv",
         ),
         (
             lambda d: write_tree(Tree.from_parents([-1]), d / "no" / "x.csv"),

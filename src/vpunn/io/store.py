@@ -24,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io._labels import as_objects, decoded, encoded
-from vpunn.io._sums import Hashed, seal
-from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, steady, swapped_in
+from vpunn.io._draft import FILE_NAME, LABEL_ARRAYS, LAYOUT, NAME, PLAIN, TREE_ARRAYS, Draft
+from vpunn.io._labels import decoded
+from vpunn.io._sums import seal
+from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, steady
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
 from vpunn.tree._parents import check_extra
@@ -37,8 +38,6 @@ __all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load", 
 
 AnyArray = npt.NDArray[Any]
 
-#: How ``model.json`` itself is laid out; the format number of a kind counts what its arrays mean.
-LAYOUT = 1
 #: Smaller files are read at once; larger ones are memory-mapped.
 MAPPED = 1 << 16
 #: Kind of model → module that has the class of that name.
@@ -69,175 +68,6 @@ KINDS = {
     "ValuationBias": "vpunn.torch",
     "VapoResult": "vpunn.vapo",
 }
-
-_NAME = re.compile(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_]+\.safetensors")
-_TREE_ARRAYS = ("parent", "depth", "size", "digit")
-_PLAIN = "biufmM"  # kinds of dtypes that an .npy file holds as they are
-_LABEL_ARRAYS = ("bytes", "offsets", "tags")
-
-
-class Draft:
-    """What a model is going to be on disk: settings, arrays and parts (models inside it). Nothing is written before `write`.
-
-    ``balls=True`` marks an array in which each number belongs to one ball; ``vpunn info`` counts them, and names the other
-    real numbers (whole ones are labels, pointers and counts).
-
-    >>> draft = Draft("Example", {"seed": 7})
-    >>> draft.array("coef", np.arange(3.0), balls=True)
-    >>> draft.labels("classes", ["owl", 3, ("a", 1), None])
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     stored = Stored.open(draft.write(f"{folder}/model"), "Example", verify=True)
-    ...     stored.array("coef", dtype="f8", shape=(3,)), stored.labels("classes").tolist(), stored.setting("seed", int)
-    (array([0., 1., 2.]), ['owl', 3, ('a', 1), None], 7)
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        settings: Mapping[str, Any] | None = None,
-        *,
-        format: int = 1,
-        provenance: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.kind, self.format = kind, format
-        self.settings = dict(settings or {})
-        self.provenance = dict(provenance or {})
-        self.arrays: dict[str, AnyArray] = {}
-        self.parts: dict[str, Draft] = {}
-        self.files: dict[str, bytes] = {}
-        self.of_balls: set[str] = set()
-
-    def array(self, name: str, values: Any, *, balls: bool = False) -> None:
-        """Add numbers, booleans or dates."""
-        array = np.asarray(values)
-        if not _NAME.fullmatch(name) or name in self.arrays:
-            raise DataError(f"{name!r} cannot name an array of a {self.kind}: it is taken, or not letters and digits.")
-        if array.dtype.kind not in _PLAIN:
-            raise DataError(f"array {name!r} of a {self.kind} holds {array.dtype}, which has no plain .npy form.")
-        self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-        if balls:
-            self.of_balls.add(name)
-
-    def labels(self, name: str, values: Any) -> None:
-        """Add labels of any kind: numbers as they are; text, None and tuples as UTF-8 bytes, offsets and a tag each."""
-        array = values if isinstance(values, np.ndarray) else as_objects(values)
-        if array.dtype.kind in _PLAIN:
-            self.array(name, array)
-            return
-        for part, values in zip(_LABEL_ARRAYS, encoded(array, name), strict=True):
-            self.array(f"{name}.{part}", values)
-        if array.dtype.kind != "O":
-            self.settings.setdefault("text_types", {})[name] = array.dtype.str
-
-    def text(self, name: str, text: str) -> None:
-        """Add one text, such as another library's own description of its model."""
-        self.array(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
-
-    def tree(self, tree: Tree, name: str = "tree") -> None:
-        """Add a tree with labels, columns and report."""
-        for part in _TREE_ARRAYS:
-            self.array(f"{name}.{part}", getattr(tree, part))
-        self.labels(f"{name}.labels", tree.labels)
-        if tree.n_extra:
-            self.array(f"{name}.extra_start", tree.extra_parents[0])
-            self.array(f"{name}.extra_parents", tree.extra_parents[1])
-        for at, (column, values) in enumerate(tree.columns.items()):
-            try:
-                self._column(f"{name}.column{at}", values)
-            except DataError as error:
-                raise DataError(f"column {column!r} of the tree cannot be saved: {error}") from None
-        lines = []
-        for at, line in enumerate(tree.report):
-            edges = isinstance(line, EdgeReport)
-            if isinstance(line, EdgeReport):
-                self.labels(f"{name}.report{at}.parents", line.parents)
-                self.labels(f"{name}.report{at}.children", line.children)
-            lines.append([str(line), line.reason if isinstance(line, EdgeReport) else None, edges])
-        self.settings[name] = {"columns": [_column_name(key) for key in tree.columns], "report": lines}
-
-    def _column(self, name: str, values: AnyArray) -> None:
-        if values.ndim == 1 or values.dtype.kind in _PLAIN:
-            self.labels(name, values)
-        else:
-            raise DataError(f"it holds {values.dtype} in shape {values.shape}; one value per node can be saved.")
-
-    def file(self, name: str, data: bytes) -> None:
-        """Add a file in another library's own plain format, such as ``weights.safetensors``."""
-        if not _FILE_NAME.fullmatch(name) or name in self.files:
-            raise DataError(f"{name!r} cannot name a file of a {self.kind}: it is taken, or not name.safetensors.")
-        self.files[name] = data
-
-    def part(self, name: str, draft: Draft) -> None:
-        """Add a model inside this one; its arrays stand in the same folder under ``name``."""
-        if not _NAME.fullmatch(name) or name in self.parts:
-            raise DataError(f"{name!r} cannot name a part of a {self.kind}: it is taken, or not letters and digits.")
-        self.parts[name] = draft
-
-    def params(self, estimator: Any, skip: Sequence[str] = ("tree",)) -> None:
-        """Add the parameters of an estimator. Generators and splitters (``random_state``, ``cv``) serve fitting only and
-        have no plain form: they are left out, and named in ``params_left_out``."""
-        found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in skip}
-        gone = [n for n in ("random_state", "cv") if not isinstance(found.get(n), int | np.integer | None)]
-        if gone:
-            self.settings["params_left_out"] = gone
-        self.settings["params"] = {name: value for name, value in found.items() if name not in gone}
-
-    def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the folder beside ``path`` and swap it in. A folder there that is no model is refused, never deleted."""
-        self._json({})  # settings that cannot be written are refused before anything is
-        with swapped_in(path) as folder:
-            files: dict[str, dict[str, str]] = {}
-            self._write_arrays(folder, "", files)
-            (folder / FILE).write_bytes(self._json(files))
-        return Path(path)
-
-    def _json(self, files: Mapping[str, Mapping[str, str]]) -> bytes:
-        try:
-            text = json.dumps(self._head(files), ensure_ascii=False, allow_nan=False, indent=1, default=_plain)
-        except ValueError as error:
-            raise DataError(f"the settings of a {self.kind} cannot be saved: {error}") from None
-        head = json.loads(text)
-        head["sha256"] = seal(head)
-        return json.dumps(head, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n"
-
-    def _write_arrays(self, folder: Path, prefix: str, files: dict[str, dict[str, str]]) -> None:
-        sums = files[prefix] = {}
-        for name, array in self.arrays.items():
-            with open(folder / f"{prefix}{name}.npy", "xb") as file:
-                hashed = Hashed(file)
-                np.lib.format.write_array(hashed, array, allow_pickle=False)
-            sums[name] = hashed.sum.hexdigest()
-        for name, data in self.files.items():
-            (folder / f"{prefix}{name}").write_bytes(data)
-        for name, draft in self.parts.items():
-            draft._write_arrays(folder, f"{prefix}{name}.", files)
-
-    def _head(self, files: Mapping[str, Mapping[str, str]], prefix: str = "") -> dict[str, Any]:
-        head: dict[str, Any] = {"kind": self.kind, "format": self.format}
-        if not prefix:
-            from vpunn import __version__
-
-            head |= {"layout": LAYOUT, "version": __version__}
-            head["provenance"] = {"created_with": f"vpunn {__version__}, numpy {np.__version__}", **self.provenance}
-        head["settings"] = self.settings
-        sums = files.get(prefix, {})
-        head["arrays"] = {
-            name: {
-                "dtype": array.dtype.str,
-                "shape": list(array.shape),
-                "sha256": sums.get(name, ""),
-                **({"balls": True} if name in self.of_balls else {}),
-            }
-            for name, array in self.arrays.items()
-        }
-        if self.files:
-            sha = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
-            head["files"] = {name: {"bytes": len(data), "sha256": sha[name]} for name, data in self.files.items()}
-        if self.parts:
-            head["parts"] = {name: part._head(files, f"{prefix}{name}.") for name, part in self.parts.items()}
-        return head
 
 
 class Stored:
@@ -334,7 +164,7 @@ class Stored:
         """
         array = self._open_array(name)
         if dtype is not None:
-            kinds = isinstance(dtype, str) and len(dtype) <= len(_PLAIN) and set(dtype) <= set(_PLAIN)
+            kinds = isinstance(dtype, str) and len(dtype) <= len(PLAIN) and set(dtype) <= set(PLAIN)
             if array.dtype.kind not in dtype if kinds else array.dtype != np.dtype(dtype):
                 raise self._damaged(f"array {name!r} holds {array.dtype}, not {dtype}")
         if shape is not None and (
@@ -375,7 +205,7 @@ class Stored:
         """Labels of `Draft.labels`, ``n`` of them if given."""
         if f"{name}.offsets" not in self._head["arrays"]:
             return self.array(name, shape=(n,), finite=False)
-        data, offsets, tags = (self.array(f"{name}.{part}", shape=(None,)) for part in _LABEL_ARRAYS)
+        data, offsets, tags = (self.array(f"{name}.{part}", shape=(None,)) for part in LABEL_ARRAYS)
         found = decoded(data, offsets, tags)
         if isinstance(found, str):
             raise self._damaged(f"labels {name!r}: {found}")
@@ -404,7 +234,7 @@ class Stored:
         about = self.setting(name, dict)
         parent = self.array(f"{name}.parent", dtype="i4", shape=(None,))
         n = len(parent)
-        depth, size, digit = (self.array(f"{name}.{part}", dtype="i4", shape=(n,)) for part in _TREE_ARRAYS[1:])
+        depth, size, digit = (self.array(f"{name}.{part}", dtype="i4", shape=(n,)) for part in TREE_ARRAYS[1:])
         if wrong := check_preorder(parent, depth, size, digit):
             raise self._damaged(f"the arrays of {name!r} are no tree: {wrong.rstrip('.')}")
         labels, extra = self.labels(f"{name}.labels", n), None
@@ -574,13 +404,13 @@ def _is_head(head: Mapping[str, Any]) -> bool:
         and isinstance(head.get("version", ""), str)
         and isinstance(head["settings"].get("text_types", {}), dict)
         and isinstance(head.get("arrays"), dict)
-        and all(_NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
+        and all(NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
         and isinstance(head.get("files", {}), dict)
-        and all(_FILE_NAME.fullmatch(name) and isinstance(v, dict) for name, v in head.get("files", {}).items())
+        and all(FILE_NAME.fullmatch(name) and isinstance(v, dict) for name, v in head.get("files", {}).items())
         and all(type(about.get("bytes")) is int for about in head.get("files", {}).values())
         and isinstance(head.get("parts", {}), dict)
         and all(
-            _NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)
+            NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)
             for name, part in head.get("parts", {}).items()
         )
     )
@@ -601,18 +431,3 @@ def _text_type(kind: Any, stored: Stored) -> Any:
     if not isinstance(kind, str) or not re.fullmatch(r"[<|>=]U\d{1,6}", kind):
         raise stored._damaged(f"{kind!r} is no type of text")
     return np.dtype(kind).newbyteorder("=")
-
-
-def _column_name(name: Any) -> str:
-    if not isinstance(name, str):
-        raise DataError(f"columns of a saved tree are named by text, got {name!r}.")
-    return name
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's scalars and arrays as Python's, for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
-        return value.tolist()
-    raise DataError(f"a setting holds {value!r}, which cannot be saved; use text, numbers, lists or None.")
