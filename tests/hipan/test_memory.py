@@ -11,10 +11,13 @@ from vpunn import load
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
 from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, choose_cost
 from vpunn.hipan._nearest import FAINT, SHARPNESS
+from vpunn.hipan._views import unit_rows
+from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
 from vpunn.metrics import calibration_error
 from vpunn.tree import Tree
 
@@ -43,6 +46,24 @@ def test_nearest_items_match_all_products(seed, limit):
         assert (
             found[r][found[r] >= 0].tolist() == order and value[r][: len(order)].tolist() == products[r, order].tolist()
         )
+
+
+@pytest.mark.parametrize(("seed", "limit"), [(0, 1), (1, 5), (2, 16)])
+def test_few_entries_of_common_features_are_read_and_no_bit_changes(seed, limit):
+    """Features as frequent as words are, so that the commonest are left out; against the loop that reads all entries."""
+    rng = np.random.default_rng(seed)
+    chance = 1.0 / np.arange(1, 301)
+    weight = np.sqrt(np.arange(1, 301))
+    rows = unit_rows(sparse.csr_matrix((rng.random((1500, 300)) < chance * 1.2) * weight * rng.random((1500, 300))))
+    asked = rows[rng.permutation(1500)[:80]]
+    index, own = Sparse.of(rows.tocsc()), np.where(rng.random(80) < 0.5, rng.integers(0, 3, 80), -1)
+    label, most = rng.integers(0, 3, 1500), np.asarray(rows.max(0).todense()).ravel()
+    given = (Sparse.of(asked), own, index)
+    plain = nearest_items(*given, label, limit, Room())
+    room = Room()
+    for _ in range(2):  # the room is left as it was found
+        pruned = nearest_of(*given, Sparse.of(rows), most, label, limit, room)
+        assert np.array_equal(pruned[0], plain[0]) and np.array_equal(pruned[1], plain[1])
 
 
 def test_votes_match_a_slow_twin():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan._arrays import Rooms, Sparse
+from vpunn.hipan._arrays import Rooms, Sparse, filled
 
 #: Strongest features of the rest of a class that a row is paired with.
 PROFILE = 16
@@ -65,12 +65,12 @@ class Dictionary:
         """Every row as the features its own stand for, at most READING of them, of unit length."""
         from vpunn.hipan.kernels.nearest import nearest_items
 
-        none = np.full(len(rows.indptr) - 1, -1, np.int64)
+        none = filled(len(rows.indptr) - 1, -1, np.int64)
         with self._rooms.one() as room:
             feature, value = nearest_items(rows, none, Sparse.of(self.pairs), self._label, READING, room)
         feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
-        order = np.argsort(feature, axis=1)
-        feature, value = np.take_along_axis(feature, order, 1), np.take_along_axis(value, order, 1)
+        at = np.arange(len(feature))[:, None], np.argsort(feature, axis=1)
+        feature, value = feature[at], value[at]
         length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
         there = feature < 2**31 - 1
         start = np.zeros(len(there) + 1, np.int32)

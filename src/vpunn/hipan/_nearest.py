@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from vpunn.hipan._arrays import Rooms, Sparse
+from vpunn.hipan._arrays import Rooms, Sparse, filled
 from vpunn.tree import Tree
 
 #: Items that vote.
@@ -70,7 +70,7 @@ class Nearest:
         """The ``limit`` nearest items of each row, those whose ``label`` is the row's ``own`` left out; −1 padded."""
         from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
 
-        own = np.full(X.shape[0], -1, np.int64) if own is None else own
+        own = filled(X.shape[0], -1, np.int64) if own is None else own
         label = self.label if label is None else label
         rows, index, limit = Sparse.of(X), Sparse.of(self.index), min(limit, max(len(self.node), 1))
         with self.rooms.one() as room:
@@ -121,6 +121,6 @@ def once(nodes: Nodes) -> Nodes:
     """The nodes of a row that are not −1, each once, in order; −1 padded."""
     from vpunn.hipan.kernels.nearest import keep_firsts
 
-    out = np.full(nodes.shape, -1, np.int32)
+    out = filled(nodes.shape, -1, np.int32)
     keep_firsts(nodes, out)
     return out

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.hipan._arrays import Numbers, Sparse
+from vpunn.hipan._arrays import Numbers, Sparse, filled
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan._combiner import evidence_names
 
@@ -111,7 +111,7 @@ def propose(balls: Balls, heads: Heads, rows: Sparse, read: Sparse, limit: int) 
     """Candidates of every row (−1 padded): by coverage · cosine, the same read through the dictionary, then by head score."""
     from vpunn.hipan.kernels.propose import merged
 
-    new = np.full(len(rows.indptr) - 1, -1, np.int32)
+    new = filled(len(rows.indptr) - 1, -1, np.int32)
     nothing = np.zeros(len(new), np.float32)
     first = _nearest(balls, rows, new, nothing, limit)
     first = merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
 
@@ -24,7 +25,7 @@ def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.
     0 where there are fewer.
     """
     n_items = len(label)
-    found = np.full((len(own), limit), -1, np.int32)
+    found = filled((len(own), limit), -1, np.int32)
     value = np.zeros((len(own), limit), np.float32)
     _nearest(
         rows,
@@ -90,7 +91,7 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
     and in the order of features (``items``: by row). In WordNet that reads 3 % of the entries.
     """
     n_items, longest = len(label), longest_row(rows.indptr)
-    found = np.full((len(own), limit), -1, np.int32)
+    found = filled((len(own), limit), -1, np.int32)
     value = np.zeros((len(own), limit), np.float32)
     work = Pruned(
         room.full("product", n_items, np.float32),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vpunn.hipan._arrays import Room
+from vpunn.hipan._arrays import Room, filled
 from vpunn.hipan.kernels import helper, kernel
 
 
@@ -41,7 +41,7 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
 
 def merged(first, more) -> np.ndarray:
     """Candidates of both, each once, the first ones in front; −1 padded. ``more`` does not repeat itself."""
-    out = np.full((len(first), first.shape[1] + more.shape[1]), -1, np.int32)
+    out = filled((len(first), first.shape[1] + more.shape[1]), -1, np.int32)
     _merged(np.ascontiguousarray(first), np.ascontiguousarray(more), out)
     return out
 
@@ -132,7 +132,7 @@ def propose_by_centroid(rows, own, row_weight, entries, entry_sum, norm2, n_node
     training rows are judged as if they had been left out. The row's rarest features
     propose (`rarest_first`: the common ones cost most and separate least); the evidence that follows is exact.
     """
-    out = np.full((len(rows.indptr) - 1, limit), -1, np.int32)
+    out = filled((len(rows.indptr) - 1, limit), -1, np.int32)
     totals = room.full("dot", n_nodes, np.float32), room.full("covered", n_nodes, np.float32)
     opened = Opened.of(room, rows.indptr, n_nodes, limit)
     _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, totals, opened, out)
@@ -206,7 +206,7 @@ def propose_by_heads(rows, ancestry, entries, weight, bias, limit, budget, first
     the ancestors is kept for the ones that follow.
     """
     n_nodes = len(ancestry.parent)
-    out = np.full((len(rows.indptr) - 1, first.shape[1] + limit), -1, np.int32)
+    out = filled((len(rows.indptr) - 1, first.shape[1] + limit), -1, np.int32)
     sums = Sums(
         room.full("local", 2 * n_nodes, np.float32),
         room.empty("chain", n_nodes, np.float32),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
 
 #: Share of the candidates' probability that is added on both sides of a step inwards.
@@ -17,7 +18,7 @@ DOUBT = 0.02
 def measure_rings(answer, tilt, shares, below, share, tree, deepest) -> tuple[np.ndarray, ...]:
     """Chain of balls, free prior of rings and of the next balls, and votes; see `rest.Rings`."""
     n_rows = len(answer.candidates)
-    chain = np.full((n_rows, deepest + 1), -1, np.int32)
+    chain = filled((n_rows, deepest + 1), -1, np.int32)
     ring, core, vote = np.zeros((3, n_rows, deepest + 1))
     free, votes = np.empty((2, deepest + 1))
     _measure_rings(
@@ -99,7 +100,7 @@ def merge_best(answer, peaks, edges, size, rest, k, room) -> tuple[np.ndarray, n
     at its likeliest node (``peaks``: a tree of maxima) only while that node is among the best k.
     """
     n_rows, width = answer.candidates.shape
-    node = np.full((n_rows, k), -1, np.int64)
+    node = filled((n_rows, k), -1, np.int64)
     value = np.zeros((n_rows, k), np.float64)
     listed = room.full("listed", len(size), np.bool_)
     stack = np.empty((4 * (k + width) + 64, 2), np.int64)
