@@ -71,12 +71,12 @@ fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads:
 
 test-floor:  ## the core's tests on the lowest versions that pyproject.toml declares, in .venv-floor
 	$(PYTHON) -m venv .venv-floor && $(PYTHON) tools/floors.py > .venv-floor/floors.txt
-	.venv-floor/bin/pip install -q --disable-pip-version-check -c .venv-floor/floors.txt -e . 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' networkx sympy
+	.venv-floor/bin/pip install -q --disable-pip-version-check -c .venv-floor/floors.txt -e . 'pytest>=8,<9' 'pytest-xdist>=3.5' 'hypothesis>=6.100' networkx sympy
 	.venv-floor/bin/pytest -n 2 --dist worksteal tests/tree tests/codes tests/io tests/metrics tests/network tests/regress tests/hipan tests/hipaq tests/structure tests/cli
 
 test-all:  ## the suite on every Python from 3.11 on that this machine has; says which it has not
 	@for v in 3.11 3.12 3.13 3.14; do \
-	  if command -v python$$v > /dev/null; then \
+	  if python$$v -c '' 2> /dev/null; then \
 	    echo "Python $$v" && python$$v -m venv .venv-$$v && .venv-$$v/bin/pip $(INSTALL) -e '.[dev]' && \
 	    .venv-$$v/bin/pytest -n 2 --dist worksteal || exit 1; \
 	  else echo "Python $$v was not found on this machine: not tested"; fi; \

@@ -19,7 +19,7 @@ def test_away_from_a_terminal_one_line_per_step_and_stage(capsys):
             advance(10)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == ["fitting [3] rows", "  training heads", "fitting [3] rows: loss 1"]
+    assert captured.err.splitlines() == ["fitting [3] rows", "   25 %  training heads", "fitting [3] rows: loss 1"]
 
 
 def test_short_and_quiet_steps_say_nothing(capsys, monkeypatch):
@@ -92,3 +92,20 @@ def test_compiling_is_announced_once_and_only_when_it_happens(monkeypatch, capsy
     assert call(squared, 3) == 9
     assert call(squared, 0.5) == 0.25
     assert capsys.readouterr().err == "compiling (once)…\n"
+
+
+def test_a_fit_tells_its_stages_and_their_share(tmp_path):
+    """``vpunn fit`` in a log: plain lines on standard error, shares that grow, none with ``--quiet``."""
+    from inputs import run_here
+
+    rows = [f"small bird {k % 3},bird\nlarge fish {k % 3},fish\n" for k in range(20)]
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
+    fit = ["fit", str(tmp_path / "t.csv"), "--text", "text", "--out", str(tmp_path / "m")]
+    told = [line for line in run_here(fit).err.splitlines() if not line.startswith("compiling")]
+    shares = [int(line.split("%")[0]) for line in told if "%" in line]
+    assert told[0] == "fitting…" and shares == sorted(shares) and shares[0] == 0 and shares[-1] > 80
+    stages = [line.split("%")[1].strip() for line in told if "%" in line]
+    assert stages[:2] == ["features", "classifier"] and stages[-2:] == ["combiner", "calibration"]
+    rounds = len(stages) - 4
+    assert rounds > 1 and stages[2:-2] == [f"heads {k}/{rounds}" for k in range(1, rounds + 1)]
+    assert run_here(["--quiet", *fit]).err == ""

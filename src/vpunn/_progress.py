@@ -26,13 +26,18 @@ class Bar:
     """
 
     def __init__(
-        self, console: Console | None = None, display: Progress | None = None, task: TaskID | None = None
+        self,
+        console: Console | None = None,
+        display: Progress | None = None,
+        task: TaskID | None = None,
+        steps: float | None = None,
     ) -> None:
-        self._console, self._display, self._task = console, display, task
-        self.said = ""
+        self._console, self._display, self._task, self._steps = console, display, task, steps
+        self.said, self.done = "", 0.0
 
     def __call__(self, count: float = 1) -> None:
         """Advance by some steps."""
+        self.done += count
         if self._display is not None and self._task is not None:
             self._display.advance(self._task, count)
 
@@ -46,15 +51,20 @@ class Bar:
     def stage(self, name: str, share: float, steps: int = 1) -> Iterator[Bar]:
         """A named part of the work that takes ``share`` of the bar's steps; the bar it yields counts its own ``steps``.
 
-        Away from a terminal the name is one plain line.
+        Away from a terminal the name is one plain line, after the share of the whole that is behind.
         """
-        if self._console is not None and self._display is None:
-            self._console.print(f"  {name}", markup=False, soft_wrap=True)
-        elif self._display is not None:
-            self.say(name)
+        self.enter(name)
         part = _Part(self, share / max(steps, 1))
         yield part
-        self(share - part.done)
+        self(share - part.passed)
+
+    def enter(self, name: str) -> None:
+        """Say that a stage begins."""
+        if self._console is not None and self._display is None:
+            share = f"{100 * self.done / self._steps:3.0f} %  " if self._steps else ""
+            self._console.print(f"  {share}{name}", markup=False, soft_wrap=True)
+        elif self._display is not None:
+            self.say(name)
 
     @property
     def total(self) -> float | None:
@@ -82,11 +92,15 @@ class _Part(Bar):
 
     def __init__(self, whole: Bar, step: float) -> None:
         super().__init__()
-        self._whole, self._step, self.done = whole, step, 0.0
+        self._whole, self._step, self.passed = whole, step, 0.0
 
     def __call__(self, count: float = 1) -> None:
-        self.done += count * self._step
+        self.done += count
+        self.passed += count * self._step
         self._whole(count * self._step)
+
+    def enter(self, name: str) -> None:
+        self._whole.enter(name)
 
     def say(self, text: str) -> None:
         self._whole.say(text)
@@ -114,7 +128,8 @@ def progress_bar(
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(what, markup=False, soft_wrap=True)
-        bar = Bar(console)
+        bar = Bar(console, steps=steps)
+        bar.done = done
         yield bar
         if bar.said:
             console.print(f"{what}: {bar.said}", markup=False, soft_wrap=True)
@@ -126,6 +141,34 @@ def progress_bar(
         yield Bar(console, display, task)
         size = display.tasks[0].total or 1
         display.update(task, total=size, completed=size)
+
+
+#: The bar that shows how far work inside the library is; see `following`.
+_follower: Bar | None = None
+
+
+@contextmanager
+def following(bar: Bar) -> Iterator[None]:
+    """What the work inside tells by `reached` is shown by ``bar``, whose one step is that work."""
+    global _follower
+    before, _follower = _follower, bar
+    try:
+        yield
+    finally:
+        _follower = before
+
+
+def reached(stage: str, share: float) -> None:
+    """Work deep in the library begins a stage, with ``share`` (0 … 1) of it all behind; nothing happens if nobody follows.
+
+    >>> with progress_bar("fitting", 10, verbose=False) as bar, bar.stage("model", 8) as part, following(part):
+    ...     reached("heads 2/4", 0.25)
+    ...     print(bar.done)
+    2.0
+    """
+    if _follower is not None:
+        _follower(max(share - _follower.done, 0.0))
+        _follower.enter(stage)
 
 
 #: Whether this process has said that it compiles.

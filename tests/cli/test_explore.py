@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 
-import httpx
 import pytest
 
 from vpunn.cli.explore import open_source
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
+
+httpx = pytest.importorskip("httpx", reason="needs httpx (extra dev)")
+pytest.importorskip("starlette", reason="needs starlette (extra web)")
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def test_discover_as_json_with_levels_and_refinement(iris):
 
 
 def test_fit_generate_edit(iris, tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
     model, made, twins = (str(tmp_path / name) for name in ("model", "made.parquet", "twins.tsv"))
     small = ("--epochs", "20", "--rounds", "20", "--K", "2")
     text = run("tabular", "fit", iris, "--target", "species", "--out", model, *small, "--json")
@@ -152,7 +152,7 @@ def test_without_umap_the_picture_uses_principal_components(monkeypatch):
 
 @pytest.mark.usefixtures("wine")
 def test_the_report_runs_end_to_end(tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
     from vpunn.paper.reports.tabular import run as reproduce
 
     quick = ("prediction", "generation", "edits", "refinement", "ids")  # the picture compiles umap for half a minute

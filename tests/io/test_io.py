@@ -737,3 +737,16 @@ def test_every_format_has_a_reader_with_a_docstring():
     for format in FORMATS:
         module, function = _READERS[format]
         assert getattr(import_module(f"vpunn.io.{module}"), function).__doc__
+
+
+def test_a_large_table_is_parsed_in_blocks(tmp_path, monkeypatch):
+    """Arrow counts the bytes of a block in 32 bits: blocks are capped, and quotes and line ends may lie across them."""
+    from vpunn.io import tables
+
+    assert tables.LARGEST_BLOCK < 2**31
+    edges = [("all", f"node {k}\n{'x' * (k % 50)}") for k in range(400)]
+    text = "parent,child\n" + "".join(f'{a},"{b}"\n' for a, b in edges)
+    (tmp_path / "t.csv").write_text(text)
+    whole = read_tree(tmp_path / "t.csv")
+    monkeypatch.setattr(tables, "LARGEST_BLOCK", 256)
+    assert read_tree(tmp_path / "t.csv") == whole and whole.n_nodes == 401

@@ -39,7 +39,7 @@ def people(n: int = 400, seed: int = 0) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def model() -> TabHiPaN:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
     table = people()
     encoder = LatentTreeEncoder(p=3, K=3)
     return TabHiPaN(encoder, epochs=60, hidden=32, latent=4, rounds=20).fit(table, table["height"] + table["children"])
@@ -155,7 +155,9 @@ def test_same_seed_same_rows_and_a_saved_model_is_the_same(model, tmp_path):
 
 
 def test_same_seed_same_weights_and_no_trace_in_global_random_numbers():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
+    import torch
+
     table = people(100)
     encoder = LatentTreeEncoder(p=3, K=2).fit(table)
     numbers, codes = encoder.table_.split(table)

@@ -354,3 +354,30 @@ def test_both_loops_of_lca_depth_agree_with_climbing(tree, dtype, pairs, chance)
                 bad[at] = wrong
                 with pytest.raises(TreeError, match=f"node id {wrong} at pair {at} is outside this tree"):
                     tree.lca_depth(bad, v)
+
+
+@given(parent_arrays())
+def test_small_trees_are_walked_alike_in_python_and_compiled(parent):
+    """One source, two ways to run it; which one depends on the size and on whether numba is loaded."""
+    from vpunn.codes import PadicCode
+    from vpunn.codes import _kernels as compiled_codes
+    from vpunn.tree import _kernels, _loops
+
+    given_, root = np.asarray(parent, np.int32), int(np.flatnonzero(np.asarray(parent) < 0)[0])
+    found = []
+    for walk in (_loops.preorder_walk, _kernels.preorder_walk):
+        arrays = [np.full(len(given_), -1, np.int32) for _ in range(7)]
+        found.append([walk(given_, root, *arrays), *(array.tolist() for array in arrays)])
+    assert found[0] == found[1]
+    tree = Tree.from_parents(parent)
+    nodes = np.arange(tree.n_nodes)
+    tables = [np.zeros((tree.n_nodes, tree.max_depth), np.int32) for _ in range(2)]
+    for loops, table in zip((_loops, compiled_codes), tables, strict=True):
+        loops.along_paths(tree.parent, tree.depth, tree.digit, nodes, table)
+    assert (tables[0] == tables[1]).all() and (tables[0] == PadicCode(tree).digits()).all()
+    wrong = tables[0] + (np.arange(tables[0].size).reshape(tables[0].shape) % 3)
+    for digits in (tables[0], wrong):
+        pairs = zip(
+            _loops.descend(*tree.child_index, digits), compiled_codes.descend(*tree.child_index, digits), strict=True
+        )
+        assert all((a == b).all() for a, b in pairs)

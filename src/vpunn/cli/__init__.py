@@ -28,6 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
     help="Exact p-adic codes and learning on hierarchies.",
 )
 for family in (structure, data, demo, fit, predict, explore, hipaq, tabular, info, figures, report, reproduce):
@@ -75,6 +76,7 @@ def main() -> None:
         _say_and_exit("stopped.", 130)
     except UsageError as error:
         said, context = error.format_message(), getattr(error, "ctx", None)
+        said = said.replace(" (env var: 'None')", "")  # as older versions of typer say of every option
         if "\n" in said:  # no command at all: the message is the help itself
             sys.stderr.write(said + "\n")
             sys.exit(2)

@@ -38,16 +38,16 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
     if as_json:
         typer.echo(json.dumps(rows, default=plain, ensure_ascii=False, indent=1))
         return
-    from rich.console import Console
-
     if isinstance(rows, Mapping):
         rows = [{"": key, " ": value} for key, value in rows.items()]
     columns = list(rows[0]) if rows else []
     right = [all(is_number(row[name]) for row in rows) for name in columns]
     cells = [[_cell(show(row[name])) for name in columns] for row in rows]
-    # Labels are data: neither [brackets] nor :colons: in them mean anything.
-    console = Console(highlight=False, markup=False, emoji=False)
-    if console.is_terminal and len(rows) <= FOLDED_ROWS:
+    if sys.stdout.isatty() and len(rows) <= FOLDED_ROWS:
+        from rich.console import Console
+
+        # Labels are data: neither [brackets] nor :colons: in them mean anything.
+        console = Console(highlight=False, markup=False, emoji=False)
         console.print(rich_table(title, columns, right, cells))
     else:
         typer.echo("\n".join([*([title] if title else []), *_aligned(columns, right, cells)]))

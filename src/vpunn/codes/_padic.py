@@ -20,7 +20,7 @@ from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
 from vpunn.errors import CodeError, DataError, check_choice
 from vpunn.padic import as_integers, check_prime, code_prime, from_radix, product, show_integer, to_radix
-from vpunn.tree import IntArray, Nodes, Tree
+from vpunn.tree import IntArray, Nodes, Tree, _loops
 
 if TYPE_CHECKING:
     from vpunn.io.store import Draft, Stored
@@ -61,12 +61,10 @@ class DigitCode:
 
         One node gives one row. O(total depth); 4·n·K bytes, so a table past 4 GiB is refused.
         """
-        from vpunn.codes import _kernels as _code_kernels
-
         ids = self._ids(nodes)
         self._check_table(ids.size)
         table = np.zeros((ids.size, self.K), np.int32)
-        _code_kernels.along_paths(self.tree.parent, self.tree.depth, self.tree.digit, ids.reshape(-1), table)
+        _walks(table.size).along_paths(self.tree.parent, self.tree.depth, self.tree.digit, ids.reshape(-1), table)
         return table.reshape(*ids.shape, self.K)
 
     def encode(self, nodes: Nodes | None = None) -> Any:
@@ -105,13 +103,11 @@ class DigitCode:
         A number that is the code of no node is an error that says which digit leaves the tree: one beyond the number of
         children, or any digit after a 0. With ``strict=False`` it gives the deepest node whose digits it begins with.
         """
-        from vpunn.codes import _kernels as _code_kernels
-
         values, scalar = as_integers(codes)
         flat = values.reshape(-1)
         self._check_table(len(flat))
         digits, rest = to_radix(flat, self.radices)
-        found, wrong = _code_kernels.descend(*self.tree.child_index, digits)
+        found, wrong = _walks(digits.size).descend(*self.tree.child_index, digits)
         wrong[(wrong < 0) & (rest != 0).astype(bool)] = self.K
         if strict and (wrong >= 0).any():
             raise CodeError(self._explain(flat, digits, found, wrong))
@@ -331,14 +327,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         return found.reshape(ids.shape)
 
     def _label_paths(self, nodes: IntArray) -> list[str]:
-        from vpunn.codes import _kernels as _code_kernels
-
         tree = self.tree
         self._check_table(len(nodes))
         chain = np.zeros((len(nodes), self.K), np.int32)
         own_ids = np.arange(tree.n_nodes, dtype=np.int32)
         own_ids.flags.writeable = False  # as tree.digit is: the same compiled kernel serves both
-        _code_kernels.along_paths(tree.parent, tree.depth, own_ids, nodes, chain)
+        _walks(chain.size).along_paths(tree.parent, tree.depth, own_ids, nodes, chain)
         names = np.array([str(label) for label in tree.labels], object) if len(nodes) > 1 else tree.labels
         rows = zip(names[chain].tolist(), tree.depth[nodes].tolist(), strict=True)
         return ["/".join(map(str, [names[0], *row[:depth]])) for row, depth in rows]
@@ -424,3 +418,12 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
                 "note": "child strings by share of leaves" if words else "too deep; heavy paths answer instead",
             },
         ]
+
+
+def _walks(cells: int) -> Any:
+    """The walks between nodes and digits: compiled, or in Python where so few cells are filled sooner that way."""
+    if _loops.in_python(cells):
+        return _loops
+    from vpunn.codes import _kernels
+
+    return _kernels

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from vpunn._progress import reached
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
@@ -24,6 +25,8 @@ from vpunn.tree import Tree
 EXPLAINED = 0.05
 #: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
 MANY_DENSE = 10_000
+#: Part of a fit that the heads take; the combiner and its calibration take the rest.
+HEADS_SHARE = 0.6
 
 
 @dataclass
@@ -90,7 +93,8 @@ def fit_parts(
     found: list[HeldOut] = []
     cost: float | None = None
     proposers: set[str] | None = None  # what the first round finds holds for all
-    for one in rounds:
+    for done, one in enumerate(rounds):
+        reached(f"heads {done + 1}/{len(rounds) + 1}", HEADS_SHARE * done / (len(rounds) + 1))
         out = asked[one.out]
         left = np.concatenate([out, asked[one.dropped]])
         kept = np.setdiff1d(np.arange(len(sample.node)), left)
@@ -103,6 +107,7 @@ def fit_parts(
         judged = judge(experts, sample.take(out), settings)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
+    reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     everything = Experts.fitted(tree, sample, proposers)
     heads = experts.heads.carried(experts.balls, everything.balls)
     # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn._progress import announced_compiling
+from vpunn._progress import announced_compiling, reached
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
@@ -25,7 +25,7 @@ from vpunn.hipan._experts import Experts, Seen, in_threads
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import Prior, down_the_largest, fit_rings, rings_around, rounded
-from vpunn.hipan._training import HeldOut, Settings, fit_parts, learn_to_combine, slots, train
+from vpunn.hipan._training import HEADS_SHARE, HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.posterior import Posterior, Rule
@@ -162,7 +162,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self.linear_ = experts.linear
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
+        reached("combiner", HEADS_SHARE)
         self.combiner_ = self._learned_combiner(held, settings, rng)
+        reached("calibration", 0.85)
         self._calibrate_on(held, settings, rng)
         return self
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn._progress import Bar, progress_bar
+from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
 from vpunn.hipan.classifier import HiPaNClassifier
 from vpunn.hipan.table_models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
@@ -115,7 +115,7 @@ def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | No
         everything = features.fit_transform(np.concatenate([given, *task.descriptions]))
     described = [everything[len(given) + k * n :][:n] for k in range(len(task.descriptions))] or None
     model = HiPaNClassifier(task.tree, random_state=seed)
-    with bar.stage("classifier (its loops are compiled once)", 80):
+    with bar.stage("classifier", 80) as part, following(part):
         model.fit(everything[: len(given)], task.labels("train"), X_nodes=described)
     return TableClassifier(model, Inputs(("label",), ("text",), task=name, seed=seed), features)
 

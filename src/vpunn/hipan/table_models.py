@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vpunn import metrics
-from vpunn._progress import Bar
+from vpunn._progress import Bar, following
 from vpunn.errors import DataError, VpunnError, check_choice, examples
 from vpunn.hipan import conformal
 from vpunn.hipan._views import Views
@@ -102,7 +102,7 @@ class TableClassifier:
                 _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
         made = cls(HiPaNClassifier(tree, random_state=seed), inputs, features)
         X = made.rows(sample.frame, where)
-        with bar.stage("classifier (its loops are compiled once)", 80):
+        with bar.stage("classifier", 80) as part, following(part):
             made.model.fit(X, made.labels(sample.cells), groups=sample.groups)
         return made
 

@@ -175,7 +175,10 @@ def _read_text(
         raise DataError(f"{source.name!r}: two columns are called {examples(twice)}; rename one of them.")
     try:
         kept = {at: str for at, name in enumerate(names) if name in as_text}
-        frame = pd.read_csv(io.StringIO(text), sep=mark, dtype=kept or None, low_memory=False, index_col=False)
+        options: dict[str, Any] = {"low_memory": False, "index_col": False}
+        if int(pd.__version__.partition(".")[0]) < 3:  # newer ones read numbers to the last bit by themselves
+            options["float_precision"] = "round_trip"
+        frame = pd.read_csv(io.StringIO(text), sep=mark, dtype=kept or None, **options)
     except (ValueError, OverflowError) as error:
         reason = str(error).strip().splitlines()[-1].rstrip(".")
         raise DataError(f"{source.name!r} cannot be read as a table: {reason}.") from error

@@ -192,6 +192,10 @@ def _named(table: pa.Table, names: Sequence[str]) -> str | None:
 # ---- text to cells ---------------------------------------------------------------------------------------------------
 
 
+#: Bytes of text that Arrow parses at once; it counts them in 32 bits, so that more than 2 GiB would overflow.
+LARGEST_BLOCK = 1 << 30
+
+
 def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Table:
     """All cells as text; an empty cell without quotes is null."""
     import pyarrow as pa
@@ -217,7 +221,7 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
                 column_names=names,
                 skip_rows=first.line_num if header else 0,
                 use_threads=False,
-                block_size=len(data) + 1,
+                block_size=min(len(data) + 1, LARGEST_BLOCK),
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(

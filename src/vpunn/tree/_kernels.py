@@ -9,6 +9,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from vpunn.tree import _loops
+
 # Bits of code (and of boundary mask) held by one 64-bit word; see packed.py.
 TIER_BITS = 32
 
@@ -33,49 +35,7 @@ def _leading_zeros(typingctx, x):
     return types.uint64(types.uint64), codegen
 
 
-def preorder(parent, root) -> tuple[np.ndarray, ...]:
-    """Walk the tree depth first without a stack: down to the first child, else right, else up.
-
-    Returns ``order`` (input position of each preorder node) and the preorder arrays ``parent, depth, size, digit``.
-    The walk covers fewer nodes than there are exactly when some nodes sit on a cycle; ``order`` is then shorter.
-    """
-    n = len(parent)
-    first, right = np.full((2, n), -1, np.int32)
-    order, up, depth, size, digit = arrays = [np.empty(n, np.int32) for _ in range(5)]
-    count = _preorder(parent, root, first, right, order, up, depth, size, digit)
-    return tuple(array[:count] for array in arrays)
-
-
-@njit(cache=True, nogil=True)
-def _preorder(parent, root, first, right, order, up, depth, size, digit):
-    n = len(parent)
-    for i in range(n - 1, -1, -1):  # backwards, so that siblings end up in input order
-        a = parent[i]
-        if a >= 0:
-            right[i] = first[a]
-            first[a] = i
-    order[0], up[0], depth[0], digit[0] = root, -1, 0, 0
-    count, here, node = 1, 0, root  # `here` is the preorder id of input node `node`
-    while True:
-        if first[node] >= 0:
-            node = first[node]
-            order[count], up[count], depth[count], digit[count] = node, here, depth[here] + 1, 1
-            here = count
-            count += 1
-            continue
-        while node != root and right[node] < 0:
-            size[here] = count - here
-            here = up[here]
-            node = order[here]
-        size[here] = count - here
-        if node == root:
-            break
-        left = here
-        node = right[node]
-        order[count], up[count], depth[count], digit[count] = node, up[left], depth[left], digit[left] + 1
-        here = count
-        count += 1
-    return count
+preorder_walk = njit(cache=True, nogil=True)(_loops.preorder_walk)
 
 
 @njit(cache=True)

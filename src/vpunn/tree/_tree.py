@@ -17,6 +17,7 @@ import numpy as np
 from vpunn._types import Table
 from vpunn.errors import TreeError, examples
 from vpunn.tree import _labels as labelled
+from vpunn.tree import _loops
 from vpunn.tree import _parents as several
 from vpunn.tree import _validate as validate
 from vpunn.tree._out import TreeOut
@@ -111,9 +112,7 @@ class Tree(TreeOut, TreeParents):
         n = len(given)
         names = validate.as_labels(labels, n)
         root = validate.find_root(given, names)
-        from vpunn.tree import _kernels
-
-        order, up, depth, size, digit = _kernels.preorder(given, root)
+        order, up, depth, size, digit = _loops.preorder(given, root)
         if len(order) < n:
             raise TreeError(validate.describe_cycle(given, names, order))
         names = order if names is None else names[order]
