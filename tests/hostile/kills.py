@@ -6,12 +6,16 @@ each kill the target must be the old content or the new one, whole.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +78,63 @@ def _fitted(path: Path) -> int:
     return int(vpunn.load(path).random_state)
 
 
-def _install(path: Path, version: int) -> None:
-    from vpunn.datasets.fetch import into_cache
+def _reproduce(path: Path, version: int) -> None:
+    """``vpunn reproduce`` as typed; the number of seeds tells the versions apart."""
+    from commands import run
+    from vpunn.cli import app
 
-    with into_cache(path) as scratch:
-        scratch.write_bytes(bytes([version]) * (1 << 21))
+    run(app, "reproduce", "hipaq", "--only", "decays", "--seeds", str(version + 1), "--out", path)
 
 
-def _installed(path: Path) -> int:
+def _reproduced(path: Path) -> int:
+    """Every file of the report is whole; each is the old one or the new one."""
+    folder = path / "hipaq"
+    assert (folder / "report.html").read_text().rstrip().endswith("</html>"), "an incomplete page"
+    for table in folder.glob("tables/*.csv"):
+        read_table(table)
+    for picture in folder.glob("figure-*.png"):
+        assert picture.read_bytes().endswith(b"IEND\xaeB`\x82"), "an incomplete picture"
+    command = json.loads((folder / "report.json").read_text())["command"]
+    return int("--seeds 2" in command)
+
+
+#: The file that is fetched, its two versions, and the server of this process that has them.
+FETCHED = [bytes([version]) * (1 << 21) for version in (0, 1)]
+
+
+class _Archive(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        content = FETCHED[int(self.path[-1])]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def _fetch(path: Path, version: int) -> None:
+    """A data set from an upstream server into the cache: downloaded, compared with the catalogue, renamed."""
+    from vpunn.datasets.catalog import DataFile, Dataset, Upstream
+    from vpunn.datasets.fetch import fetch_files
+
+    os.environ.pop("VPUNN_DATA_DIR", None)
+    os.environ["XDG_CACHE_HOME"] = str(path.parent.parent)
+    file = DataFile(path.name, 1 << 21, hashlib.sha256(FETCHED[version]).hexdigest())
+    source = Upstream(f"http://127.0.0.1:{_server().server_port}/{version}", {path.name: None})
+    fetch_files(Dataset("test", "a test", "1", "none", "none", (file,), (source,)), (file,))
+
+
+@functools.cache
+def _server() -> HTTPServer:
+    server = HTTPServer(("127.0.0.1", 0), _Archive)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def _fetched(path: Path) -> int:
     content = path.read_bytes()
-    assert len(content) == 1 << 21 and len(set(content)) == 1, "an incomplete file"
+    assert content in FETCHED, "an incomplete file"
     return content[0]
 
 
@@ -93,7 +144,8 @@ WRITERS: dict[str, tuple[str, Callable[[Path, int], Any], Callable[[Path], int]]
     "packed table": ("t.csv.gz", lambda p, v: write_table(_frame(v), p), lambda p: _version_of(read_table(p))),
     "tree file": ("t.json", lambda p, v: write_tree(_tree(v), p), lambda p: _tree_version(vpunn.io.read_tree(p))),
     "model folder": ("tree", lambda path, v: _tree(v).save(path), lambda path: _tree_version(Tree.load(path))),
-    "fetched file": ("f.bin", _install, _installed),
+    "vpunn data fetch": ("f.bin", _fetch, _fetched),
+    "vpunn reproduce": ("reports", _reproduce, _reproduced),
     "vpunn fit": ("model", _fit, _fitted),
     "vpunn tabular fit": ("model", _tabular_fit, _fitted),
 }
@@ -116,8 +168,8 @@ def kill_matrix(folder: Path, kills: int) -> dict[str, Any]:
     """For every writer: versions found after each kill, and what was left over."""
     rng, found = np.random.default_rng(0), {}
     for name, (target, write, version) in WRITERS.items():
-        place = folder / name.replace(" ", "_")
-        place.mkdir()
+        place = folder / name.replace(" ", "_") / "vpunn"
+        place.mkdir(parents=True)
         path = place / target
         write(path, 1)  # compiles and reads what there is to read
         assert version(path) == 1
@@ -183,7 +235,7 @@ def races(folder: Path, seconds: float) -> dict[str, Any]:
 def main() -> None:
     """The command."""
     folder, kills = Path(sys.argv[1]), int(sys.argv[2])
-    print(json.dumps({"kills": kill_matrix(folder, kills), "races": races(folder, 2.0)}))
+    print(json.dumps({"kills": kill_matrix(folder, kills), "races": races(folder, 2.0 if kills < 20 else 10.0)}))
 
 
 if __name__ == "__main__":

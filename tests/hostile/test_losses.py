@@ -14,26 +14,29 @@ from vpunn import Tree
 from vpunn.errors import DataError
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
+@pytest.fixture(scope="module", params=[4, pytest.param(20, marks=pytest.mark.slow)], ids="{} kills".format)
+def found(request, tmp_path_factory):
+    """Every writer killed so often: commands as typed, tables, trees, model folders, data that is fetched."""
+    if not hasattr(os, "fork"):
+        pytest.skip("forks writers, which this system cannot")
     script = Path(__file__).with_name("kills.py")
     folder = tmp_path_factory.mktemp("kills")
-    done = subprocess.run([sys.executable, str(script), str(folder), "8"], capture_output=True, text=True)
+    words = [sys.executable, str(script), str(folder), str(request.param)]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return {**json.loads(done.stdout.splitlines()[-1]), "each": request.param}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks writers, which this system cannot")
 def test_killed_writers_leave_the_old_or_the_new(found):
+    assert {"vpunn fit", "vpunn tabular fit", "vpunn reproduce", "vpunn data fetch"} < set(found["kills"])
     for name, kills in found["kills"].items():
-        assert kills["old"] + kills["new"] == 8, name
+        assert kills["old"] + kills["new"] == found["each"], name
         assert not kills["visible"], f"{name} left {kills['visible']}"
         assert not kills["kept"], f"{name}: the scratch of killed writers was not swept: {kills['kept']}"
     assert sum(kills["old"] for kills in found["kills"].values())  # some were killed before they were done
     assert sum(kills["swept"] for kills in found["kills"].values())  # and some of them in the middle of it
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks writers, which this system cannot")
 def test_writers_at_once_never_show_half_a_file(found):
     for name, race in found["races"].items():
         assert race["looks"] and not race["broken"], (name, race)

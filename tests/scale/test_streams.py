@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -224,50 +222,13 @@ def test_models_of_labels_read_columns_without_objects(tmp_path, kind):
         Predictor(tmp_path / "m", columns=["k"])
 
 
-KILLED = """
-import sys
-from vpunn.scale import predict_stream
-predict_stream(sys.argv[1], sys.argv[2], sys.argv[3], columns=["label"], batch_rows=20000, part_rows=20000)
-"""
-
-
-def big_job(folder: Path, rows: int = 200_000) -> tuple[Path, Path]:
-    """A regressor of labels and a Parquet file to predict."""
-    rng = np.random.default_rng(1)
-    tree = vpunn.Tree.from_parents([-1, *rng.integers(0, np.arange(1, 2000))], labels=[f"n{i}" for i in range(2000)])
-    nodes = rng.integers(0, 2000, rows)
-    vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(tree, nodes, rng.normal(size=rows)), penalty=1.0).save(
-        folder / "model"
-    )
-    pq.write_table(pa.table({"label": tree.labels[nodes]}), folder / "rows.parquet")
-    return folder / "model", folder / "rows.parquet"
-
-
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_killed_stream_continues_to_the_same_bytes(tmp_path, kills):
-    model, rows = big_job(tmp_path)
-    command = [sys.executable, "-c", KILLED, str(model), str(rows)]
-    sizes = {"batch_rows": 20_000, "part_rows": 20_000}
-    predict_stream(model, rows, f"{tmp_path}/straight/", columns=["label"], **sizes)
-    rng = np.random.default_rng(kills)
-    stopped = 0
-    for _ in range(kills):
-        running = subprocess.Popen([*command, f"{tmp_path}/killed/"])
-        begun = time.monotonic()
-        while (
-            running.poll() is None
-            and not len(list((tmp_path / "killed").glob("part-*")))
-            and time.monotonic() < begun + 60
-        ):
-            time.sleep(0.01)
-        time.sleep(float(rng.uniform(0, 0.2)))
-        if running.poll() is None:
-            running.send_signal(signal.SIGKILL)
-            stopped += 1
-        running.wait()
-        for part in (tmp_path / "killed").glob("part-*.parquet"):
-            pq.read_metadata(part)  # whole
-    predict_stream(model, rows, f"{tmp_path}/killed/", columns=["label"], **sizes)
-    kept = {name: {p.name: p.read_bytes() for p in (tmp_path / name).glob("[p_]*")} for name in ("straight", "killed")}
-    assert stopped and kept["straight"] == kept["killed"]
-    assert os.path.getsize(tmp_path / "killed" / "_manifest.json")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks runs, which this system cannot")
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_streams_and_fits_go_on_to_the_same_bytes(tmp_path, kills):
+    """``predict --out folder/`` and a fit with ``checkpoint=``, killed at random moments and run again."""
+    script = Path(__file__).with_name("kills.py")
+    done = subprocess.run([sys.executable, str(script), str(tmp_path), str(kills)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name, found in json.loads(done.stdout.splitlines()[-1]).items():
+        assert found["right"] and len(found["parts"]) == kills, (name, found)
+        assert found["stopped"], f"{name}: no run was killed before it was done"
