@@ -100,7 +100,7 @@ bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside i
 	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases quick --budget 100
 
 bench-sets: $(BENCH)/.installed $(PECOS)/.installed  ## rows with several labels beside the peers, three splits of three tasks (hours, for one-vs-rest)
-	VPUNN_PEERS="$(PEERS),napkinxc=$(CURDIR)/$(BENCH)/bin/python,hiclass=$(CURDIR)/$(BENCH)/bin/python" \
+	VPUNN_PEERS="$(PEERS),napkinxc=$(CURDIR)/$(BENCH)/bin/python" \
 	  $(BENCH)/bin/python -m benchmarks.sets --tasks proteins,go-parents,hypernyms --keep benchmarks/results/sets
 .PHONY: bench-sets
 

@@ -6,7 +6,7 @@ All methods read word 1–2-gram TF-IDF of the texts (``--characters``: characte
 and validation rows and are scored on the test rows, on the sets with all ancestors by any path. ``average`` is the mean of 10-NN
 and one-vs-rest SVM. Each method runs in a process of its own; one that needs longer than ``--limit`` seconds is said not to have
 finished. With ``--keep FOLDER`` scores are kept there, and read again by a later run with other methods.
-VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python,hiclass=/path/to/python" names the peers' environments.
+VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python" names the peers' environments.
 """
 
 from __future__ import annotations

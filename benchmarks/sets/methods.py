@@ -1,7 +1,7 @@
 """Methods that score every ball of every test row, each in a process of its own, so that CPU and memory are its own.
 
 ``Y`` are the training sets with all ancestors by any path, one column per ball that some training row has. Peers that need an
-environment of their own run in it: VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python,hiclass=/path/to/python".
+environment of their own run in it: VPUNN_PEERS="pecos=/path/to/python,napkinxc=/path/to/python".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fit_vpunn(X: Any, Y: Any, seed: int, folder: Path) -> Any:
     """`HiPaNClassifier` on the sets as annotated; compiled loops are ready before the clock starts (`_warm`)."""
     from vpunn import HiPaNClassifier
 
-    with np.load(folder / "paths.npz") as stored:
+    with np.load(folder / "sets.npz") as stored:
         start, ids = stored["start"], stored["ids"]
     tree = _tree(folder)
     labels = [set(tree.labels[ids[a:b]].tolist()) for a, b in itertools.pairwise(start)]
@@ -71,30 +71,32 @@ def score_nearest(model: Any, test: Any, width: int, k: int = 10, power: float =
 
 
 def fit_svm(X: Any, Y: Any, seed: int, folder: Path) -> Any:
-    """One `LinearSVC` per ball against all other rows; None where every row has the ball."""
+    """One `LinearSVC` per ball against all other rows; weights (balls × features) and offsets. Balls of all rows are sure."""
     from sklearn.svm import LinearSVC
 
     columns = Y.tocsc()
-    models: list[Any] = []
+    weights, offset = [], np.full(Y.shape[1], 9.0)
     for ball in range(Y.shape[1]):
         target = np.zeros(X.shape[0], int)
         target[columns.indices[columns.indptr[ball] : columns.indptr[ball + 1]]] = 1
-        models.append(None if target.all() else LinearSVC(random_state=seed).fit(X, target).sparsify())
-    return models
+        if target.all():
+            weights.append(sparse.csr_matrix((1, X.shape[1]), dtype=np.float32))
+            continue
+        model = LinearSVC(random_state=seed).fit(X, target)
+        weights.append(sparse.csr_matrix(model.coef_.astype(np.float32)))
+        offset[ball] = model.intercept_[0]
+    return sparse.csr_matrix(sparse.vstack(weights)), offset
 
 
-def score_svm(models: Any, test: Any, width: int) -> Scores:
+def score_svm(model: Any, test: Any, width: int) -> Scores:
     """1/(1 + exp(−3·margin)) of at least 0.02."""
-    rows, places, values = [], [], []
-    for ball, model in enumerate(models):
-        margin = np.full(test.shape[0], 9.0) if model is None else model.decision_function(test)
+    weights, offset = model
+    parts = []
+    for at in range(0, test.shape[0], 500):
+        margin = (test[at : at + 500] @ weights.T).toarray() + offset
         score = 1.0 / (1.0 + np.exp(-3.0 * margin))
-        at = np.flatnonzero(score >= 0.02)
-        rows.append(at)
-        places.append(np.full(len(at), ball))
-        values.append(score[at])
-    where = np.concatenate(rows), np.concatenate(places)
-    return sparse.csr_matrix((np.concatenate(values), where), shape=(test.shape[0], width))
+        parts.append(sparse.csr_matrix(np.where(score >= 0.02, score, 0.0)))
+    return sparse.csr_matrix(sparse.vstack(parts))
 
 
 METHODS = {
@@ -107,15 +109,13 @@ METHODS = {
 def run(name: str, X: Any, Y: Any, test: Any, task: Any, seed: int, limit: float) -> tuple[Scores, dict[str, float]]:
     """Scores (rows × nodes) of a method and what it cost; TimeoutError after ``limit`` seconds by the clock."""
     kept = np.flatnonzero(np.asarray(Y.sum(0)).ravel() > 0)
-    nodes = np.arange(Y.shape[1]) if name == "hiclass" else kept
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for part, matrix in (("X", X), ("Y", Y[:, nodes]), ("test", test)):
+        for part, matrix in (("X", X), ("Y", Y[:, kept]), ("test", test)):
             sparse.save_npz(folder / part, sparse.csr_matrix(matrix, dtype=np.float32), compressed=False)
         rows = task.nodes["train"]
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-        path = task.tree.paths(np.arange(task.tree.n_nodes))[:, 1:]
-        np.savez(folder / "paths.npz", path=path, start=start, ids=np.concatenate(rows))
+        np.savez(folder / "sets.npz", start=start, ids=np.concatenate(rows))
         task.tree.save(folder / "tree")
         command = (
             [PEERS[name.split("-")[0]], peer.__file__] if name in peer.METHODS else [sys.executable, "-m", __name__]
@@ -124,9 +124,11 @@ def run(name: str, X: Any, Y: Any, test: Any, task: Any, seed: int, limit: float
             subprocess.run([*command, name, temporary, str(seed)], check=True, capture_output=True, timeout=limit)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{name} did not finish in {limit:.0f} s") from None
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"{name} failed: {error.stderr.decode()[-500:]}") from None
         found = sparse.load_npz(folder / "scores.npz").tocoo()
         cost = json.loads((folder / "cost.json").read_text())
-    return sparse.csr_matrix((found.data, (found.row, nodes[found.col])), shape=(test.shape[0], Y.shape[1])), cost
+    return sparse.csr_matrix((found.data, (found.row, kept[found.col])), shape=(test.shape[0], Y.shape[1])), cost
 
 
 def _tree(folder: Path) -> Any:

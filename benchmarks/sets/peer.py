@@ -1,7 +1,7 @@
 """One method in a process of its own: ``python peer.py METHOD FOLDER SEED``; writes scores, CPU seconds and peak memory.
 
-The folder holds X, Y (training sets with all ancestors) and test as SciPy files, and for methods that read the hierarchy
-``paths.npz``. Runs in any environment that has NumPy, SciPy and the method.
+The folder holds X, Y (training sets with all ancestors) and test as SciPy files, and for methods that read the hierarchy the sets
+as annotated and the tree. Runs in any environment that has NumPy, SciPy and the method.
 """
 
 from __future__ import annotations
@@ -47,37 +47,9 @@ def score_pecos(model, test, width):
     return sparse.csr_matrix(model.predict(test, only_topk=100, beam_size=50, threads=1))
 
 
-def fit_hiclass(X, Y, seed, folder):
-    """hiclass' multi-label classifier per node, with its default logistic regressions, on the paths of the tree."""
-    from hiclass import MultiLabelLocalClassifierPerNode
-
-    with np.load(folder / "paths.npz") as stored:
-        path, start, ids = stored["path"], stored["start"], stored["ids"]
-    most, deep = int(np.diff(start).max()), path.shape[1]
-    y = np.full((X.shape[0], most, deep), "", dtype=object)
-    for i in range(X.shape[0]):
-        for k, node in enumerate(ids[start[i] : start[i + 1]]):
-            y[i, k] = ["" if p < 0 else str(p) for p in path[node]]
-    model = MultiLabelLocalClassifierPerNode()
-    model.fit(X, y.astype(str))
-    return model
-
-
-def score_hiclass(model, test, width):
-    """1 for every node of a predicted path: it has no scores for sets."""
-    out = sparse.lil_matrix((test.shape[0], width))
-    for i, row in enumerate(model.predict(test)):
-        for path in row:
-            for name in path:
-                if str(name) not in ("", "nan"):
-                    out[i, int(name)] = 1.0
-    return sparse.csr_matrix(out)
-
-
 METHODS = {
     "napkinxc-plt": (fit_napkinxc, score_napkinxc),
     "pecos": (fit_pecos, score_pecos),
-    "hiclass": (fit_hiclass, score_hiclass),
 }
 
 
