@@ -119,15 +119,20 @@ def write_layout(layout: Layout, draft: Draft) -> None:
 def _heads(stored: Stored, balls: Balls) -> Heads:
     """Weights, biases and energies, of the shapes that the balls ask for."""
     blocks, branches = 2 * balls.tree.n_nodes, (balls.items.X.shape[1] + 1, int(balls.branch_of.max()))
-    weight, bias, branch = (
-        stored.array(_HEADS[name], dtype="f", shape=shape, low=-65504, high=65505).astype(np.float32, copy=False)
-        for name, shape in (("weight", (balls.n_entries,)), ("bias", (blocks,)), ("branch", branches))
-    )  # the range of half precision
+    shapes = {"weight": (balls.n_entries,), "bias": (blocks,), "branch": branches}
+    read = {}
+    for name, shape in shapes.items():
+        values = stored.array(
+            _HEADS[name], dtype="f", shape=shape, low=-65504, high=65505
+        )  # the range of half precision
+        if values.dtype.itemsize > 4:
+            raise DataError(f"{str(stored.path)!r}: array {_HEADS[name]!r} holds {values.dtype}, not float32.")
+        read[name] = values.astype(np.float32, copy=False)
     energy, bias_energy = (
         stored.array(_ENERGY[name], dtype="u2", shape=(size,), low=1, high=0x7F80)
         for name, size in (("energy", balls.n_entries), ("bias_energy", blocks))
     )  # from the least positive number to the largest finite one
-    return Heads(weight, bias, energy, bias_energy, branch)
+    return Heads(read["weight"], read["bias"], energy, bias_energy, read["branch"])
 
 
 def _derived(stored: Stored, start: np.ndarray, n_blocks: int, rows: int) -> dict[str, np.ndarray]:
@@ -230,8 +235,12 @@ def _items(stored: Stored, tree: Tree, width: int) -> Items:
     indices = stored.array("rows.indices", dtype="i4", shape=(count,), low=0, high=width)
     _check_rising(stored, indptr, indices, "the features of a row")
     data = stored.array("rows.data", dtype="f2", shape=(count,), finite=False).astype(np.float32)
-    if not -1.001 <= data.min(initial=0) <= data.max(initial=0) <= 1.001:  # unit rows; also what is not a number
-        raise DataError(f"{str(stored.path)!r}: array 'rows.data' holds no rows of unit length; the model is damaged.")
+    least, most = float(data.min(initial=0)), float(data.max(initial=0))
+    if not -1.001 <= least <= most <= 1.001:  # unit rows
+        holds = (
+            "values that are not finite" if not np.isfinite([least, most]).all() else f"{least} to {most}, not -1 to 1"
+        )
+        raise DataError(f"{str(stored.path)!r}: array 'rows.data' holds {holds}; the model is damaged.")
     weight = stored.array("rows.weight", dtype="f4", shape=(n,), low=0, high=1.001 * LARGEST_WEIGHT)
     kind = stored.array("rows.kind", dtype="i1", shape=(n,), low=0)
     X = sparse.csr_matrix((data, indices, indptr.astype(np.int32) if count < 2**31 else indptr), shape=(n, width))
