@@ -407,6 +407,40 @@ def test_a_taken_port_is_one_sentence():
     sock.close()
 
 
+def test_whoever_is_told_the_address_is_let_in():
+    """The browser is opened before the server runs; it must wait, not be refused."""
+    sock = listen("127.0.0.1", 0)
+    try:
+        socket.create_connection(sock.getsockname()[:2], timeout=5).close()
+    finally:
+        sock.close()
+
+
+def test_hostile_requests_are_no_failure_of_the_server(url):
+    with httpx.Client(base_url=url) as client:
+        assert client.get("/api/node", params={"id": "9" * 5000}).status_code == 404
+        table = {"content": b"label,x\na,1\n", "headers": {"Content-Type": "text/csv", "Origin": "http://["}}
+        assert client.post("/api/table", **table).status_code == 403
+        brewed = client.request("BREW", "/api/tree")
+        assert brewed.status_code == 405 and brewed.json()["where"] == "method"
+
+
+def test_whole_numbers_as_labels_are_compared_exactly():
+    large = 9 * 10**18
+    subject = Subject(Tree.from_parents([-1, 0, 0], labels=np.array([large, large + 1, -1])), "ids")
+    assert [subject.resolve(subject.ref(i), "id") for i in range(3)] == [0, 1, 2]
+    asked = np.array([str(large + 1), "no number", "-1", "1.5", "9" * 19, str(large)], object)
+    assert subject.match_texts(asked).tolist() == [1, -1, 2, -1, -1, 0]
+
+
+def test_a_node_shows_the_commonest_of_its_own_rows():
+    tree = Tree.from_parents([-1, 0, 0], labels=["r", "a", "b"])
+    layers = Api(Subject(tree, "t")).layers
+    layers.add_table(b"label,kind\na,x\na,y\na,y\nb,x\nb,x\n")
+    layer = layers.layer("t1.kind")
+    assert [layer.value(i) for i in range(3)] == ["x", "y", "x"]
+
+
 def test_conformal_rule_used_is_the_models(believer):
     """The stop of a risk is the smallest ball on the path that exceeds the model's own threshold."""
     X = believer.features.transform(believer.sample[0][:30])

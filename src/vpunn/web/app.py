@@ -89,13 +89,19 @@ def make_app(api: Api, *, page: bool = True, hosts: Collection[str] = ()) -> Sta
             else _response(request, reply)
         )
 
+    async def unknown(request: Request, _: Exception) -> Response:
+        return await handle(request)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         batcher.close()
 
     methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"]
-    app = Starlette(routes=[Route("/{path:path}", handle, methods=methods)], lifespan=lifespan)
+    # a method that HTTP does not know is refused in our words too: `handle` finds that no route takes it
+    app = Starlette(
+        routes=[Route("/{path:path}", handle, methods=methods)], lifespan=lifespan, exception_handlers={405: unknown}
+    )
     app.state.failures = 0
     return app
 
@@ -121,8 +127,16 @@ def check_origin(request: Request, allowed: Collection[str]) -> None:
         )
     origin = request.headers.get("origin")
     foreign = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    if request.method not in ("GET", "HEAD") and (foreign or (origin is not None and urlsplit(origin).netloc != host)):
+    if request.method not in ("GET", "HEAD") and (foreign or (origin is not None and _netloc(origin) != host)):
         raise ApiError(403, "posts from pages of other origins are refused.", "Origin")
+
+
+def _netloc(origin: str) -> str:
+    """Name and port of an Origin header; empty if it is malformed."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

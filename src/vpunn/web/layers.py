@@ -221,8 +221,10 @@ def paint_category(tree: Tree, rows: Rows) -> Layer:
         more = count > most
         colour[more], most[more] = k, count[more]
     known = value >= 0
-    own, first = np.unique(rows.nodes[known], return_index=True)
-    colour[own] = value[known][first]
+    # of a node's own rows the commonest value, of equally common ones the one commoner in all
+    pairs, times = np.unique(rows.nodes[known] * CATEGORIES + value[known], return_counts=True)
+    order = np.lexsort((-pairs, times))  # the last write wins
+    colour[pairs[order] // CATEGORIES] = pairs[order] % CATEGORIES
     legend = {"kind": "category", "title": rows.title, "names": shown}
     return Layer(legend, colour, None, shown)
 

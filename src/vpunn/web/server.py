@@ -26,6 +26,7 @@ def listen(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(2048)  # from here on a visitor waits for the server instead of being refused
     except (OSError, OverflowError) as error:
         sock.close()
         reason = getattr(error, "strerror", None) or str(error)

@@ -18,6 +18,8 @@ from vpunn.web.search import SearchIndex, as_text
 
 #: A node id, told from a label by its sign: ``@17``.
 NODE_ID = re.compile(r"@(\d{1,10})")
+#: A label that is a whole number, as it is written.
+WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 class Subject:
@@ -104,8 +106,9 @@ class Subject:
         try:
             return self.find_label(text)
         except ApiError as error:
-            if text.isascii() and text.isdigit() and int(text) < self.tree.n_nodes and error.status == 404:
-                return int(text)
+            number = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else self.tree.n_nodes
+            if number < self.tree.n_nodes and error.status == 404:
+                return number
             raise ApiError(error.status, str(error), where) from None
 
     def labelled(self, text: str) -> list[int]:
@@ -166,7 +169,7 @@ class _Labels:
         """The node, or all nodes if there are several, or ``default``."""
         key: Any = text
         if self.whole:
-            if not re.fullmatch(r"-?\d{1,18}", text):
+            if not WHOLE.fullmatch(text):
                 return default
             key = int(text)
         try:
@@ -178,9 +181,16 @@ class _Labels:
         """The node of each text, −1 where none or several are labelled so."""
         import pandas as pd
 
-        keys: Any = pd.to_numeric(pd.Series(texts), errors="coerce").fillna(-1).to_numpy() if self.whole else texts
+        found = np.full(len(texts), -1, np.int64)
+        asked = np.arange(len(texts))
+        keys: Any = texts
+        if self.whole:  # compared as integers: a float would confuse labels beyond 2⁵³
+            numbers = [int(text) if WHOLE.fullmatch(text) else None for text in texts.tolist()]
+            asked = np.array([i for i, n in enumerate(numbers) if n is not None and -(2**63) <= n < 2**63], np.int64)
+            keys = np.array([numbers[i] for i in asked.tolist()], np.int64)
         at = self.table.get_indexer(pd.Index(keys))
-        return np.where(at >= 0, self.nodes[at], -1) if len(self.nodes) else np.full(len(keys), -1, np.int64)
+        found[asked[at >= 0]] = self.nodes[at[at >= 0]]
+        return found
 
 
 def clean(text: str) -> str:
