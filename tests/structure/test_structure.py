@@ -277,6 +277,8 @@ def test_magnitudes_by_depth_and_bits():
     assert structure.magnitudes(tree, np.zeros(tree.n_nodes)).bits is None
     with pytest.raises(VpunnError, match="one finite number"):
         structure.magnitudes(tree, [1.0])
+    with pytest.raises(VpunnError, match="tolerance"):
+        structure.magnitudes(tree, c, tolerance=0.0)
 
 
 @pytest.mark.parametrize("name", AWKWARD)

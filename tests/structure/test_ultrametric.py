@@ -261,3 +261,17 @@ def test_trees_with_twins_among_the_leaves_are_refused():
     twice = Tree.from_parents([-1, 0, 0], labels=["r", "a", "a"])
     with pytest.raises(VpunnError, match="two leaves"):
         structure.compare_trees(twice, twice)
+
+
+def test_a_matrix_that_could_be_meant_either_way_is_not_guessed():
+    rng = np.random.default_rng(3)
+    similar = np.corrcoef(rng.normal(size=(12, 5)))
+    one_way = rng.random((12, 12))
+    np.fill_diagonal(one_way, 0.0)
+    for matrix in (similar, one_way):
+        with pytest.raises(VpunnError, match="kind='points'"):
+            structure.how_ultrametric(matrix)
+        assert structure.how_ultrametric(matrix, kind="points").n_points == 12
+    distances = 1 - similar
+    rounded = distances + np.diag(np.full(12, 2e-16))  # what 1 − correlation leaves on the diagonal
+    assert str(structure.how_ultrametric(rounded)) == str(structure.how_ultrametric(distances * (1 - np.eye(12))))

@@ -50,6 +50,16 @@ def test_search_open_compare_and_go_back(visit, url, subject):
     look(page, "#node h2", "bear")
 
 
+def test_an_old_link_says_what_is_gone_and_shows_the_rest(visit, url):
+    """A table uploaded before the server's restart is the usual case: its colour is gone, the node is not."""
+    guest = visit()
+    guest.expected = ("404",)
+    page = guest.open(f"{url}/#focus=feline.n.01&color=t9.mass&size=t9.mass&with=nobody&tab=color")
+    page.wait_for_function("document.getElementById('panel-node').textContent.includes('feline')")
+    assert "t9.mass" in page.text_content("#said") or "nobody" in page.text_content("#said")
+    assert page.is_visible("#panel-color") and page.input_value("#color") == ""
+
+
 def test_a_deep_link_survives_reload(visit, url):
     page = visit().open(url + "/#layout=radial&root=carnivore.n.01&focus=feline.n.01&with=bear.n.01")
     look(page, "#compared", "common ancestor")

@@ -254,6 +254,8 @@ def magnitudes(tree: Tree, coefficients: Any, *, tolerance: float = 0.01) -> Mag
     >>> found.mean.tolist(), found.bits
     ([0.0, 1.0, 0.4], 6)
     """
+    if not 1e-9 <= tolerance <= 1:
+        raise VpunnError(f"tolerance is a share of the spread from 1e-9 to 1, got {tolerance!r}.")
     c = np.asarray(coefficients, float)
     if c.shape[:1] != (tree.n_nodes,) or not np.isfinite(c).all():
         raise VpunnError(
@@ -280,7 +282,7 @@ def _needed_bits(tree: Tree, c: np.ndarray, tolerance: float) -> tuple[int | Non
     if spread == 0 or low == high:
         return None, np.zeros(0)
     errors = []
-    for bits in range(1, 33):
+    for bits in range(1, 54):  # a float has no more
         step = (high - low) / (2**bits - 1)
         rounded = c.copy()
         rounded[1:] = low + np.round((c[1:] - low) / step) * step

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 from vpunn.structure._finding import Finding, check_positive, mean_interval
 from vpunn.tree import Tree
 
@@ -44,7 +44,8 @@ class TreeComparison(Finding):
         if self.only_a or self.only_b:
             lost = f" ({self.only_a:,} leaves of the first and {self.only_b:,} of the second tree have no partner)"
         if self.triplet is None or self.conflicting is None:
-            return f"{self.n_common} common leaves: trees on fewer than three leaves do not differ{lost}."
+            common = "leaf" if self.n_common == 1 else "leaves"
+            return f"{self.n_common} common {common}: trees on fewer than three leaves do not differ{lost}."
         if self.robinson_foulds == 0:
             return f"the trees group their {self.n_common:,} common leaves alike{lost}."
         rf = "" if self.normalised is None else f"{self.normalised:.0%} of the clusters are in one tree only"
@@ -114,14 +115,14 @@ def _match(a: Tree, b: Tree) -> tuple[np.ndarray, np.ndarray, int, int]:
     names = [pd.Index(tree.labels[tree.leaves], tupleize_cols=False) for tree in (a, b)]
     for which, index in zip(("first", "second"), names, strict=True):
         if not index.is_unique:
-            twice = index[index.duplicated()][0]
+            twice = examples(index[index.duplicated()][:1])
             raise VpunnError(
-                f"two leaves of the {which} tree are labelled {twice!r}; trees are compared by leaf labels, so rename one."
+                f"two leaves of the {which} tree are labelled {twice}; trees are compared by leaf labels, so rename one."
             )
     at = names[1].get_indexer(names[0])
     if (at < 0).all():
         raise VpunnError(
-            f"the trees share no leaf: the first has labels such as {names[0][0]!r}, the second {names[1][0]!r}."
+            f"the trees share no leaf: the first has labels such as {examples(names[0][:1])}, the second {examples(names[1][:1])}."
         )
     here = np.flatnonzero(at >= 0)
     n = len(here)

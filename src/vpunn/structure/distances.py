@@ -38,7 +38,7 @@ class DistanceMatrix(Finding):
     def verdict(self) -> str:
         n = len(self.leaves)
         if n < 3:
-            return f"{n} leaf{'s' if n != 1 else ''}: no triangle to check."
+            return f"{n} {'leaf' if n == 1 else 'leaves'}: no triangle to check."
         blocks = "nested blocks along the diagonal" if self.unordered == 0 else f"{self.unordered} places out of order"
         return (
             f"{self.violations:,} of {self.triples:,} triangles among {n:,} leaves break the strong triangle inequality, "

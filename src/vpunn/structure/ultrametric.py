@@ -91,7 +91,8 @@ def how_ultrametric(
 ) -> Ultrametricity:
     """Judge distances (a square symmetric matrix, or SciPy's condensed vector) or points (a table; Euclidean distance).
 
-    ``"auto"`` takes a square matrix that is symmetric with a zero diagonal, and any vector, as distances. In an
+    ``"auto"`` takes a square matrix that is symmetric with a zero diagonal, and any vector, as distances; a square matrix
+    that is only one of the two (similarities, one-way distances) could be meant either way and is refused. In an
     ultrametric the two longer sides of every triangle are equal; in a tree with branch lengths the two larger of the three
     sums of opposite sides of every quadruple are. Their mean relative defects are estimated from ``sample`` triangles and
     quadruples (all, if there are fewer) with intervals, and compared with two controls: the same distances permuted, and
@@ -157,11 +158,16 @@ def _read(data: Any, kind: str, max_points: int, rng: np.random.Generator) -> tu
             f"{len(bad):,} values are missing or infinite, first at {tuple(bad[0].tolist())}; drop or fill them."
         )
     square = table.ndim == 2 and table.shape[0] == table.shape[1]
-    symmetric = (
-        square
-        and np.allclose(table, table.T, rtol=1e-6, atol=1e-9 * np.abs(table).max(initial=0.0))
-        and not np.diag(table).any()
-    )
+    scale = 1e-9 * np.abs(table).max(initial=0.0)  # what rounding leaves, as in 1 − correlation
+    mirrored = square and np.allclose(table, table.T, rtol=1e-6, atol=scale)
+    hollow = square and bool((np.abs(np.diag(table)) <= scale).all())
+    symmetric = mirrored and hollow
+    if kind == "auto" and len(table) > 2 and mirrored != hollow:
+        what = "symmetric, but its diagonal is not 0" if mirrored else "0 on its diagonal, but not symmetric"
+        raise VpunnError(
+            f"this {len(table):,} × {len(table):,} matrix is {what}: say kind='points' if its rows are points, or "
+            "make it distances (1 − S of similarities S, (D + Dᵀ) / 2 of one-way distances D)."
+        )
     if table.ndim == 1 and kind != "points":
         try:
             table = squareform(table)
@@ -182,7 +188,9 @@ def _read(data: Any, kind: str, max_points: int, rng: np.random.Generator) -> tu
     if (table < 0).any():
         raise VpunnError(f"distances cannot be negative, got {examples(table[table < 0])}.")
     table = table[np.ix_(some, some)]
-    return (table + table.T) / 2, None, total
+    table = (table + table.T) / 2
+    np.fill_diagonal(table, 0.0)
+    return table, None, total
 
 
 def _square(flat: np.ndarray, n: int) -> np.ndarray:

@@ -62,21 +62,23 @@ class Explorer {
 
   // ---- the URL leads -------------------------------------------------------------------------------------------------
 
+  // A link may be older than what it names (a table uploaded before the server's restart): each part that fails is said, the rest holds.
   async follow(before, now) {
     const turn = (this.turns = (this.turns || 0) + 1), differs = (name) => !before || before[name] !== now[name];
+    const attempt = async (work, instead) => { try { return await work(); } catch (error) { this.say(error); return instead?.(); } };
     try {
       if (differs("theme")) this.paintPage();
       if (differs("layout")) { this.view.layout = now.layout in { radial: 1, disk: 1 } ? now.layout : "icicle"; $("layout").value = this.view.layout; this.view.changed(); }
-      if (differs("size")) await this.resize(now.size);
-      if (differs("color") || differs("stat")) await this.recolour(now.color, now.stat);
+      if (differs("size")) await attempt(() => this.resize(now.size), () => this.resize(""));
+      if (differs("color") || differs("stat")) await attempt(() => this.recolour(now.color, now.stat), () => this.recolour("", now.stat));
       if (differs("tab")) this.showTab(now.tab);
-      if (differs("with")) { this.other = now.with ? await this.resolve(now.with) : -1; this.view.other = this.other; if (!differs("focus")) this.panel.compare(); this.view.draw(); }
-      const root = await this.resolve(now.root);
+      if (differs("with")) { this.other = now.with ? await attempt(() => this.resolve(now.with), () => -1) : -1; this.view.other = this.other; if (!differs("focus")) this.panel.compare(); this.view.draw(); }
+      const root = await attempt(() => this.resolve(now.root), () => this.root ?? 0);
       if (turn !== this.turns) return;
       this.root = root;
       if (now.zoom && differs("zoom")) this.restore(now.zoom);
       else if (differs("root") || differs("layout") || (before?.zoom && !now.zoom && !differs("focus"))) this.view.goTo(this.view.fit(root), { animate: !!before });
-      if (differs("focus")) await this.refocus(now.focus, !now.zoom);
+      if (differs("focus")) await attempt(() => this.refocus(now.focus, !now.zoom), () => this.refocus("", false));
       if (differs("text") || differs("stop") || (differs("risk") && now.text)) await this.beliefs.apply(now);
       if (!before && now.q) $("query").value = now.q;
     } catch (error) { this.say(error); }
@@ -147,7 +149,7 @@ class Explorer {
     document.documentElement.dataset.theme = this.dark() ? "dark" : "light";
     if (!this.view) return;
     this.palette = this.view.palette = new Palette(this.dark());
-    this.recolour(this.state.now.color, this.state.now.stat);
+    if (this.ready) this.recolour(this.layerName, this.state.now.stat).catch((error) => this.say(error));
     if (this.view.beliefs && this.beliefs.last) this.beliefs.show(this.beliefs.last, false);
   }
 
