@@ -132,6 +132,21 @@ def test_far_off_logits_stay_finite(loss):
         assert loss(tree)(logits.detach().bfloat16(), [0, 0]).dtype == torch.float32
 
 
+@pytest.mark.parametrize("loss", [HierarchicalCrossEntropy, UltrametricLoss, ExpectedDepthLoss])
+@pytest.mark.parametrize("masked", [[3], [2, 3], [1], [1, 2, 3]])
+def test_classes_masked_out_by_minus_infinity_are_those_of_a_very_small_logit(loss, masked):
+    tree = Tree.from_paths([("a", "b"), ("a", "c"), ("d", "e"), ("d", "f")], root="r")
+    found = []
+    for low in (-torch.inf, -200.0):
+        logits = torch.tensor([[0.3, -0.2, 0.9, 0.1]], dtype=torch.float64)
+        logits[0, masked] = low
+        logits.requires_grad_(True)
+        value = loss(tree)(logits, [0])
+        value.backward()
+        found.append(torch.cat([value.detach().reshape(1), logits.grad.flatten()]))
+    assert torch.allclose(*found, atol=1e-12)
+
+
 def test_what_cannot_be_used_is_refused_in_one_sentence():
     tree = random_tree(20, seed=1)
     n = tree.n_leaves

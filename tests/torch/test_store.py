@@ -105,6 +105,9 @@ def test_estimator(fitted, tmp_path):
         (lambda: HeadClassifier(tree).fit(X, y[:-1]), "one label per row"),
         (lambda: HeadClassifier(tree, epochs=0).fit(X, y), "epochs must be"),
         (lambda: HeadClassifier(tree, holdout=1).fit(X, y), "holdout is a share"),
+        (lambda: HeadClassifier(tree, holdout="a tenth").fit(X, y), "holdout is a share"),
+        (lambda: HeadClassifier(tree, learning_rate=-1).fit(X, y), "learning_rate is a positive"),
+        (lambda: HeadClassifier().fit(X[:2], np.array(["a", None], object)), "no label in rows 1;"),
         (lambda: HeadClassifier(tree).fit(X, np.full(len(X), "nowhere")), "nowhere"),
     ):
         with pytest.raises(VpunnError, match=words):

@@ -67,7 +67,8 @@ class PadicEmbedding(_Summed):
     ----------
     tree : the hierarchy.
     dim : length of the vectors.
-    items : the node of each index, labels or node ids, in any order; default: the index is the node id.
+    items : the node of each index, labels or node ids, in any order; default: the index is the node id. Whole numbers are
+        node ids, also where labels are numbers (there give ``tree.index(labels)``).
     sparse : gradients hold the touched rows only (SGD, Adagrad, SparseAdam).
     padding_idx : this index gives 0 and is not trained.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Storable
 from vpunn.torch.head import HierarchicalHead, Stop
 from vpunn.tree import Tree
@@ -75,8 +76,17 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
             if not isinstance(value, int | np.integer) or value < 1:
                 raise VpunnError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        if not 0 <= self.holdout < 1:
-            raise VpunnError(f"holdout is a share of the rows in [0, 1), got {self.holdout!r}.")
+        for name, low, high, what in (
+            ("holdout", 0.0, 1.0, "a share of the rows in [0, 1)"),
+            ("learning_rate", 1e-30, np.inf, "a positive number"),
+            ("ridge", 0.0, np.inf, "a number ≥ 0"),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not low <= value < high:
+                raise VpunnError(f"{name} is {what}, got {value!r}.")
+        missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+        if len(missing):
+            raise VpunnError(f"y has no label in rows {examples(missing)}; leave these rows out.")
         tree = self.tree
         if tree is None:
             tree = Tree.from_paths([(label,) for label in np.unique(labels).tolist()], root="(all)")

@@ -29,13 +29,13 @@ class LeafLoss(TreeModule):
     ----------
     tree : the hierarchy.
     classes : the node of each column, as labels or node ids; default: the leaves in preorder. Inner nodes may be
-        classes too.
+        classes too. Whole numbers are node ids, also where labels are numbers (there give ``tree.index(labels)``).
     weight : one factor ≥ 0 per class, as in `torch.nn.CrossEntropyLoss`.
     ignore_index : rows with this target count nothing; a batch of none but such rows, or of no rows, costs 0.
     label_smoothing : share ε of −mean_c log p(c) mixed into the loss.
     reduction : "mean" (weighted by ``weight``), "sum" or "none".
 
-    NaN logits give a NaN loss. Reductions are single precision or better, also under autocast.
+    NaN logits give a NaN loss, a logit of −inf rules its class out. Reductions are single precision or better, also under autocast.
     """
 
     order: Tensor
@@ -154,7 +154,8 @@ class _Rings:
             both = torch.cat([highest, highest[:, :-1].flip(1)], 1).flatten()
             shift = torch.repeat_interleave(both, self.length.flatten(), output_size=self.rows.numel())
         total = self.sums(torch.exp(self.rows - shift.view(self.rows.shape)))
-        empty = self.sizes() == 0
+        # no class there, or none that is possible (logits of −inf mask classes out); the target's own ring is never empty
+        empty = torch.nn.functional.pad((total == 0)[:, :-1], (0, 1))
         ring = torch.where(empty, EMPTY, torch.log(torch.where(empty, 1.0, total)) + highest)
         inside = torch.logcumsumexp(ring.flip(1), 1).flip(1)
         return inside - inside[:, :1]
