@@ -191,7 +191,7 @@ def _ball(tree: Tree, node: int, k: int | None) -> int:
     depth = int(tree.depth[node])
     if k > depth:
         raise VpunnError(
-            f"k={k} is deeper than {tree.labels[node]!r}, whose code has {depth} digits; take k ≤ {depth} "
+            f"k={k} is deeper than {examples([tree.labels[node]])}, whose code has {depth} digits; take k ≤ {depth} "
             "(show= is the length of the lists)."
         )
     return int(tree.ancestor_at(node, k))

@@ -369,6 +369,8 @@ def test_a_head_of_one_depth_trains_alone():
         (lambda: HiPaN(SMALL, schedule="fast"), "schedule='fast' is unknown"),
         (lambda: HiPaN(SMALL, tau=0), "tau=0 must be positive"),
         (lambda: HiPaN(SMALL, leak=1), "leak=1 must lie"),
+        (lambda: HiPaN(SMALL, leak="none"), "leak must be a number, got 'none'"),
+        (lambda: HiPaN(SMALL).encode(None), "got None"),
         (lambda: HiPaN(SMALL, weighting="huffman"), "weighting='huffman' is unknown"),
         (lambda: HiPaN(SMALL, split_depth=-1), "split_depth=-1"),
         (lambda: HiPaN(SMALL, depths=[9]), "digit positions in 0..2, got 9"),

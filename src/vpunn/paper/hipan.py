@@ -61,7 +61,8 @@ class HiPaNScore:
     def __str__(self) -> str:
         return (
             f"rule {self.rule}, prefix {self.prefix}, {self.n_items:,} items: LeafAcc {100 * self.leaf:.2f} %, RootAcc "
-            f"{100 * self.root:.2f} %, digits {100 * self.digit:.2f} %, whole paths {100 * self.path:.2f} %, ρ {self.rho:.3f}\n"
+            f"{100 * self.root:.2f} %, digits {100 * self.digit:.2f} %, whole paths {100 * self.path:.2f} %, ρ "
+            f"{'undefined' if np.isnan(self.rho) else f'{self.rho:.3f}'}\n"
             f"{self.verdict}"
         )
 
@@ -219,6 +220,8 @@ class HiPaN(Storable):
 
         Injective on leaves; an inner node has the digits of its first leaf, which `PadicCode` avoids (AUDIT E-02).
         """
+        if items is None:
+            raise VpunnError("encode takes labels or an integer array of node ids, got None.")
         table = paper_digits(self.tree, self._nodes(items))
         return table[0] if isinstance(items, str) or np.ndim(items) == 0 else table
 
@@ -245,7 +248,7 @@ class HiPaN(Storable):
             row = int(np.flatnonzero(wrong)[0])
             at = self.tree.labels[found[row]]
             raise CodeError(
-                f"the digits {examples([rows[row].tolist()])} lead to {at!r} at depth {depth[row]} and no leaf beyond it; "
+                f"the digits {examples([rows[row].tolist()])} lead to {examples([at])} at depth {depth[row]} and no leaf beyond it; "
                 f"{int(wrong.sum()):,} of {len(rows):,} rows are no paths of this tree."
             )
         labels = self.tree.labels[found].tolist()

@@ -73,6 +73,9 @@ class HybridLoss:
         if tree.n_nodes < 2:
             raise VpunnError("HiPaN needs a tree with at least one edge; this one is a single node.")
         check_choice("weighting", weighting, get_args(Weighting))
+        for name, value in (("tau", tau), ("leak", leak)):
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise VpunnError(f"{name} must be a number, got {value!r}.")
         if not 0 < tau < np.inf:
             raise VpunnError(f"tau={tau!r} must be positive and finite; the paper uses 0.5.")
         if not 0 <= leak < 1:

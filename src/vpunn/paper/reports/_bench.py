@@ -73,6 +73,11 @@ class Bench(Shelf):
         tree = self.tree
         return Tree(tree.parent, tree.depth, tree.size, tree.digit, tree.labels)
 
+    @property
+    def doing(self) -> str:
+        """What `train` does, for progress bars: with a source nothing is trained."""
+        return "training" if self.source is None else "reading"
+
     # ---- training, or what was trained before ------------------------------------------------------------------------
 
     def train(self, key: str, run: Callable[[], VapoResult], model: HiPaN | None = None) -> Trained:

@@ -65,7 +65,7 @@ def _train_all(bench: Bench) -> dict[str, Runs]:
     found: dict[str, Runs] = {}
     for key, optimizer in (("hipan-ds", "gist"), ("hipan", "adam")):
         runs = Runs({name: [] for name in PROTOCOLS}, [])
-        with progress_bar(f"training {key}", bench.seeds) as advance:
+        with progress_bar(f"{bench.doing} {key}", bench.seeds) as advance:
             for seed in range(bench.seeds):
                 hidden, seen = split(bench.tree, seed)
                 ending = f".seed{seed}" if seed else ""

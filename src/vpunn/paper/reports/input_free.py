@@ -60,7 +60,7 @@ def optimise(bench: Bench) -> list[Run]:
             vapo.minimize(type(problem)(tiny), method, **options)
     jobs = [(plan, seed) for plan in plans for seed in range(plan[-1])]
     results: dict[str, list[vapo.VapoResult]] = {plan[0]: [] for plan in plans}
-    with progress_bar("training heads", len(jobs)) as advance:
+    with progress_bar(f"{bench.doing} heads", len(jobs)) as advance:
         for (label, problem, method, options, _), seed in jobs:
             rng = np.random.default_rng(seed)
             size = problem.n_parameters
