@@ -248,8 +248,8 @@ class HiPaN(Storable):
             row = int(np.flatnonzero(wrong)[0])
             at = self.tree.labels[found[row]]
             raise CodeError(
-                f"the digits {examples([rows[row].tolist()])} lead to {examples([at])} at depth {depth[row]} and no leaf beyond it; "
-                f"{int(wrong.sum()):,} of {len(rows):,} rows are no paths of this tree."
+                f"the digits {examples([rows[row].tolist()])} lead to {examples([at])} at depth {depth[row]} and no leaf beyond "
+                f"it; {int(wrong.sum()):,} of {len(rows):,} rows are no paths of this tree."
             )
         labels = self.tree.labels[found].tolist()
         return labels[0] if table.ndim == 1 else labels
