@@ -147,3 +147,18 @@ def test_confusion_picture_has_the_counts(fitted):
     if len(table) <= 14:
         assert shown == pytest.approx(100 * table / np.maximum(table.sum(1, keepdims=True), 1))
     assert ax.get_xlabel() == "answer"
+
+
+@pytest.mark.parametrize("bias", [9.0, 60.0])
+def test_the_surest_mistakes_are_not_lost(bias):
+    """Hundreds of standard errors, or certainty that is wrong: no p-value is left, the ball must be listed all the same."""
+    torch = pytest.importorskip("torch", reason="the head with a chosen bias needs vpunn[torch]")
+    from vpunn.torch import HierarchicalHead
+
+    head = HierarchicalHead(Tree.from_parents([-1, 0, 0, 0], labels=["all", "a", "b", "c"]), 1, dtype=torch.float64)
+    with torch.no_grad():
+        head.bias.copy_(torch.tensor([bias, 0.0, 0.0]))
+    found = triage(head, np.zeros((400, 1)), ["a"] * 340 + ["b"] * 60)
+    (worst,) = found.overconfident()
+    assert worst["name"] == "a" and worst["accuracy"] == 0.85 and worst["confidence"] > 0.999
+    assert "1 subtrees are over-confident" in found.verdict

@@ -204,9 +204,9 @@ class Triage:
 
     def _gaps(self) -> tuple[np.ndarray, np.ndarray]:
         """Balls that were answered often enough (not the root, which is always right), and their gap in standard errors."""
-        balls = np.flatnonzero((self.asked >= self.min_rows) & (self.noise > 0))
+        balls = np.flatnonzero(self.asked >= self.min_rows)
         balls = balls[balls > 0]
-        return balls, (self.claimed - self.right)[balls] / np.sqrt(self.noise[balls])
+        return balls, (self.claimed - self.right)[balls] / np.sqrt(np.maximum(self.noise[balls], 1e-12))
 
 
 def triage(model: Any, X: Features, y: Targets, *, min_rows: int = 10) -> Triage:
@@ -286,6 +286,6 @@ def _threshold(z: np.ndarray) -> float:
 
     if len(z) == 0:
         return np.inf
-    p = np.sort(norm.sf(z))
-    passed = np.flatnonzero(p <= DISCOVERY * np.arange(1, len(p) + 1) / len(p))
-    return float(norm.isf(p[passed[-1]])) - 1e-9 if len(passed) else np.inf
+    falling = -np.sort(-z)  # kept as z: beyond 38 standard errors p is 0 and leads nowhere back
+    passed = np.flatnonzero(norm.sf(falling) <= DISCOVERY * np.arange(1, len(z) + 1) / len(z))
+    return float(falling[passed[-1]]) if len(passed) else np.inf

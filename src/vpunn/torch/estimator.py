@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +81,11 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
             ("ridge", 0.0, np.inf, "a number ≥ 0"),
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not low <= value < high:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float | np.number)
+                or not low <= float(value) < high
+            ):
                 raise VpunnError(f"{name} is {what}, got {value!r}.")
         missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
         if len(missing):
