@@ -199,7 +199,7 @@ CLASHES = [
     no("predict {mass} --ask owl", "cannot be asked a text"),
     no("predict {num} --ask owl", "cannot be asked a text"),
     no("evaluate {flat}", "give a table with the target column"),
-    yes(fit("--text text --columns size --target kind"), "40 rows", T),
+    no(fit("--text text --columns size --target kind"), "has no column 'size' (block 'numbers')", T),
     no(fit("--target kind"), "say --text", T),
     no(fit("--text text --target kind --levels group,kind"), "--target and --levels both name the target", T),
     no(fit("--text text --target kind --match loose"), "--match does nothing here: there is no --tree", T),

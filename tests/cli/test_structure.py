@@ -190,7 +190,7 @@ def test_check_of_an_unreadable_file_is_an_answer_too(tmp_path):
 
 
 def test_wrong_words_are_one_line_too(zoo):
-    assert "Missing argument 'source'" in fail("encode", code=2)
+    assert "missing argument 'source'" in fail("encode", code=2).lower()  # older versions of typer shout it
     assert "No such command 'nfo'" in fail("tree", "nfo", zoo, code=2)
     assert "an option is written name=value" in fail("tree", "info", zoo, "-o", "add_root")
 

@@ -199,6 +199,8 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
         else:
             values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
             odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+            if len(odd) and _is_decimal(str(column.iloc[odd[0]])):  # as older versions of pandas give up on 1e999
+                _refuse_cells(column, odd[:1], where, block, "too large or infinite", "correct or leave out these rows")
             if len(odd):
                 fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
                 _refuse_cells(column, odd, where, block, "not numeric", fix)
