@@ -88,7 +88,7 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
     A row's features are taken from the rarest to the commonest. ``most`` is the largest value of each in any item, so what the
     remaining ones can still add to a product is bounded, by Σ value · most and by the length of that part of the row (items have
     length one). Once no item can come among the best by them alone, only items that still may are multiplied with the row, whole
-    and in the order of features (``items``: by row). In WordNet that reads 3 % of the entries.
+    and in the order of features (``items``: by row).
     """
     n_items, longest = len(label), longest_row(rows.indptr)
     found = filled((len(own), limit), -1, np.int32)
