@@ -43,7 +43,7 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
     columns = list(rows[0]) if rows else []
     right = [all(is_number(row[name]) for row in rows) for name in columns]
     cells = [[_cell(show(row[name])) for name in columns] for row in rows]
-    if sys.stdout.isatty() and len(rows) <= FOLDED_ROWS:
+    if len(rows) <= FOLDED_ROWS and sys.stdout is not None and sys.stdout.isatty():  # None: the output is closed
         from rich.console import Console
 
         # Labels are data: neither [brackets] nor :colons: in them mean anything.
