@@ -24,6 +24,12 @@ def test_import_is_light():
     assert min(float(run[0]) for run in runs) < 0.5
 
 
+def test_a_tree_is_served_without_the_classifiers_libraries():
+    code = "import sys, vpunn.web.api, vpunn.web.beliefs; print(*[n for n in ('sklearn', 'torch') if n in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
+
+
 def test_every_name_in_the_table_of_contents_exists():
     import vpunn
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
-from vpunn.hipan.table_models import as_blocks
 from vpunn.web.layers import read_csv
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
@@ -27,6 +26,7 @@ class TestTable:
     __test__ = False  # pytest collects classes by this name
 
     def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
+        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
         from vpunn.report import triage
 
         frame = read_csv(data)

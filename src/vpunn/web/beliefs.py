@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import examples
-from vpunn.hipan.table_models import as_blocks
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
@@ -84,6 +83,8 @@ class Believer:
 
     def warm(self) -> None:
         """Answer an empty question once: compiles what is not compiled, reads what is mapped."""
+        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
+
         X: Any = np.zeros((1, len(self.numeric) or self.model.n_features_in_))
         if self.features is not None:
             X = as_blocks(self.features.transform(["warm"]), X if self.numeric else None)
@@ -121,6 +122,8 @@ class Believer:
         return Ask(self._features(given[0], listed), top, risk, threshold, *flags)
 
     def _features(self, kind: str, listed: list[Any]) -> Any:
+        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
+
         if kind != "rows" and self.features is not None and self.numeric:
             raise ApiError(
                 422, f"this model reads texts and the numbers {examples(self.numeric)}; ask with rows.", kind
