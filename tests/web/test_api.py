@@ -154,6 +154,15 @@ def test_layers_of_columns_and_of_an_uploaded_table(url, subject):
             "/api/table?name=other", content=f"who,number\n{tree.labels[1]},1\n", headers={"content-type": "text/csv"}
         )
         assert "number of other" in [entry["title"] for entry in again.json()["layers"]]
+        counted = client.post(
+            "/api/table?name=c", content=f"who,rows\n{tree.labels[1]},7\n", headers={"content-type": "text/csv"}
+        ).json()["layers"]
+        assert len(counted) == len({entry["name"] for entry in counted}) == 2  # how many rows there are, and the column
+        values = [
+            client.get("/api/node", params={"id": "@1", "layer": entry["name"], "stat": "sum"}).json()["layer"]
+            for entry in counted
+        ]
+        assert sorted(values) == [1, 7]
         wrong = client.post("/api/table", content="a,b\nx,1\n", headers={"content-type": "text/csv"})
         assert wrong.status_code == 422 and "is the label of a node" in wrong.json()["error"]
 

@@ -114,7 +114,8 @@ class Layers:
                 title = (
                     f"{other} of {name}" if str(other) in taken else str(other)
                 )  # two columns of one name are told apart
-                layers[f"{key}.{other}"] = Rows(title, nodes[known], values)
+                layer = f"{key}.{other}"
+                layers[layer if layer not in layers else f"{layer}, column"] = Rows(title, nodes[known], values)
         with self._lock:
             self._tables[key] = layers
             while len(self._tables) > MAX_TABLES:

@@ -15,7 +15,7 @@ export class Beliefs {
   build() {
     const { model } = this, form = $("ask");
     if (model.input === "columns") {
-      fill($("inputs"), model.columns.slice(0, 60).map((name) => make("label", {}, name, make("input", { name, type: "text", inputmode: model.numeric.includes(name) ? "decimal" : "text" }))));
+      fill($("inputs"), model.columns.map((name) => make("label", {}, name, make("input", { name, type: "text", inputmode: model.numeric.includes(name) ? "decimal" : "text" }))));
     } else {
       const hint = model.input === "text" ? "Describe something; the model says where it belongs." : `${model.features} numbers, separated by commas`;
       fill($("inputs"), make("textarea", { id: "text", rows: "3", placeholder: hint, "aria-label": hint }));
