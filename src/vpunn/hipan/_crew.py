@@ -22,6 +22,8 @@ Arrays = tuple[np.ndarray, ...]
 
 #: Rows of a block of work.
 BLOCK = 4096
+#: How often the shards of a pass are added up: weights that are old by a whole pass cost a point of accuracy.
+SYNCS = 8
 
 
 class Crew:
@@ -61,16 +63,17 @@ class Crew:
         """One pass over the items in ``order``, as `train_pass` makes it; ``there`` is `share` of the balls."""
         if self.shards == 1:
             return train_pass(balls, heads, candidates, order, losses)
-        owner = shard_of(balls.items.node, self.shards)[order]
-        mine = [order[owner == shard] for shard in range(self.shards)]
-        now = self.share(heads.arrays())
-        found = self.run(_shard_pass, (there, now), ((rows, candidates[rows]) for rows in mine))
-        for rows, (entry, weight, energy, bias, bias_energy, loss) in zip(mine, found, strict=True):
-            heads.weight[entry] += weight
-            heads.energy[entry] += energy
-            heads.bias += bias
-            heads.bias_energy += bias_energy
-            losses[rows] = loss
+        for rows in np.array_split(order, SYNCS):
+            owner = shard_of(balls.items.node, self.shards)[rows]
+            mine = [rows[owner == shard] for shard in range(self.shards)]
+            now = self.share(heads.arrays())
+            found = self.run(_shard_pass, (there, now), ((own, candidates[own]) for own in mine))
+            for own, (entry, weight, energy, bias, bias_energy, loss) in zip(mine, found, strict=True):
+                heads.weight[entry] += weight
+                heads.energy[entry] += energy
+                heads.bias += bias
+                heads.bias_energy += bias_energy
+                losses[own] = loss
         return None
 
     @staticmethod
