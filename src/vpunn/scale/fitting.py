@@ -37,8 +37,8 @@ def fit_classifier(
     """``model.fit(X, y, **options)``, the heads trained in ``shards`` and the work spread over an engine; returns the model.
 
     ``engine`` is a ``distributed.Client`` (None: this process). The result depends on ``shards`` and not on the engine or how many
-    workers it has: the same bytes. One shard gives the bytes of ``model.fit``; several give other weights of about the same
-    accuracy (docs/scale.md), because each pass over the rows of a shard starts from the weights at the beginning of the pass.
+    workers it has: the same bytes. One shard gives the bytes of ``model.fit``; several give other weights, a little less
+    accurate (docs/scale.md), because a shard does not see what the others change until they are added up, eight times a pass.
     With ``checkpoint``, a folder, every finished part is kept, so that a killed fit goes on to the same bytes; other rows, labels
     or settings are refused there. The parts are removed at the end.
 
