@@ -54,18 +54,6 @@ def rows():
     return tree, nodes, frame
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Two workers in threads of this process: the protocol of a cluster without starting processes."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc"
-        ) as cluster,
-        distributed.Client(cluster) as one,
-    ):
-        yield one
-
-
 def test_any_partitioning_and_engine_gives_the_same_bytes(rows, client, tmp_path):
     tree, nodes, frame = rows
     columns = {"label": "label", "y": "y", "X": ["x"], "w": "w"}

@@ -64,15 +64,8 @@ def test_shards_are_as_right(thrice):
     assert bytes_of(parts) != bytes_of(plain)
 
 
-def test_a_cluster_gives_the_bytes_of_one_process(thrice):
-    distributed = pytest.importorskip("distributed", reason="needs dask.distributed (extra scale)")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        assert bytes_of(fitted(shards=3, engine=client)) == bytes_of(thrice)
+def test_a_cluster_gives_the_bytes_of_one_process(thrice, client):
+    assert bytes_of(fitted(shards=3, engine=client)) == bytes_of(thrice)
 
 
 def test_a_stopped_fit_goes_on_to_the_same_bytes(thrice, tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ def facts(model, frame):
     return model.tree_.parent.tobytes(), model.tree_.columns["rows"].tolist(), model.transform(frame).tobytes()
 
 
-def test_any_partitioning_and_engine_gives_the_same_bytes(tmp_path):
+def test_any_partitioning_and_engine_gives_the_same_bytes(client, tmp_path):
     frame = table()
     shuffled = frame.sample(frac=1, random_state=1)
     one = fit_latent_tree(write(tmp_path / "one", frame, 1), ["a", "b", "c"], encoder=encoder(), sample=1000)
@@ -43,16 +43,9 @@ def test_any_partitioning_and_engine_gives_the_same_bytes(tmp_path):
     assert one.tree_.columns["rows"][one.tree_.leaves].tolist() == np.bincount(leaf)[one.tree_.leaves].tolist()
     many = fit_latent_tree(write(tmp_path / "many", shuffled, 7), ["a", "b", "c"], encoder=encoder(), sample=1000)
     assert facts(many, frame.to_numpy()) == facts(one, frame.to_numpy())
-    distributed = pytest.importorskip("distributed", reason="needs dask.distributed (extra scale)")
     dd = pytest.importorskip("dask.dataframe", reason="needs dask's DataFrame (extra scale)")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        lazy = dd.from_pandas(shuffled, npartitions=5)
-        there = fit_latent_tree(lazy, ["a", "b", "c"], encoder=encoder(), sample=1000, engine=client)
+    lazy = dd.from_pandas(shuffled, npartitions=5)
+    there = fit_latent_tree(lazy, ["a", "b", "c"], encoder=encoder(), sample=1000, engine=client)
     assert facts(there, frame.to_numpy()) == facts(one, frame.to_numpy())
 
 
