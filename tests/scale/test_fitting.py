@@ -11,11 +11,14 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError, VpunnError
-from vpunn.hipan._crew import Crew, shard_of
+from vpunn.hipan._crew import Crew, add_up, shard_of
+from vpunn.hipan.sets._heads import _even
 from vpunn.scale import fit_classifier
 from vpunn.scale.fitting import _Cluster
 
@@ -109,19 +112,52 @@ def test_a_damaged_part_is_made_again_and_another_job_is_refused(thrice, tmp_pat
 
 def test_refusals(tmp_path):
     model = HiPaNClassifier(TREE, random_state=None)
-    for given, said in (
+    for wrong, said in (
         ({"shards": 0}, "at least 1, got 0"),
         ({"shards": True}, "got True"),
         ({"engine": "here"}, "distributed.Client"),
         ({"checkpoint": tmp_path / "x"}, "random_state"),
     ):
         with pytest.raises(VpunnError, match=said):
-            fit_classifier(model, X, Y, **given)
-    with pytest.raises(VpunnError, match="label sets"):
-        fit_classifier(model, X, [{a, "d0"} for a in Y], shards=2)
+            fit_classifier(model, X, Y, **wrong)
     with pytest.raises(VpunnError, match="HiPaNClassifier, got a Tree"):
         fit_classifier(TREE, X, Y)
     assert not (tmp_path / "x").exists()
+
+
+def test_label_sets_are_the_same_in_any_shards(client, tmp_path):
+    sets = [{label, "d0"} if i % 3 else {label} for i, label in enumerate(Y)]
+    plain = HiPaNClassifier(TREE, **SETTINGS).fit(X, sets)
+    for options in ({"shards": 1}, {"shards": 7, "checkpoint": tmp_path / "kept"}, {"shards": 3, "engine": client}):
+        other = fit_classifier(HiPaNClassifier(TREE, **SETTINGS), X, sets, **options)
+        assert bytes_of(other) == bytes_of(plain)
+        assert other.sets_.heads.data.tobytes() == plain.sets_.heads.data.tobytes()
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 40))
+def test_labels_are_cut_into_even_parts(counts, parts):
+    cuts = _even(np.array(counts), parts)
+    assert len(cuts) == parts + 1 and cuts[0] == 0 and cuts[-1] == len(counts) and (np.diff(cuts) >= 0).all()
+    sizes = np.add.reduceat(np.append(np.array(counts) + 1, 0), np.minimum(cuts[:-1], len(counts)))
+    assert (sizes[np.diff(cuts) > 0] <= (sum(counts) + len(counts)) / parts + max(counts) + 1).all()
+
+
+def test_steps_of_several_shards_are_as_long_as_those_of_one():
+    """Of n equal pushes AdaGrad makes 1 + 1/√2 + … + 1/√n ≈ 2√n: shards that take n/4 each must not get 2·√(n/4)·4."""
+
+    def pushed(times, energy=1.0):
+        value = 0.0
+        for _ in range(times):
+            energy += 1.0
+            value += 1.0 / np.sqrt(energy)
+        return value, energy - 1.0
+
+    place, (change, more) = np.array([1]), pushed(100)
+    value, energy = np.zeros(3), np.ones(3)
+    add_up(value, energy, [(place, np.array([change]), np.array([more]))])
+    assert value.tolist() == [0.0, change, 0.0] and energy.tolist() == [1.0, 101.0, 1.0]
+    add_up(value := np.zeros(3), energy := np.ones(3), [(place, np.array([change]), np.array([more]))] * 4)
+    assert energy[1] == 401.0 and value[1] == pytest.approx(pushed(400)[0], rel=0.1)
 
 
 def test_shards_are_whole_nodes_in_order():

@@ -50,7 +50,7 @@ class Crew:
 
     def confused(self, balls: Any, heads: Any, rows: np.ndarray, first: np.ndarray, limit: int) -> np.ndarray:
         """`add_by_heads` of some items."""
-        blocks = ((rows[part], first[part]) for part in self._slices(len(rows)))
+        blocks = ((rows[part], first[part]) for part in self.slices(len(rows)))
         return _joined(self.run(_confused, (balls, heads, limit), blocks))
 
     def examined(self, experts: Any, rows: Rows, parts: Sequence[slice], limit: int) -> list[Arrays]:
@@ -68,26 +68,39 @@ class Crew:
             mine = [rows[owner == shard] for shard in range(self.shards)]
             now = self.share(heads.arrays())
             found = self.run(_shard_pass, (there, now), ((own, candidates[own]) for own in mine))
-            for own, (entry, weight, energy, bias, bias_energy, loss) in zip(mine, found, strict=True):
-                heads.weight[entry] += weight
-                heads.energy[entry] += energy
-                heads.bias += bias
-                heads.bias_energy += bias_energy
-                losses[own] = loss
+            for own, part in zip(mine, found, strict=True):
+                losses[own] = part[-1]
+            add_up(heads.weight, heads.energy, [part[:3] for part in found])
+            everywhere = np.arange(len(heads.bias))
+            add_up(heads.bias, heads.bias_energy, [(everywhere, *part[3:5]) for part in found])
         return None
 
     @staticmethod
-    def _slices(rows: int) -> list[slice]:
+    def slices(rows: int) -> list[slice]:
+        """Blocks of rows, at least one."""
         return [slice(start, min(start + BLOCK, rows)) for start in range(0, max(rows, 1), BLOCK)]
 
     def _blocks(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [rows[part] for part in self._slices(len(rows))]
+        return [rows[part] for part in self.slices(len(rows))]
 
 
 def shard_of(node: np.ndarray, shards: int) -> np.ndarray:
     """For every item the shard of its node: nodes in preorder, cut between nodes so that each shard has about as many items."""
     cuts = np.sort(node, kind="stable")[(np.arange(1, shards) * len(node)) // shards]
     return np.searchsorted(np.unique(cuts), node, side="right")
+
+
+def add_up(value: np.ndarray, energy: np.ndarray, parts: Sequence[Arrays]) -> None:
+    """Add what several shards did to some entries: places, changes of their values and of AdaGrad's energies.
+
+    A shard that knew what the others did would have taken smaller steps, by √(its energy / energy of all); n shards that all push
+    one entry would otherwise move it √n times too far. An entry that one shard changed gets that shard's value exactly.
+    """
+    before = energy.copy()
+    for place, _, more in parts:
+        energy[place] += more
+    for place, change, more in parts:
+        value[place] += change * np.sqrt((before[place] + more) / energy[place])
 
 
 def _joined(parts: list[Arrays]) -> np.ndarray:

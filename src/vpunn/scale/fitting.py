@@ -18,7 +18,6 @@ from scipy import sparse
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._crew import Arrays, Crew
-from vpunn.hipan.sets._front import read_sets
 from vpunn.io.files import written_beside
 from vpunn.io.streams import Parts
 from vpunn.scale.cluster import _engine
@@ -39,6 +38,7 @@ def fit_classifier(
     ``engine`` is a ``distributed.Client`` (None: this process). The result depends on ``shards`` and not on the engine or how many
     workers it has: the same bytes. One shard gives the bytes of ``model.fit``; several give other weights, a little less
     accurate (docs/scale.md), because a shard does not see what the others change until they are added up, eight times a pass.
+    The heads of a model of label sets are trained each by itself, so there any number of shards gives the bytes of ``model.fit``.
     With ``checkpoint``, a folder, every finished part is kept, so that a killed fit goes on to the same bytes; other rows, labels
     or settings are refused there. The parts are removed at the end.
 
@@ -53,9 +53,6 @@ def fit_classifier(
         raise VpunnError(f"fit_classifier fits a HiPaNClassifier, got a {type(model).__name__}; sums fit the others.")
     if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or shards < 1:
         raise VpunnError(f"shards must be a whole number of at least 1, got {shards!r}.")
-    sets = read_sets(y, bool(options.get("multilabel")), options.get("classes"))
-    if sets is not None and not sets.single():
-        raise VpunnError("label sets are not fitted in shards; call the model's fit.")
     kept = None
     if checkpoint is not None:
         if model.random_state is None:
@@ -169,6 +166,8 @@ def _digest(thing: Any) -> str:
             seal.update(f"{type(value).__name__} {len(value)}".encode())
             for one in value:
                 add(one)
+        elif isinstance(value, set | frozenset):
+            add(sorted(value, key=repr))
         elif hasattr(value, "to_numpy"):
             add(value.to_numpy())
         elif isinstance(value, np.ndarray):

@@ -77,15 +77,14 @@ def _near_misses(X, positive, columns, order, common, label, desk, count):
 
 
 @kernel
-def train_heads(X, positives, columns, order, plan, desk, first, offset, head_ids, head_values, filled):
+def train_heads(X, positives, columns, order, plan, desk, base, first, offset, head_ids, head_values, filled):
     """One squared-hinge head per label from ``first`` on, s = offset + ⟨w, x⟩, by dual coordinate descent; returns the next label.
 
     A head starts at −1 for every row ("no"), so that rows without anything in common with a label's need not be looked at: a
-    label of few rows is trained against its near misses. ``filled`` counts the entries of weights (label, feature); the kernel
-    returns early when they do not fit.
+    label of few rows is trained against its near misses, in an order that depends on ``base + label`` alone: any part of the labels
+    is trained as among all. ``filled`` counts the entries of weights (label, feature); the kernel returns early if they do not fit.
     """
     n = len(order)
-    state = np.uint64(88172645463325252)
     for label in range(first, len(positives.start) - 1):
         low, high = positives.start[label], positives.start[label + 1]
         for k in range(low, high):
@@ -97,6 +96,7 @@ def train_heads(X, positives, columns, order, plan, desk, first, offset, head_id
                 desk.active[k] = order[k]
         else:
             count = _near_misses(X, positives.ids[low:high], columns, order, plan.common, label, desk, high - low)
+            state = np.uint64(88172645463325252) + np.uint64(base + label) * np.uint64(11400714819323198485)
             for k in range(count - 1, 0, -1):
                 state ^= state << np.uint64(13)
                 state ^= state >> np.uint64(7)

@@ -44,14 +44,13 @@ def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_no
     rows = _half(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
     unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
     counts = np.diff(sets.start)[keep]
-    at = np.concatenate([np.arange(sets.start[i], sets.start[i + 1]) for i in keep]).astype(np.int64)
-    chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[at]
+    chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[np.repeat(weight > 0, np.diff(sets.start))]
     texts = [] if X_nodes is None else _texts(model, X_nodes)
     known = np.unique(node) if sets.classes is None or model.tree is None else np.unique(_columns(sets, tree))
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
     if flat is not None:
         known = np.arange(1, tree.n_nodes)
-    model.sets_ = fit_sets(tree, rows, chosen, texts, known[known > 0], weight[keep], unit, settings.hidden, rng)
+    model.sets_ = fit_sets(tree, rows, chosen, texts, known[known > 0], weight[keep], unit, settings, rng)
     set_classes(model, flat)
     return model
 

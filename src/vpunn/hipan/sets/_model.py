@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from vpunn._progress import reached
 from vpunn.errors import VpunnError
+from vpunn.hipan._crew import Arrays, Crew
+from vpunn.hipan._training import Settings
 from vpunn.hipan._views import Rows
 from vpunn.hipan.kernels import sets as kernels
 from vpunn.hipan.kernels.sets import Memory, Sparse
@@ -71,7 +74,10 @@ class SetModel:
 
     def posterior(self, rows: Rows, *, evidence: bool = False) -> SetPosterior:
         """Marginals of rows; with ``evidence`` what the combiner read is kept."""
-        seen = self.examine(rows)
+        return self.judge(self.examine(rows), evidence=evidence)
+
+    def judge(self, seen: Seen, *, evidence: bool = False) -> SetPosterior:
+        """`posterior` of rows that have been examined."""
         odds = self.odds.of(seen.evidence)
         silent = ~seen.evidence[:, _evidence.SAYS].any(1)
         if self.cuts.size:
@@ -124,7 +130,7 @@ def fit_sets(
     class_nodes: np.ndarray,
     weight: np.ndarray,
     unit: np.ndarray,
-    hidden: int,
+    settings: Settings,
     rng: np.random.Generator,
 ) -> SetModel:
     """Fit on rows whose labels are ``sets`` of node ids, ``(start, ids)``; rows of one ``unit`` are left out together.
@@ -139,15 +145,20 @@ def fit_sets(
     texts = [sparse.csr_matrix(text[ball]) for text in texts]
     out = held_out(unit, rng)
     rest = np.setdiff1d(np.arange(len(unit)), out)
-    teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng)
+    crew = settings.crew
+    reached("heads 1/2", 0.0)
+    teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng, crew)
+    reached("evidence", 0.4)
     teach, check = np.array_split(out, [max(2 * len(out) // 3, 1)]) if len(out) > FEW else (out, out)
-    seen = teacher.examine(rows[teach])
+    seen = _examined(teacher, rows[teach], crew)
     row = np.repeat(np.arange(len(teach)), np.diff(seen.start))
     truth = _has(Y[teach], row, seen.label)
-    odds = fit_odds(seen.evidence, truth, weight[teach][row], hidden, rng)
-    teacher = replace(teacher, odds=odds)
-    teacher = _repaired(teacher, teacher.posterior(rows[check]), Y[check], closed[check])
-    model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng)
+    reached("combiner", 0.5)
+    teacher = replace(teacher, odds=fit_odds(seen.evidence, truth, weight[teach][row], settings.hidden, rng))
+    seen = _examined(teacher, rows[check], crew)
+    teacher = _repaired(teacher, teacher.judge(seen), Y[check], closed[check])
+    reached("heads 2/2", 0.6)
+    model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng, crew)
     kept = ("odds", "slope", "shift", "rest", "risk_p", "risk_weight", "risk_rows")
     return replace(model, **{name: getattr(teacher, name) for name in kept})
 
@@ -172,14 +183,25 @@ def _with_heads(
     texts: list[sparse.csr_matrix],
     weight: np.ndarray,
     rng: np.random.Generator,
+    crew: Crew,
 ) -> SetModel:
     """A model of rows with trained heads, still without a combiner."""
     trust = agreement(rows.words, Y)
-    trained = _heads.train(weighed(rows.words, trust), Y, weight, rng)
+    trained = _heads.train(weighed(rows.words, trust), Y, weight, rng, crew)
     none, blank = np.zeros(0), Odds(*(np.zeros(0, np.float32),) * 7)
     plain = np.ones(DEPTHS + 1), np.zeros(DEPTHS + 1)
     heads = trained.weights, trained.offset
     return SetModel(tree, ball, class_nodes, rows, Y, texts, trust, *heads, blank, *plain, 0.0, none, none, 0)
+
+
+def _examined(model: SetModel, rows: Rows, crew: Crew) -> Seen:
+    """`SetModel.examine`, blocks of rows by whoever does the work."""
+    found = crew.run(_examine_part, (crew.share(model),), ((rows[part],) for part in crew.slices(len(rows))))
+    return Seen.joined([Seen(*part) for part in found])
+
+
+def _examine_part(model: SetModel, rows: Rows) -> Arrays:
+    return tuple(model.examine(rows))
 
 
 def _repaired(model: SetModel, posterior: SetPosterior, Y: sparse.csr_matrix, closed: sparse.csr_matrix) -> SetModel:
