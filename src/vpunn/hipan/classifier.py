@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -13,7 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._progress import announced_compiling, reached
-from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.errors import VpunnError, check_choice
+from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._arrays import Answer
@@ -36,8 +36,6 @@ from vpunn.tree import Tree
 if TYPE_CHECKING:
     from vpunn.hipan.sets._posterior import SetPosterior
 
-#: Descriptions are numbered in one signed byte.
-MAX_DESCRIPTIONS = 127
 #: Fewer held-out rows than this are not worth a combiner of their own.
 FEW = 50
 
@@ -138,7 +136,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             return cast(HiPaNClassifier, label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups))
         self.multilabel_, y = False, y if sets is None else list(sets.labels)
         flat: np.ndarray | None = None
-        blocks, y = self._checked_pair(X, y)
+        blocks, y = inputs.checked_pair(self, X, y)
         if self.tree is None:
             self.tree_, node, flat = targets.tree_of(y)
         else:
@@ -149,14 +147,14 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         group = targets.checked_groups(groups, first.shape[0])
         self.layout_ = Layout.of(blocks)
         keep = weight > 0
-        rows = _half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
+        rows = inputs.half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
         sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
         unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
         if X_nodes is not None:
-            sample = self._with_descriptions(X_nodes, sample, flat is not None)
+            sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        empty = 0 if flat is not None else _n_empty(self.tree_, sample.node[: len(unit)])
-        asked = None if validation is None else self._checked_validation(validation, flat)
+        empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
+        asked = None if validation is None else inputs.validation_rows(validation, self, flat)
         experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
         self.linear_ = experts.linear
@@ -167,24 +165,6 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         reached("calibration", 0.85)
         self._calibrate_on(held, settings, rng)
         return self
-
-    def _checked_validation(self, given: Any, flat: np.ndarray | None) -> Sample:
-        """Rows and labels of the caller's own to learn the combiner from; classes without training rows need a tree to stand in."""
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise VpunnError(f"validation is a pair (X, y) of rows and their labels, got {type(given).__name__}.")
-        rows = self._rows(given[0])
-        _check_length(rows.words, given[1])
-        if flat is None:
-            node = targets.check_in_tree(self.tree_, given[1])
-        else:
-            known = {label: k + 1 for k, label in enumerate(flat.tolist())}
-            labels = targets.as_column(given[1]).tolist()
-            if other := sorted({str(label) for label in labels if label not in known}):
-                raise VpunnError(
-                    f"validation has labels that no training row has: {examples(other)}; give a tree with them."
-                )
-            node = np.array([known[label] for label in labels], np.int32)
-        return Sample(rows, node, np.ones(len(node), np.float32), np.zeros(len(node), np.int8))
 
     @property
     def experts_(self) -> Experts:
@@ -222,70 +202,9 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         crew = getattr(self, "_crew", None) or Crew()
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
 
-    def _checked_pair(self, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
-        """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
-        blocks = checked_blocks(self, X)
-        X = next(iter(blocks.values()))
-        if not isinstance(y, list | tuple):
-            y = np.asarray(y)
-        _check_length(X, y)
-        column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
-        if column.ndim == 1 and column.dtype.kind == "f":
-            from sklearn.utils.multiclass import check_classification_targets
-
-            if not np.isfinite(column).all():
-                raise VpunnError("Input y contains NaN or infinity; every row needs a label.")
-            try:
-                check_classification_targets(column)
-            except ValueError as error:
-                raise VpunnError(str(error)) from error
-        if column.ndim == 2 and column.shape[1] == 1:
-            y = targets.as_column(np.asarray(y))
-        return blocks, y
-
     def _rows(self, X: Any) -> Rows:
         """New rows as the experts read them."""
         return self.layout_.read(checked_blocks(self, X, self.layout_))
-
-    def _with_descriptions(self, X_nodes: Any, sample: Sample, flat: bool) -> Sample:
-        """The training rows followed by the descriptions that are not empty; the root of flat classes takes none."""
-        tables = self._checked_descriptions(X_nodes)
-        parts, described, kinds = [sample.rows], [sample.node], [sample.kind]
-        for k in range(max(map(len, tables.values()))):
-            rows = _half_precision(self.layout_.read({name: given[k] for name, given in tables.items()}))
-            for name, block in rows.dense.items():  # here a row of zeros is always an empty one
-                block[~tables["" if self.layout_.single else name][k].any(1)] = 0
-            has = np.diff(rows.words.indptr) > 0
-            for block in rows.dense.values():
-                has = has | np.asarray(block.any(1))
-            has[0] &= not flat
-            at = np.flatnonzero(has)
-            parts.append(rows[at])
-            described.append(at.astype(np.int32))
-            kinds.append(np.full(len(at), k + 1, np.int8))
-        node = np.concatenate(described)
-        weight = np.concatenate([sample.weight, np.ones(len(node) - len(sample.node), np.float32)])
-        return Sample(Rows.joined(parts), node, weight, np.concatenate(kinds))
-
-    def _checked_descriptions(self, given: Any) -> dict[str, list[Any]]:
-        """Tables of descriptions of every block, empty where none were given, equally many of each."""
-        layout = self.layout_
-        if (isinstance(given, Mapping) and not sparse.issparse(given)) == layout.single:
-            raise VpunnError("X_nodes has the form of X: a matrix or list of them, or a dict with those of the blocks.")
-        by_block = dict(given) if not layout.single else {"": given}
-        if other := [name for name in by_block if name not in layout.names]:
-            raise VpunnError(f"X_nodes names the blocks {examples(other)}, X has {examples(layout.names)}.")
-        lists = {name: list(t) if isinstance(t, list | tuple) else [t] for name, t in by_block.items()}
-        kinds = max(map(len, lists.values()), default=0)
-        if kinds > MAX_DESCRIPTIONS:
-            raise VpunnError(f"X_nodes can hold at most {MAX_DESCRIPTIONS} descriptions per node, got {kinds:,}.")
-        tables = {}
-        for name, columns, dense in zip(layout.names, layout.columns, layout.dense, strict=True):
-            expected = (self.tree_.n_nodes, columns)
-            nothing = np.zeros(expected) if dense else sparse.csr_matrix(expected)
-            tables[name] = [_description(table, expected, dense, name) for table in lists.get(name, [])]
-            tables[name] += [nothing] * (kinds - len(tables[name]))
-        return tables
 
     def _set_classes(self, flat: np.ndarray | None) -> None:
         """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
@@ -359,7 +278,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             label_sets.calibrate(self, cast("SetPosterior", self.posterior(X)), y)
             return self
         posterior = self.posterior(X)
-        _check_length(np.empty((len(posterior), 0)), y)
+        inputs.check_length(np.empty((len(posterior), 0)), y)
         node = self.nodes_of(y)
         self.miss_scores_ = conformal.miss_scores(posterior, node)
         return self
@@ -394,8 +313,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
                         "classes]) to learn classes later."
                     )
             return self.fit(X, y, sample_weight=sample_weight)
-        rows = _half_precision(self._rows(X))
-        _check_length(rows.words, y)
+        rows = inputs.half_precision(self._rows(X))
+        inputs.check_length(rows.words, y)
         node = self.nodes_of(y)
         weight = targets.checked_weight(sample_weight, rows.words)
         keep = weight > 0
@@ -656,56 +575,12 @@ def _check_k(k: Any) -> None:
         raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
 
 
-def _check_length(X: Any, y: Any) -> None:
-    """One label per row."""
-    if y is None or not hasattr(y, "__len__") or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
-        raise VpunnError(f"y must hold one label per row, got {y!r}.")
-    if len(y) != X.shape[0]:
-        raise VpunnError(
-            f"X has {X.shape[0]:,} rows but y has {len(y):,}; one label per row (inconsistent numbers of samples)."
-        )
-
-
-def _half_precision(rows: Rows) -> Rows:
-    """Words as they will be stored, so that a loaded model equals the fitted one."""
-    rows.words.data = rows.words.data.astype(np.float16).astype(np.float32)
-    return rows
-
-
 def _widened(array: np.ndarray, wide: int, fill: float) -> np.ndarray:
     """More slots of candidates, so that batches can be joined."""
     missing = wide - array.shape[1]
     return (
         np.pad(array, [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2), constant_values=fill) if missing else array
     )
-
-
-def _n_empty(tree: Tree, node: np.ndarray) -> int:
-    """Possible answers without a row: leaves, and inner nodes if any row is labelled with one."""
-    met = np.zeros(tree.n_nodes, bool)
-    met[node] = True
-    possible = tree.is_leaf if not met[~tree.is_leaf].any() else np.ones(tree.n_nodes, bool)
-    return int((possible & ~met).sum())
-
-
-def _description(given: Any, expected: tuple[int, int], dense: bool, block: str) -> Any:
-    """One table of descriptions: finite numbers, a row per node and the columns of X."""
-    of = f" of block {block!r}" if block else ""
-    try:
-        table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise VpunnError(f"X_nodes{of} must be a table of numbers of shape {expected}, or a list of them.") from None
-    if table.shape != expected:
-        raise VpunnError(
-            f"X_nodes{of} needs one row per node of the tree and the columns of X, {expected}, got {table.shape}."
-        )
-    table = sparse.csr_matrix(table, dtype=np.float64, copy=True)
-    table.sum_duplicates()
-    table.eliminate_zeros()
-    if not np.isfinite(table.data).all():
-        raise VpunnError(f"X_nodes{of} contains NaN or infinity; leave rows of nodes without a description at zero.")
-    targets.refuse_huge(table, f"X_nodes{of}")
-    return table.toarray() if dense else table
 
 
 __all__ = ["Combiner", "Heads", "HiPaNClassifier"]

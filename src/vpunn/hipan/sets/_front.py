@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._holdout import units
+from vpunn.hipan._inputs import descriptions, half_precision
 from vpunn.hipan._store import write_layout
-from vpunn.hipan._views import Layout, Rows, checked_blocks
+from vpunn.hipan._views import Layout, checked_blocks
 from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
 from vpunn.hipan.sets._trust import weighed
 from vpunn.io.store import Draft, Stored
@@ -41,7 +42,7 @@ def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_no
     group = targets.checked_groups(groups, first.shape[0])
     keep = np.flatnonzero(weight > 0)
     model.tree_, model.layout_, model.flat_ = tree, Layout.of(blocks), flat is not None
-    rows = _half(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
+    rows = half_precision(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
     unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
     counts = np.diff(sets.start)[keep]
     chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[np.repeat(weight > 0, np.diff(sets.start))]
@@ -69,21 +70,15 @@ def _columns(sets: LabelSets, tree: Any) -> np.ndarray:
     return targets.check_in_tree(tree, sets.classes.tolist())
 
 
-def _half(rows: Rows) -> Rows:
-    """Words as they will be stored, so that a loaded model equals the fitted one."""
-    rows.words.data = rows.words.data.astype(np.float16).astype(np.float32)
-    return rows
-
-
 def _texts(model: Any, X_nodes: Any) -> list[sparse.csr_matrix]:
     """Descriptions of nodes in words, one matrix a kind."""
     if not model.layout_.words():
         raise VpunnError(
             "descriptions of nodes (X_nodes) are compared with sparse features when rows have several labels."
         )
-    tables = model._checked_descriptions(X_nodes)
+    tables = descriptions(X_nodes, model.layout_, model.tree_)
     kinds = max(map(len, tables.values()))
-    return [_half(model.layout_.read({name: t[k] for name, t in tables.items()})).words for k in range(kinds)]
+    return [half_precision(model.layout_.read({name: t[k] for name, t in tables.items()})).words for k in range(kinds)]
 
 
 def predict_sets(
