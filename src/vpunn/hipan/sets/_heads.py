@@ -15,7 +15,7 @@ from vpunn.hipan.kernels.sets import Sparse
 #: Cost of a row beyond its margin, the constant feature, and passes over the active rows.
 COST, BIAS, EPOCHS = 1.0, 0.3, 6
 #: Features in more than this share of the rows make no near misses.
-COMMON = 0.02
+COMMON = 0.01
 #: Smaller weights are dropped.
 FLOOR = 0.03
 
