@@ -13,7 +13,7 @@ ROOT = Path(vpunn.__file__).parent
 #: Rooms from left to right; those of one line stand side by side and must not import each other.
 ORDER: list[set[str]] = [
     {"errors", "_types"},
-    {"padic", "_progress", "_show"},
+    {"padic", "_progress", "_show", "_threads"},
     {"tree"},
     {"codes"},
     {"io"},

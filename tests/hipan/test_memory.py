@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 from vpunn import load
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
-from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier, _crew
 from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import plan_holdout
@@ -165,13 +165,15 @@ def test_a_block_without_a_say_is_not_heard(tmp_path):
     assert not only.layout_.silent  # something must be read
 
 
-def test_threads_change_no_bit():
+def test_threads_change_no_bit(monkeypatch):
     tree, X, y, asked, _ = near_copies(classes=70, originals=2, words=40)
     model = HiPaNClassifier(tree, epochs=1).fit(X, y)
     many = sparse.vstack([asked] * 18).tocsr()  # more than two tiles
     alone = model.predict_node_proba(many)
     for n_jobs in (2, -1):
         assert np.array_equal(model.set_params(n_jobs=n_jobs).predict_node_proba(many), alone)
+    monkeypatch.setattr(_crew, "BLOCK", 32)  # several blocks for the threads of a fit
+    assert np.array_equal(HiPaNClassifier(tree, epochs=1, n_jobs=2).fit(X, y).predict_node_proba(many), alone)
     with pytest.raises(VpunnError, match="n_jobs is a number of threads"):
         model.set_params(n_jobs=0).predict(asked)
 

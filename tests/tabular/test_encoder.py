@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vpunn.errors import VpunnError
-from vpunn.tabular import LatentTreeEncoder, ward_cost, ward_linkage
+from vpunn.tabular import LatentTreeEncoder, _growing, ward_cost, ward_linkage
 from vpunn.tabular._growing import Cells, cut_by_branching, cut_by_counts, fine_clusters, grow_kmeans, leaf_of_rows
 from vpunn.tabular._table import TableCoder, TableError
 
@@ -60,6 +60,16 @@ def test_ward_equals_scipy(n, d, seed):
     for many in (2, 3, n):  # no ties in continuous data, so the clusters are the same too
         a, b = (hierarchy.fcluster(z, many, "maxclust") for z in (ours, theirs))
         assert adjusted_rand_score(a, b) == 1.0
+
+
+@pytest.mark.parametrize("method", ["ward", "kmeans"])
+def test_threads_send_rows_to_the_same_balls(method, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    encoder = LatentTreeEncoder(method, random_state=0).fit(rows)
+    monkeypatch.setattr(_growing, "BLOCK", 16)
+    assert np.array_equal(encoder.set_params(n_jobs=2).apply(rows), encoder.leaf_)
+    with pytest.raises(VpunnError, match="n_jobs is a number of threads"):
+        encoder.set_params(n_jobs=0).apply(rows)
 
 
 def test_ward_equals_fastcluster_with_duplicate_rows():

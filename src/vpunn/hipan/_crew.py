@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._threads import in_threads
 from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._views import Rows
@@ -27,10 +28,10 @@ SYNCS = 8
 
 
 class Crew:
-    """Works through the parts in this process; a cluster overrides `share` and `run`."""
+    """Works through the parts in this process, in ``n_jobs`` threads; a cluster overrides `share` and `run`."""
 
-    def __init__(self, shards: int = 1) -> None:
-        self.shards = shards
+    def __init__(self, shards: int = 1, n_jobs: int | None = None) -> None:
+        self.shards, self.n_jobs = shards, n_jobs
 
     def share(self, thing: Any) -> Any:
         """Something that many parts read, put where they are worked on."""
@@ -40,7 +41,7 @@ class Crew:
         self, work: Callable[..., Arrays], shared: tuple[Any, ...], parts: Iterable[tuple[Any, ...]]
     ) -> list[Arrays]:
         """``work(*shared, *part)`` of every part, in order."""
-        return [work(*shared, *part) for part in parts]
+        return in_threads(lambda part: work(*shared, *part), parts, self.n_jobs)
 
     # ---- the steps of a fit ------------------------------------------------------------------------------------------
 

@@ -6,12 +6,10 @@ rows (``look``), proposes nodes for them and gives evidence about any candidates
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +30,6 @@ ROOM = 16_000_000
 
 
 AnyLook = Look | LinearLook | NearestLook
-Answer = TypeVar("Answer")
 
 
 class Seen(NamedTuple):
@@ -130,12 +127,3 @@ class Experts:
     def _ranked_columns(self) -> np.ndarray:
         place = {name: k for k, name in enumerate(self._measured())}
         return np.array([place[name] for name in self._ranked()], np.int64)
-
-
-def in_threads(work: Callable[[slice], Answer], parts: list[slice], n_jobs: int | None) -> list[Answer]:
-    """``work`` on every part, in order; ``n_jobs`` at once (the compiled loops release the interpreter's lock)."""
-    threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + n_jobs, 1)
-    if min(threads, len(parts)) < 2:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, parts))

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._progress import announced_compiling, reached
+from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _store, conformal
@@ -21,7 +22,7 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
-from vpunn.hipan._experts import Experts, Seen, in_threads
+from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import Prior, down_the_largest, fit_rings, rings_around, rounded
@@ -58,7 +59,8 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     epochs : passes over the data; rows that the heads explain well are left out of the later ones.
     holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few).
     hidden : units of the combiner.
-    n_jobs : threads that answer, each a tile of 1,024 rows at a time (None: one, −1: one per core); the bits stay the same.
+    n_jobs : threads that answer, each a tile of 1,024 rows at a time, and that propose and judge in `fit` (None: one, −1: one
+        per core); the bits stay the same.
     random_state : seed; the same seed gives the same bytes.
 
     Cost: O(non-zeros of X · depth) memory, a few passes of O(candidates · depth) per non-zero to fit, about 0.1–0.2 ms a
@@ -180,10 +182,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < low:
                 raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0):
-            raise VpunnError(
-                f"n_jobs is a number of threads, -1 for one per core, or None for one; got {self.n_jobs!r}."
-            )
+        check_n_jobs(self.n_jobs)
 
     def _settings(self) -> Settings:
         self._check_counts()
@@ -199,7 +198,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
             raise VpunnError(
                 f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}."
             ) from error
-        crew = getattr(self, "_crew", None) or Crew()
+        crew = getattr(self, "_crew", None) or Crew(n_jobs=self.n_jobs)
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
 
     def _rows(self, X: Any) -> Rows:

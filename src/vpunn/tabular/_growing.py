@@ -19,13 +19,21 @@ from numbers import Integral
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from vpunn._threads import in_threads
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
 #: k-means rounds per level; a level stops earlier when no row moves.
 ROUNDS = 25
+#: Rows that a thread routes at a time.
+BLOCK = 8192
 #: Rows a child that a split is learned from, at most.
 SAMPLE = 256
+
+
+def _blocks(rows: int) -> list[slice]:
+    """Blocks of rows that threads take in turn, at least one."""
+    return [slice(at, at + BLOCK) for at in range(0, max(rows, 1), BLOCK)]
 
 
 class Cells:
@@ -34,16 +42,17 @@ class Cells:
     def __init__(self, prototypes: np.ndarray, ball: np.ndarray) -> None:
         self.prototypes, self.ball = prototypes, np.asarray(ball)
 
-    def route(self, rows: np.ndarray) -> np.ndarray:
+    def route(self, rows: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Leaf ball of every row."""
-        return np.asarray(self.ball[self.cell(rows)])
+        return np.asarray(self.ball[self.cell(rows, n_jobs)])
 
-    def cell(self, rows: np.ndarray) -> np.ndarray:
+    def cell(self, rows: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Nearest prototype of every row."""
         from vpunn.tabular import _kernels
 
-        found = np.empty(len(rows), np.int64)
-        _kernels.nearest_cell(np.ascontiguousarray(rows), np.ascontiguousarray(self.prototypes.T), found)
+        found, columns = np.empty(len(rows), np.int64), np.ascontiguousarray(self.prototypes.T)
+        rows = np.ascontiguousarray(rows)
+        in_threads(lambda part: _kernels.nearest_cell(rows[part], columns, found[part]), _blocks(len(rows)), n_jobs)
         return found
 
     def renumbered(self, position: np.ndarray) -> Cells:
@@ -59,12 +68,13 @@ class Descent:
         self.start, self.ids = tree.child_index
         self.prototypes, self.prices = np.ascontiguousarray(prototypes), prices
 
-    def route(self, rows: np.ndarray) -> np.ndarray:
+    def route(self, rows: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Leaf ball of every row."""
         from vpunn.tabular import _kernels
 
-        node = np.zeros(len(rows), np.int64)
-        _kernels.descend(np.ascontiguousarray(rows), self.start, self.ids, self.prototypes, self.prices, node)
+        node, rows = np.zeros(len(rows), np.int64), np.ascontiguousarray(rows)
+        way = self.start, self.ids, self.prototypes, self.prices
+        in_threads(lambda part: _kernels.descend(rows[part], *way, node[part]), _blocks(len(rows)), n_jobs)
         return node
 
     cell = route  # the leaf itself is the finest thing that descent tells apart

@@ -121,7 +121,7 @@ def _squared(row, other):
 
 
 @njit(
-    cache=True, fastmath={"nnan", "nsz"}
+    cache=True, nogil=True, fastmath={"nnan", "nsz"}
 )  # only what lets the minimum run as vector instructions: no sum is reordered
 def nearest_cell(rows, columns, found):
     """Nearest prototype of every row, the first one on ties; ``columns`` is dimension × prototype.
@@ -160,7 +160,7 @@ def _closest_child(row, start, ids, node, prototype, offset):
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(rows, start, ids, prototype, offset, node):
     """Walk every row from ``node`` (its current ball, overwritten) down to a leaf by nearest prototype."""
     for i in range(len(rows)):

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vpunn._threads import check_n_jobs
 from vpunn._types import Features, Seed, Targets
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples
@@ -68,6 +69,8 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         Prototypes of the two Ward methods: more keep Ward's clusters more exactly and make ``transform`` slower.
     random_state : int, RandomState instance or None
         For the k-means parts; Ward has no chance in it.
+    n_jobs : int, optional
+        Threads that send rows to their balls in ``transform`` and ``apply`` (None: one, −1: one per core); the answer is the same.
     verbose : bool, optional
         Show progress; by default when a step is expected to take over two seconds.
 
@@ -111,6 +114,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         refine: bool = False,
         n_prototypes: int = 1000,
         random_state: Seed = None,
+        n_jobs: int | None = None,
         verbose: bool | None = None,
     ) -> None:
         self.method = method
@@ -122,6 +126,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         self.refine = refine
         self.n_prototypes = n_prototypes
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     # ---- fitting -----------------------------------------------------------------------------------------------
@@ -150,6 +155,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         if self.output not in OUTPUTS:
             raise VpunnError(f"output must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
         whole = {"p": self.p, "K": self.K, "n_prototypes": self.n_prototypes}
+        check_n_jobs(self.n_jobs)
         for name, value in whole.items():
             if not isinstance(value, Integral):
                 raise VpunnError(f"{name} must be a whole number; got {value!r}.")
@@ -202,7 +208,8 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
     def apply(self, X: Features) -> np.ndarray:
         """Leaf ball (node id in ``tree_``) of every row, by descent along nearest prototypes."""
         check_is_fitted(self)
-        return self._balls.router.route(self.table_.matrix(self._read(X, reset=False)))
+        check_n_jobs(self.n_jobs)
+        return self._balls.router.route(self.table_.matrix(self._read(X, reset=False)), self.n_jobs)
 
     def transform(self, X: Features) -> Any:
         """Encode rows; see ``output``. A row's result does not depend on the other rows."""
