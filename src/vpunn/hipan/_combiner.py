@@ -87,6 +87,8 @@ def evidence_names(n_kinds: int) -> tuple[str, ...]:
 PASSES, STEPS = 20, 500
 
 NONE = EVIDENCE.index("none of the candidates")
+#: Where classes are few their counts tell which is which, and what is left of each in a round tells what was held out.
+TELLTALE = ("log count of training items", "log count in the parent ball")
 #: Evidence that could decide alone, in any block: the combiner starts from the best of them and is drawn to it.
 ALONE = (
     "log-probability by the heads",
@@ -170,13 +172,14 @@ def fit_combiner(
     rng: np.random.Generator,
     *,
     hidden: int = 32,
+    few: bool = False,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
-    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Batches are drawn by
-    ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
+    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Where classes are ``few``
+    their counts are not read. Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
@@ -184,11 +187,13 @@ def fit_combiner(
     scale[scale < 1e-6] = 1.0
     z = ((evidence - centre) / scale).astype(np.float32)
     z[~valid] = 0
+    read = np.array([not (few and name in TELLTALE) for name in names])
+    z[:, :, ~read] = 0
     penalty = np.float32(DOUBT / n)
     alone = _best_alone(z, valid, truth, weight, [k for k, name in enumerate(names) if _decides(name)], scale)
     params = [
         _fit_linear(z, valid, truth, weight, alone, float(penalty))[0],
-        (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width)).astype(np.float32),
+        (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),
         np.zeros(hidden, np.float32),
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]

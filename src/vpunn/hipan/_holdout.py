@@ -78,7 +78,7 @@ def plan_holdout(
     eligible = np.setdiff1d(np.unique(unit[free]), np.unique(unit[~free]))
     if not len(eligible):
         eligible = np.unique(unit)
-    order = rng.permutation(eligible)
+    order = _spread(eligible, node, unit, rng)
     place = np.full(int(unit.max(initial=0)) + 1, -1, np.int64)
     place[order] = np.arange(len(order))
     rows = np.flatnonzero(place[unit] >= 0)
@@ -92,30 +92,49 @@ def plan_holdout(
     for a, b in pairwise(cuts):
         if b > a:
             out, dropped = _thinned(node, unit, units_of_row, int(single * part), rng)
-            usual = rows[a:b] if nearest is None else _apart(rows[a:b], unit, nearest)
+            usual, lost = (rows[a:b], rows[:0]) if nearest is None else _apart(rows[a:b], unit, nearest)
             usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
             weight = np.concatenate([np.ones(len(usual)), np.full(len(out), np.clip(odds, 0.25, LARGEST_WEIGHT))])
+            dropped = np.union1d(dropped, np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
     return rounds
 
 
-def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> Ints:
-    """Of some rows in order, whole units, those whose nearest row is not among them: of two neighbours the first."""
+def _spread(eligible: Ints, node: Ints, unit: Ints, rng: np.random.Generator) -> Ints:
+    """Units in an order of which every run holds all classes in proportion: each class goes round the clock from an hour of its own.
+
+    So what is left of a class does not tell how much of it was held out, and classes of two rows lose one of them, not both.
+    """
+    kept = np.flatnonzero(np.isin(unit, eligible))
+    first, size = np.unique(unit[kept], return_index=True, return_counts=True)[1:]
+    order = rng.permutation(len(eligible))
+    order = order[np.argsort(node[kept[first]][order], kind="stable")]
+    label, count = node[kept[first]][order], size[order].astype(float)
+    start = np.flatnonzero(np.diff(label, prepend=-1))
+    at = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(label))))
+    before = np.cumsum(count) - count
+    within = (before - before[start][at] + 0.5 * count) / np.add.reduceat(count, start)[at]
+    return np.asarray(eligible[order[np.argsort((within + rng.random(len(start))[at]) % 1.0, kind="stable")]])
+
+
+def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Ints, Ints]:
+    """Of some rows in order, whole units, those whose nearest row is not held out with them, and others that must leave with those.
+
+    A unit none of whose rows has its nearest one in place stays: of two neighbours that is the first. What a row is near to decides
+    about it, not what is near to it: rows in the middle of their class, the nearest of many, are asked about as often as others.
+    """
     found = nearest(rows)
     near = np.where(found >= 0, unit[found], -1)
-    out: set[int] = set()
-    stays: set[int] = set()
     start = np.flatnonzero(np.diff(unit[rows], prepend=-1))
+    out = set(unit[rows[start]].tolist())
     for here, beside in zip(unit[rows[start]].tolist(), np.split(near, start[1:]), strict=True):
-        others = set(beside.tolist()) - {-1}
-        if here in stays or others & out:
-            stays.add(here)
-        else:
-            out.add(here)
-            stays |= others
-    return rows[np.isin(unit[rows], list(out))]
+        if out.issuperset(beside.tolist()):
+            out.discard(here)
+    leave = np.isin(unit[rows], list(out))
+    lost = np.isin(near, list(out))
+    return rows[leave & ~lost], rows[leave & lost]
 
 
 def _thinned(node: Ints, unit: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> tuple[Ints, Ints]:

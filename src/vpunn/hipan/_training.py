@@ -25,6 +25,8 @@ from vpunn.tree import Tree
 EXPLAINED = 0.05
 #: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
 MANY_DENSE = 10_000
+#: Held-out rows that tell whether a dense block has a say.
+LOOKED_AT = 1000
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
 HEADS_SHARE = 0.6
 
@@ -162,16 +164,23 @@ def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndar
 def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
     """Dense blocks in which held-out rows lie no nearer to their own class than to any other; at least one block stays.
 
-    The share of classes whose centroid is farther than the row's own averages ½ by chance, with a standard deviation of √(1/12n).
-    A block that has a say proposes only if it finds nodes that the words do not, twice as often as any list of that length would.
+    Nearer by the centroids' angles or by the closed-form head, each class against its mean over the rows, so that common classes are
+    not ahead by being common. The share of classes that are farther than the row's own averages ½ by chance, with a standard
+    deviation of √(1/12n); some `LOOKED_AT` rows are enough to tell. A block that has a say proposes only if it finds nodes that the
+    words do not, twice as often as any list of that length would.
     """
+    if len(asked.node) > LOOKED_AT:
+        asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
     silent = []
     words = experts.balls.items.X.nnz > 0
     first, read = None, experts.read(asked.rows)
     for name, block in experts.dense.items():
         look = block.look(asked.rows.dense[name])
-        ahead = look.ahead(asked.node)
-        if len(ahead) and ahead.mean() - 0.5 < 3.0 / np.sqrt(12.0 * len(ahead)):
+        known = (look.length > 0) & (block.class_at[asked.node] >= 0)
+        own = block.class_at[asked.node[known]]
+        if known.any() and max(
+            _ahead(look.balls[known][:, block.block_at[block.classes]], own), _ahead(look.closed[known], own)
+        ) < 3.0 / np.sqrt(12.0 * int(known.sum())):
             silent.append(name)
             continue
         if len(experts.balls.classes) <= FEW_CLASSES or not words:
@@ -184,6 +193,14 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
         chance = ((more >= 0).sum(1) - (first >= 0).sum(1))[missed].sum() / len(experts.balls.classes)
         block.proposes = bool(found.sum() > 2.0 * chance + 3.0)
     return silent if words or len(silent) < len(experts.dense) else silent[1:]
+
+
+def _ahead(score: np.ndarray, own: np.ndarray) -> float:
+    """The mean share of other columns that each row's own one is above, every column against its mean, less ½."""
+    score = score - score.mean(0)
+    mine = score[np.arange(len(score)), own][:, None]
+    behind = (score < mine).sum(1) + 0.5 * ((score == mine).sum(1) - 1)
+    return float(behind.mean() / max(score.shape[1] - 1, 1)) - 0.5
 
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
@@ -252,7 +269,8 @@ def learn_to_combine(
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-        combiner = fit_combiner(evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden)
+        few = len(experts.balls.classes) <= FEW_CLASSES
+        combiner = fit_combiner(evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, few=few)
     return combiner._replace(sharpness=sharpness)
 
 
