@@ -36,6 +36,8 @@ PLENTY = 2000
 ENOUGH = 1300
 #: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
+#: So many standard deviations (of a count: its root) more classes of one unit than the formula allows make a list.
+SURELY = 3.0
 #: A held-out row stands for at most so many.
 LARGEST_WEIGHT = 4.0
 
@@ -84,19 +86,21 @@ def plan_holdout(
     rows = np.flatnonzero(place[unit] >= 0)
     rows = rows[np.argsort(place[unit[rows]], kind="stable")]
     part = int(np.ceil(max(share * n, min(PLENTY, 0.2 * n), 1)))
-    count = int(np.clip(np.ceil(ENOUGH / part), 1, np.ceil(len(rows) / part)))
     ordinary = max(int(part * (1.0 - single)), 1)
+    turns = _turns(node, units_of_row, int(single * part), rng)
+    once = min(part, ordinary + THINNED * len(turns[0]))
+    count = int(np.clip(np.ceil(ENOUGH / once), 1, np.ceil(len(rows) / ordinary)))
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
     cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
     rounds = []
-    for a, b in pairwise(cuts):
+    for turn, (a, b) in enumerate(pairwise(cuts)):
         if b > a:
-            out, dropped = _thinned(node, unit, units_of_row, int(single * part), rng)
+            out, stand_for, dropped = _thinned(node, unit, turns[turn % len(turns)], rng)
             usual, lost = (rows[a:b], rows[:0]) if nearest is None else _apart(rows[a:b], unit, nearest)
             usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
-            weight = np.concatenate([np.ones(len(usual)), np.full(len(out), np.clip(odds, 0.25, LARGEST_WEIGHT))])
+            weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, LARGEST_WEIGHT) * stand_for])
             dropped = np.union1d(dropped, np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
     return rounds
@@ -137,13 +141,23 @@ def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Int
     return rows[leave & ~lost], rows[leave & lost]
 
 
-def _thinned(node: Ints, unit: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Rows of larger classes that are to keep one unit only: a few rows of each to be held out, and the others."""
-    rich = np.unique(node[units_of_row > 2])
+def _turns(node: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> list[Ints]:
+    """Classes that are cut down to one unit in each round: in turn all that have more than two, a fifth of them at once at most."""
+    rich = rng.permutation(np.unique(node[units_of_row > 2]))
     if wanted < 1 or not len(rich):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    chosen = rng.permutation(rich)[: max(min(int(CUT_AT_ONCE * len(rich)), -(-wanted // THINNED)), 1)]
-    out, dropped = [], []
+        return [rich[:0]]
+    at_once = max(min(int(CUT_AT_ONCE * len(rich)), -(-wanted // THINNED)), 1)
+    return [rich[k : k + at_once] for k in range(0, len(rich) - at_once + 1, at_once)]
+
+
+def _thinned(node: Ints, unit: Ints, chosen: Ints, rng: np.random.Generator) -> tuple[Ints, Floats, Ints]:
+    """Rows of classes that are to keep one unit only: a few rows of each to be held out with what they count, and the others.
+
+    Those few stand for all that the class has lost (weights of mean one): a class that is asked about more has more kinds of rows.
+    """
+    if not len(chosen):
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
+    out, stand_for, dropped = [], [], []
     by_class = np.argsort(node, kind="stable")
     start, stop = np.searchsorted(node[by_class], chosen), np.searchsorted(node[by_class], chosen, side="right")
     for a, b in zip(start, stop, strict=True):
@@ -151,7 +165,9 @@ def _thinned(node: Ints, unit: Ints, units_of_row: Ints, wanted: int, rng: np.ra
         order = rng.permutation(np.unique(unit[rows]))
         out.append(rows[np.isin(unit[rows], order[1 : 1 + THINNED])])
         dropped.append(rows[np.isin(unit[rows], order[1 + THINNED :])])
-    return np.concatenate(out), np.concatenate(dropped)
+        stand_for.append(np.full(len(out[-1]), 1.0 + len(dropped[-1]) / len(out[-1])))
+    weight = np.concatenate(stand_for)
+    return np.concatenate(out), weight / weight.mean(), np.concatenate(dropped)
 
 
 def _units_of_class(node: Ints, unit: Ints) -> Ints:
@@ -176,6 +192,8 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
     rate = mass / max(number, 1e-12)
     if last == 0 or rate * met[0] >= 0.5 * asked[0]:
         return float(min(1.0, rate * met[0] / asked[0])) if last else 1.0, 0.0
+    if met[1] - rate * met[0] < SURELY * np.sqrt(met[1]):
+        return float(rate * met[0] / asked[0]), 0.0
     shown = asked[1] / asked.sum()  # what random rows show of classes of one unit
     return float(rate * met[0] / asked[0]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
 
