@@ -178,8 +178,9 @@ def fit_combiner(
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
-    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Where classes are ``few``
-    their counts are not read. Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
+    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Where classes are
+    ``few`` their counts are not read. Batches are drawn by ``rng``; the last third of the passes averages the weights, which
+    replaces a tuned learning-rate schedule.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)

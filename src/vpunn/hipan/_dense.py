@@ -278,15 +278,6 @@ class Look:
         ]
         return found
 
-    def ahead(self, node: Nodes) -> Floats:
-        """Of each row that says something, whose node has a centroid: the share of the others whose centroid is farther."""
-        block = self.block
-        known = (self.length > 0) & (block.block_at[node] >= 0)
-        near = self.balls[known][:, : int((block.block_at[: block.tree.n_nodes] >= 0).sum())]
-        own = np.take_along_axis(near, block.block_at[node[known]][:, None], 1)
-        behind = (near < own).sum(1) + 0.5 * ((near == own).sum(1) - 1)
-        return np.asarray(behind / max(near.shape[1] - 1, 1), np.float32)
-
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
         from vpunn.hipan.kernels.dense import gather_dense

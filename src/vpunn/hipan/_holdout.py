@@ -13,6 +13,9 @@ formula holds nothing changes. Where it does not, rows were not drawn at random 
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
+*In proportion.* Every class is held out by the same share. What is left of a class then does not tell how much of it was held out
+(a combiner that learns "the class that has shrunk" knows something no new row tells), and a class of two rows loses one of them.
+
 *Neighbours.* A new row finds its nearest training row in its place. So a row is not held out together with its nearest row: where
 rows come as near copies, the combiner would learn from the few that lost theirs that memory is not to be trusted.
 """
@@ -107,7 +110,7 @@ def plan_holdout(
 
 
 def _spread(eligible: Ints, node: Ints, unit: Ints, rng: np.random.Generator) -> Ints:
-    """Units in an order of which every run holds all classes in proportion: each class goes round the clock from an hour of its own.
+    """Units in an order of which every run holds all classes in proportion: each goes round the clock from an hour of its own.
 
     So what is left of a class does not tell how much of it was held out, and classes of two rows lose one of them, not both.
     """

@@ -110,13 +110,8 @@ def fit_parts(
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
-    everything = Experts.fitted(tree, sample, proposers)
-    heads = experts.heads.carried(experts.balls, everything.balls)
-    # Those held out last join, among as many others, so that the heads end up as trained as the ones that were judged.
-    train_branch(everything.balls, heads, rng)
-    others = rng.permutation(kept)[: len(left)]
-    train(everything.balls, heads, np.union1d(left, others), settings, rng)
-    everything.heads = heads.rounded()
+    # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
+    everything = _trained(tree, sample, proposers, settings, rng)
     everything.linear = Linear.fitted(everything.balls, cost or 0.0)
     return everything, HeldOut.joined(found)
 
@@ -164,8 +159,8 @@ def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndar
 def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
     """Dense blocks in which held-out rows lie no nearer to their own class than to any other; at least one block stays.
 
-    Nearer by the centroids' angles or by the closed-form head, each class against its mean over the rows, so that common classes are
-    not ahead by being common. The share of classes that are farther than the row's own averages ½ by chance, with a standard
+    Nearer by the centroids' angles or by the closed-form head, each class against its mean over the rows, so that a common class
+    is not ahead by being common. The share of classes that are farther than the row's own averages ½ by chance, with a standard
     deviation of √(1/12n); some `LOOKED_AT` rows are enough to tell. A block that has a say proposes only if it finds nodes that the
     words do not, twice as often as any list of that length would.
     """
@@ -270,7 +265,9 @@ def learn_to_combine(
     sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
         few = len(experts.balls.classes) <= FEW_CLASSES
-        combiner = fit_combiner(evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, few=few)
+        combiner = fit_combiner(
+            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, few=few
+        )
     return combiner._replace(sharpness=sharpness)
 
 
