@@ -133,7 +133,7 @@ def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Int
     about it, not what is near to it: rows in the middle of their class, the nearest of many, are asked about as often as others.
     """
     found = nearest(rows)
-    near = np.where(found >= 0, unit[found], -1)
+    near = np.where((found >= 0) & (unit[found] != unit[rows]), unit[found], -1)
     start = np.flatnonzero(np.diff(unit[rows], prepend=-1))
     out = set(unit[rows[start]].tolist())
     for here, beside in zip(unit[rows[start]].tolist(), np.split(near, start[1:]), strict=True):
