@@ -1,5 +1,7 @@
 """Nearest items, linear heads of few classes, and a hold-out that leaves neighbours apart."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from sklearn.svm import LinearSVC
 from vpunn import load
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
-from vpunn.hipan import HiPaNClassifier, _crew
+from vpunn.hipan import HiPaNClassifier, _crew, _nearest
 from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import plan_holdout
@@ -18,6 +20,7 @@ from vpunn.hipan._linear import COSTS, Linear, choose_cost
 from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
+from vpunn.hipan.kernels.propose import merged
 from vpunn.metrics import calibration_error
 from vpunn.tree import Tree
 
@@ -31,14 +34,16 @@ def random_items(seed, rows=30, features=12, n_nodes=9):
     return tree, items, rng
 
 
+@pytest.mark.parametrize("pruning", [0, 10**9])
 @given(st.integers(0, 10_000), st.integers(1, 20))
 @settings(max_examples=40, deadline=None)
-def test_nearest_items_match_all_products(seed, limit):
+def test_nearest_items_match_all_products(pruning, seed, limit):
     tree, items, rng = random_items(seed)
     memory = Balls(tree, items).nearest
     asked = sparse.csr_matrix((rng.random((7, 12)) < 0.3) * rng.integers(1, 8, (7, 12)) / 8, dtype=np.float32)
     label, own = rng.integers(0, 4, 30), rng.integers(-1, 4, 7)
-    found, value = memory.closest(asked, limit, own, label)
+    with patch.object(_nearest, "PRUNING", pruning):
+        found, value = memory.closest(asked, limit, own, label)
     products = (asked @ items.X.T).toarray()
     products[(label == own[:, None]) & (own[:, None] >= 0)] = 0
     for r in range(7):
@@ -83,11 +88,11 @@ def test_votes_match_a_slow_twin():
                 assert out[r, j, k] == pytest.approx(vote[of[items.node[there]] == of[c]].sum(), abs=1e-6)
             assert out[r, j, 3] == pytest.approx(np.log(out[r, j, 0] + FAINT), abs=1e-6)
     assert (out[:, 4:, :3] == 0).all()
-    nodes = memory.look(asked).propose(3)[0]
-    assert all(
-        len(set(row[row >= 0])) == (row >= 0).sum() and row[0] == items.node[i]
-        for row, i in zip(nodes, found[:, 0], strict=True)
-    )
+    first, nodes = np.array([[4, -1]] * 6, np.int32), memory.look(asked).propose(3)[0]
+    for row, new, i in zip(nodes.tolist(), merged(first, nodes, 3).tolist(), found[:, 0], strict=True):
+        assert row[0] == items.node[i]
+        different = [node for node in dict.fromkeys(row) if node >= 0][:3]
+        assert [node for node in new if node >= 0] == [4, *(node for node in different if node != 4)]
 
 
 def test_linear_heads_are_those_of_a_linear_svm(tmp_path):

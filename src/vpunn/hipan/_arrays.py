@@ -29,6 +29,11 @@ class Sparse(NamedTuple):
         """Those of `scipy.sparse.csr_matrix` or ``csc_matrix``."""
         return cls(matrix.indptr, matrix.indices, matrix.data)
 
+    @classmethod
+    def by_far(cls, matrix: Any) -> Sparse:
+        """The same with pointers of 64 bits, whatever the size: kernels that read an index are compiled for one type."""
+        return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+
 
 class Entries(NamedTuple):
     """Which blocks hold a number at a feature.

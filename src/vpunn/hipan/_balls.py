@@ -144,7 +144,7 @@ class Balls:
     def derived(self) -> dict[str, np.ndarray]:
         """The arrays that take long to build, by name."""
         found = {name: getattr(self, name) for name in (*ENTRIES, *MEASURES)}
-        for name, kept in (("nearest", self.nearest.index), ("dictionary", self.dictionary.pairs)):
+        for name, kept in (("nearest", self.nearest.by_feature), ("dictionary", self.dictionary.pairs)):
             found |= {f"{name}.{part}": getattr(kept, part) for part in PARTS}
         return found
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._logistic import fit_logistic
-from vpunn.hipan._nearest import SHARPNESS, VOTERS, once
+from vpunn.hipan._nearest import SHARPNESS, VOTERS
 from vpunn.hipan._views import LARGEST, says
 from vpunn.tree import Tree
 
@@ -262,7 +262,7 @@ class Look:
     trained: Floats
 
     def propose(self, limit: int) -> list[Nodes]:
-        """Nodes by centroid, by closed-form head and by nearest item, ``limit`` of each; −1 padded, the first may repeat."""
+        """Nodes by centroid, by closed-form head, ``limit`` of each, and by nearest item; the first may repeat."""
         from vpunn.hipan.kernels.dense import best_columns
 
         block = self.block
@@ -274,7 +274,7 @@ class Look:
         found = [
             own[best_columns(self.balls[:, : len(own)], min(limit, len(own)))],
             block.classes[best_columns(self.closed, min(limit, len(block.classes)))],
-            once(by_item)[:, :limit],
+            by_item,
         ]
         return found
 

@@ -58,7 +58,7 @@ class Dictionary:
     """The learned pairs as arrays, and rows read through them."""
 
     def __init__(self, pairs: sparse.csr_matrix) -> None:
-        self.pairs = pairs
+        self.pairs, self._arrays = pairs, Sparse.by_far(pairs)
         self._rooms, self._label = Rooms(), np.zeros(pairs.shape[1], np.int64)
 
     def read(self, rows: Sparse) -> Sparse:
@@ -67,7 +67,7 @@ class Dictionary:
 
         none = filled(len(rows.indptr) - 1, -1, np.int64)
         with self._rooms.one() as room:
-            feature, value = nearest_items(rows, none, Sparse.of(self.pairs), self._label, READING, room)
+            feature, value = nearest_items(rows, none, self._arrays, self._label, READING, room)
         feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
         at = np.arange(len(feature))[:, None], np.argsort(feature, axis=1)
         feature, value = feature[at], value[at]

@@ -101,7 +101,7 @@ class Experts:
             candidates = propose(balls, self.heads, Sparse.of(rows.words), read, limit)
         for look in looks:
             for more in look.propose(limit):
-                candidates = merged(candidates, more)
+                candidates = merged(candidates, more, limit)
         return candidates
 
     def read(self, rows: Rows) -> Sparse:

@@ -21,6 +21,8 @@ from vpunn.tree import Tree
 VOTERS = 16
 #: How much nearer items outvote farther ones.
 SHARPNESS = 8.0
+#: Entries from which on looking at few of the common features pays for compiling a loop that does.
+PRUNING = 300_000
 #: Votes without which no logarithm is taken.
 FAINT = 0.01
 
@@ -36,14 +38,14 @@ Nodes = npt.NDArray[np.int32]
 
 
 class Nearest:
-    """The items of the words, also by feature (``index``), and the node of each."""
+    """The items of the words, also by feature (``by_feature``, its arrays in ``index``), and the node of each."""
 
     def __init__(
         self, tree: Tree, branch: Nodes, node: Nodes, items: sparse.csr_matrix, index: sparse.csc_matrix
     ) -> None:
         self.node = node.astype(np.int32)
         self.parent, self.branch = np.array(tree.parent), branch
-        self.items, self.index = items, index
+        self.items, self.by_feature, self.index = Sparse.of(items), index, Sparse.by_far(index)
         self.label = np.zeros(len(self.node), np.int64)
         self.rooms = Rooms()
 
@@ -72,11 +74,11 @@ class Nearest:
 
         own = filled(X.shape[0], -1, np.int64) if own is None else own
         label = self.label if label is None else label
-        rows, index, limit = Sparse.of(X), Sparse.of(self.index), min(limit, max(len(self.node), 1))
+        rows, index, limit = Sparse.of(X), self.index, min(limit, max(len(self.node), 1))
         with self.rooms.one() as room:
-            if self.most is None or X.data.min(initial=0) < 0:
+            if len(self.index.data) < PRUNING or self.most is None or X.data.min(initial=0) < 0:
                 return nearest_items(rows, own, index, label, limit, room)
-            return nearest_of(rows, own, index, Sparse.of(self.items), self.most, label, limit, room)
+            return nearest_of(rows, own, index, self.items, self.most, label, limit, room)
 
     @cached_property
     def most(self) -> Floats | None:
@@ -98,9 +100,8 @@ class NearestLook:
     similarity: Floats
 
     def propose(self, limit: int) -> list[Nodes]:
-        """The nodes of the nearest items, at most ``limit``."""
-        node = np.where(self.item >= 0, self.memory.node[self.item], -1).astype(np.int32)
-        return [once(node)[:, :limit]]
+        """The nodes of the nearest items, which may repeat."""
+        return [np.where(self.item >= 0, self.memory.node[self.item], np.int32(-1))]
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
@@ -115,12 +116,3 @@ class NearestLook:
         add_votes(candidates, np.where(there, node, -1), vote.astype(np.float32), memory.parent, memory.branch, out)
         out[:, :, 3] = np.log(out[:, :, 0] + FAINT)
         return out
-
-
-def once(nodes: Nodes) -> Nodes:
-    """The nodes of a row that are not −1, each once, in order; −1 padded."""
-    from vpunn.hipan.kernels.nearest import keep_firsts
-
-    out = filled(nodes.shape, -1, np.int32)
-    keep_firsts(nodes, out)
-    return out

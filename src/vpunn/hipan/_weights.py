@@ -114,7 +114,8 @@ def propose(balls: Balls, heads: Heads, rows: Sparse, read: Sparse, limit: int) 
     new = filled(len(rows.indptr) - 1, -1, np.int32)
     nothing = np.zeros(len(new), np.float32)
     first = _nearest(balls, rows, new, nothing, limit)
-    first = merged(first, _nearest(balls, read, new, nothing, max(limit // 2, 1)))
+    few = max(limit // 2, 1)
+    first = merged(first, _nearest(balls, read, new, nothing, few), few)
     return add_by_heads(balls, heads, rows, first, limit)
 
 

@@ -2,12 +2,16 @@
 
 Compiling them once is what a first ``fit`` waits for, and numba's time goes by functions and specialisations more than by lines.
 So arrays are made outside (every way to make, sort or slice one is a function to compile), a helper gets arguments of one type
-wherever it is called, and only what Python calls gets an entry from Python and a place in the cache.
+wherever it is called (a constant such as ``True`` is a type of its own), and only what Python calls gets an entry from Python and
+a place in the cache. A loop that pays only on large data is left to large data (`_nearest.PRUNING`).
 """
 
 from numba import njit
 
-#: What Python calls. Divisions give inf or nan as in NumPy: a test for zero at each of them would be code to compile.
-kernel = njit(cache=True, nogil=True, no_cfunc_wrapper=True, error_model="numpy")
+#: Divisions give inf or nan as in NumPy: a test for zero at each of them would be code to compile. Arrays belong to the caller and
+#: none are made, so nobody counts references to them: that would be a fifth of what there is to compile.
+_OPTIONS = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
+#: What Python calls.
+kernel = njit(cache=True, **_OPTIONS)
 #: What only kernels call; their compiled code is kept inside of the kernels'.
-helper = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, error_model="numpy")
+helper = njit(no_cpython_wrapper=True, **_OPTIONS)

@@ -17,6 +17,12 @@ N_EVIDENCE = 33
 PER_KIND = 6
 #: A power of two.
 MARKS = 4096
+#: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
+BELOW_BEST = np.array(
+    [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]
+)
+#: Of heads far below the best nothing is left in 32 bits.
+FAINT = np.float32(1e-30)
 
 
 @helper
@@ -115,8 +121,7 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
         while n_classes < width and candidates[r, n_classes] >= 0:
             count = add_chain(candidates[r, n_classes], ancestry, listed, count)
             n_classes += 1
-        _mark(rows, r, x, 0, mark, True)
-        _mark(reading, r, x, 1, mark, True)
+        _mark(rows, reading, r, x, mark, np.float32(1))
         _add_up(rows, r, entries, listed, hits, count, numbers, work)
         _measure_blocks(rows, r, ancestry, listed, count, numbers, work)
         for j in range(n_classes):
@@ -134,19 +139,23 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
                 b = places.branch_of[candidates[r, j]]
                 if b > 0:
                     out[r, j, 32] = branch_score[r, b - 1] - top
-        _mark(rows, r, x, 0, mark, False)
-        _mark(reading, r, x, 1, mark, False)
+        _mark(rows, reading, r, x, mark, np.float32(0))
         for q in range(count):
             place[listed.blocks[q]] = -1
 
 
 @helper
-def _mark(rows, r, x, column, mark, there):
-    """Write a row into a column of ``x`` and its features into ``mark``, or take them out again."""
-    indptr, indices, data = rows
-    for a in range(indptr[r], indptr[r + 1]):
-        x[indices[a], column] = data[a] if there else np.float32(0)
-        mark[indices[a] & (MARKS - 1)] = there
+def _mark(rows, reading, r, x, mark, there):
+    """Write a row and what it was read as into the columns of ``x`` and their features into ``mark`` (``there`` = 1), or take them
+    out again (0)."""
+    for a in range(rows.indptr[r], rows.indptr[r + 1]):
+        f = rows.indices[a]
+        x[f, 0] = rows.data[a] * there
+        mark[f & (MARKS - 1)] = there > 0
+    for a in range(reading.indptr[r], reading.indptr[r + 1]):
+        f = reading.indices[a]
+        x[f, 1] = reading.data[a] * there
+        mark[f & (MARKS - 1)] = there > 0
 
 
 @helper
@@ -225,7 +234,7 @@ def _judge(c, rows, r, ancestry, places, place, numbers, work, z):
     z[8] = cover[up] if up >= 0 else np.float32(0)
     z[3] = cosine[far] if far >= 0 else np.float32(0)
     if use_likelihood:
-        z[9] = _log_ratio(share, q, m, data, start)
+        z[9] = _log_ratio(share, np.int64(q), m, data, start)
         z[30] = branch_fit[branch[q]]
     z[10], z[11] = prefix[q], head[q]
     z[12] = prefix[up] if up >= 0 else np.float32(0)
@@ -266,49 +275,36 @@ def _compare_candidates(z, classes, n_classes, parent, branch):
     none[22] = 1
     if n_classes == 0:
         return
-    product, similar, cosine, like, head, up = z[0, 0] * z[0, 6], z[0, 4], z[0, 0], z[0, 9], z[0, 10], z[0, 12]
-    cover = z[0, 6]
-    for j in range(1, n_classes):
-        product = max(product, z[j, 0] * z[j, 6])
-        similar = max(similar, z[j, 4])
-        cosine = max(cosine, z[j, 0])
-        like = max(like, z[j, 9])
-        head = max(head, z[j, 10])
-        up = max(up, z[j, 12])
-        cover = max(cover, z[j, 6])
-    total = np.float32(0)
+    cover, total = z[0, 6], np.float32(0)
     for j in range(n_classes):
-        total += np.exp(z[j, 10] - head)
+        cover = max(cover, z[j, 6])
+        z[j, 17] = z[j, 0] * z[j, 6]
+    for i in range(len(BELOW_BEST)):
+        top = _below_best(z, n_classes, BELOW_BEST[i, 0], BELOW_BEST[i, 1])
+        if BELOW_BEST[i, 2]:
+            none[BELOW_BEST[i, 0]] = top
+    for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
+        for first in range(kind, kind + 3):
+            none[first] = _below_best(z, n_classes, first, first + 3)
+    for j in range(n_classes):
+        z[j, 20] = np.exp(z[j, 10])
+        total += z[j, 20]
     for j in range(n_classes):
         family, nearest, wide = np.float32(0), np.float32(0), np.float32(0)
         for i in range(n_classes):
             if branch[i] == branch[j]:
-                wide += np.exp(z[i, 10] - head)
+                wide += z[i, 20]
             if parent[classes[i]] == parent[classes[j]]:
-                family += np.exp(z[i, 10] - head)
+                family += z[i, 20]
                 nearest = max(nearest, z[i, 4])
-        z[j, 21] = np.log(
-            max(family / total, np.float32(1e-30))
-        )  # of heads far below the best nothing is left in 32 bits
-        z[j, 31] = np.log(max(wide / total, np.float32(1e-30)))
-        z[j, 25] = nearest - similar
+        z[j, 21] = np.log(max(family / total, FAINT))
+        z[j, 31] = np.log(max(wide / total, FAINT))
+        z[j, 25] = nearest - none[4]
     for j in range(n_classes):
-        z[j, 17] = z[j, 0] * z[j, 6] - product
-        z[j, 18] = z[j, 4] - similar
-        z[j, 19] = z[j, 0] - cosine
-        z[j, 20] = z[j, 10] - head - np.log(total)
-        z[j, 9] -= like
-        z[j, 10] -= head
-        z[j, 12] -= up
-    none[0], none[4], none[6], none[17] = cosine, similar, cover, product
+        z[j, 20] = z[j, 10] - np.log(total)
+    none[6] = cover
     none[20] = -np.log(total)
     none[24] = z[0, 24]
-    _below_best(z, n_classes, np.int64(30), np.int64(30))
-    for first in range(26, 28):
-        none[first] = _below_best(z, n_classes, first, first + 2)
-    for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
-        for first in range(kind, kind + 3):
-            none[first] = _below_best(z, n_classes, first, first + 3)
 
 
 @helper

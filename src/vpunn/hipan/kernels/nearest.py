@@ -14,8 +14,6 @@ from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
 CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
 #: Entries of a feature that can be read while one item is fetched and multiplied.
 DEAR = 20
-#: A budget without an end.
-EVERYTHING = (2**62, 2**62)
 
 
 def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
@@ -102,16 +100,17 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
         np.empty(longest + 1, np.float32),
         room.full("row", len(most), np.float32),
     )
-    _nearest_of(rows, own, index, items, most, label, work, found, value)
+    everything = 2**62, 2**62  # a budget without an end
+    _nearest_of(rows, own, index, items, most, label, everything, work, found, value)
     return found, value
 
 
 @kernel
-def _nearest_of(rows, own, index, items, most, label, work, found, value):
+def _nearest_of(rows, own, index, items, most, label, everything, work, found, value):
     (indptr, indices, data), (start, item, weight) = rows, index
     total, met, listed, best, rarest, bound, x = work
     for r in range(len(found)):
-        features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, EVERYTHING, rarest)
+        features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, everything, rarest)
         _bounds(rows, rarest, features, most, bound)
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = data[a]
@@ -190,17 +189,3 @@ def add_votes(candidates, voter, vote, parent, branch, out):
                     out[r, j, 0] += vote[r, i] if v == c else np.float32(0)
                     out[r, j, 1] += vote[r, i] if parent[v] == parent[c] else np.float32(0)
                     out[r, j, 2] += vote[r, i] if branch[v] == branch[c] else np.float32(0)
-
-
-@kernel
-def keep_firsts(nodes, out):
-    """The nodes of a row that are not −1, each once, in order."""
-    for r in range(len(nodes)):
-        filled = 0
-        for j in range(nodes.shape[1]):
-            fresh = nodes[r, j] >= 0
-            for i in range(filled):
-                fresh = fresh and out[r, i] != nodes[r, j]
-            if fresh:
-                out[r, filled] = nodes[r, j]
-                filled += 1

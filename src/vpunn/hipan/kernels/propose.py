@@ -39,28 +39,33 @@ def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best:
     return filled
 
 
-def merged(first, more) -> np.ndarray:
-    """Candidates of both, each once, the first ones in front; −1 padded. ``more`` does not repeat itself."""
-    out = filled((len(first), first.shape[1] + more.shape[1]), -1, np.int32)
-    _merged(np.ascontiguousarray(first), np.ascontiguousarray(more), out)
+def merged(first, more, limit) -> np.ndarray:
+    """Candidates of ``first``, and behind them those of the first ``limit`` different ones of ``more`` that are new; −1 padded."""
+    limit = min(limit, more.shape[1])
+    out = filled((len(first), first.shape[1] + limit), -1, np.int32)
+    _merged(np.ascontiguousarray(first), np.ascontiguousarray(more), limit, out)
     return out
 
 
 @kernel
-def _merged(first, more, out):
+def _merged(first, more, limit, out):
     for r in range(len(out)):
         known = 0
         for j in range(first.shape[1]):
             if first[r, j] >= 0:
                 out[r, known] = first[r, j]
                 known += 1
-        filled = known
+        filled, taken = known, 0
         for j in range(more.shape[1]):
-            fresh = more[r, j] >= 0
+            node = more[r, j]
+            fresh = node >= 0 and taken < limit
+            for i in range(j):
+                fresh = fresh and more[r, i] != node
+            taken += fresh
             for i in range(known):
-                fresh = fresh and out[r, i] != more[r, j]
+                fresh = fresh and out[r, i] != node
             if fresh:
-                out[r, filled] = more[r, j]
+                out[r, filled] = node
                 filled += 1
 
 

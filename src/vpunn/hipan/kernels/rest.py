@@ -103,77 +103,87 @@ def merge_best(answer, peaks, edges, size, rest, k, room) -> tuple[np.ndarray, n
     node = filled((n_rows, k), -1, np.int64)
     value = np.zeros((n_rows, k), np.float64)
     listed = room.full("listed", len(size), np.bool_)
-    stack = np.empty((4 * (k + width) + 64, 2), np.int64)
-    _merge_best(answer, peaks, edges, size, rest, listed, stack, node, value)
+    deep = 2 * (len(edges) + rest.chain.shape[1]) + 4 * (k + width) + 64
+    stack = room.empty("slice from", deep, np.int64), room.empty("slice to", deep, np.int64)
+    _merge_best(answer, peaks, edges, size, rest, listed, (*stack, room.empty("share", deep, np.float64)), node, value)
     return node, value
 
 
 @kernel
 def _merge_best(answer, peaks, edges, size, rest, listed, stack, node, value):
-    (candidates, probability), (chain, _, factor, outer) = answer, rest
-    n_rows, width = candidates.shape
-    n_nodes = len(listed)
-    for r in range(n_rows):
-        filled = np.int64(0)
-        for j in range(width):
-            c = candidates[r, j]
-            if c < 0:
-                break
-            listed[c] = True
-            filled, _ = _enter(node, value, r, filled, np.int64(c), probability[r, j])
-        first = np.int64(chain[r, 1] if chain.shape[1] > 1 else -1)
-        low, high = n_nodes, n_nodes
-        if first >= 0:
-            low, high = first, first + size[first]
-        for b in range(len(edges) - 1):
-            start, stop, share = edges[b], edges[b + 1], outer[r, b]
-            filled = _take(node, value, r, filled, peaks, start, min(stop, low), share, listed, stack)
-            filled = _take(node, value, r, filled, peaks, max(start, high), stop, share, listed, stack)
-        for level in range(1, chain.shape[1]):
-            u = np.int64(chain[r, level])
-            if u < 0:
-                break
-            stop, share = u + size[u], factor[r, level]
-            low, high = stop, stop
-            if level + 1 < chain.shape[1] and chain[r, level + 1] >= 0:
-                low = np.int64(chain[r, level + 1])
-                high = low + size[low]
-            filled = _take(node, value, r, filled, peaks, u, low, share, listed, stack)
-            filled = _take(node, value, r, filled, peaks, high, stop, share, listed, stack)
-        for j in range(width):
-            c = candidates[r, j]
-            if c < 0:
-                break
-            listed[c] = False
+    (candidates, probability), (lows, highs, shares) = answer, stack
+    half, k = len(peaks) // 2, node.shape[1]
+    for r in range(len(node)):
+        waiting = _slices(r, edges, size, rest, stack)
+        filled, j, share = 0, 0, 0.0
+        while j < candidates.shape[1] and candidates[r, j] >= 0:
+            listed[candidates[r, j]] = True
+            j += 1
+        count = j
+        while j or waiting:
+            if j:  # the candidates first
+                j -= 1
+                c, p, low, high = np.int64(candidates[r, j]), probability[r, j], np.int64(0), np.int64(0)
+            else:
+                waiting -= 1
+                low, high, share = lows[waiting], highs[waiting], shares[waiting]
+                c = _likeliest(peaks, low, high)
+                p = share * peaks[half + c]
+                if not peaks[half + c] > 0:
+                    continue
+            if low == high or not listed[c]:
+                place = filled
+                if filled == k:
+                    place = filled - 1
+                    if not p >= value[r, place] or (
+                        p == value[r, place] and c > node[r, place]
+                    ):  # also what is no number
+                        continue
+                else:
+                    filled += 1
+                while place > 0 and (value[r, place - 1] < p or (value[r, place - 1] == p and node[r, place - 1] > c)):
+                    value[r, place], node[r, place] = value[r, place - 1], node[r, place - 1]
+                    place -= 1
+                value[r, place], node[r, place] = p, c
+            if low == high or waiting + 2 > len(
+                lows
+            ):  # the latter cannot happen while factors are numbers of at least zero
+                continue
+            if c + 1 < high:
+                lows[waiting], highs[waiting], shares[waiting] = c + 1, high, share
+                waiting += 1
+            if low < c:
+                lows[waiting], highs[waiting], shares[waiting] = low, c, share
+                waiting += 1
+        for j in range(count):
+            listed[candidates[r, j]] = False
 
 
 @helper
-def _take(node, value, r, filled, peaks, start, stop, factor, listed, stack):
-    """Enter the nodes of one slice that belong to the best; returns how many are listed."""
-    if start >= stop:
-        return filled
-    stack[0, 0], stack[0, 1] = start, stop
-    waiting = 1
-    half = len(peaks) // 2
-    while waiting:
-        waiting -= 1
-        low, high = stack[waiting, 0], stack[waiting, 1]
-        c = _likeliest(peaks, low, high)
-        if not peaks[half + c] > 0:
-            continue
-        if not listed[c]:
-            filled, entered = _enter(node, value, r, filled, c, factor * peaks[half + c])
-            if not entered:
-                continue
-        if waiting + 2 > len(stack):  # cannot happen while factors are numbers of at least zero
-            break
-        if c + 1 < high:
-            stack[waiting, 0], stack[waiting, 1] = c + 1, high
-            waiting += 1
-        if low < c:
-            stack[waiting, 0], stack[waiting, 1] = low, c
-            waiting += 1
-    return filled
+def _slices(r, edges, size, rest, stack):
+    """List the slices of nodes that share one factor: of every branch, then of every ball of the chain, what is outside of the next
+    ball of the chain; returns how many."""
+    (chain, _, factor, outer), (lows, highs, shares) = rest, stack
+    count, branches = 0, len(edges) - 1
+    for i in range(branches + chain.shape[1] - 1):
+        level = max(i - branches + 1, 0)
+        if level == 0:
+            start, stop, share = edges[i], edges[i + 1], outer[r, i]
+        else:
+            start, share = np.int64(chain[r, level]), factor[r, level]
+            if start < 0:
+                break
+            stop = start + size[start]
+        low, high = stop, stop
+        if level + 1 < chain.shape[1] and chain[r, level + 1] >= 0:
+            low = np.int64(chain[r, level + 1])
+            high = low + size[low]
+        for side in range(2):
+            first, end = (start, min(stop, low)) if side == 0 else (max(start, high), stop)
+            if first < end:
+                lows[count], highs[count], shares[count] = first, end, share
+                count += 1
+    return count
 
 
 @helper
@@ -199,20 +209,3 @@ def _likeliest(peaks, low, high):
     while best < half:
         best = 2 * best if peaks[2 * best] >= peaks[2 * best + 1] else 2 * best + 1
     return best - half
-
-
-@helper
-def _enter(node, value, r, filled, c, p):
-    """Put node ``c`` into the sorted list of row ``r`` if it belongs there; returns how many are listed and whether it does."""
-    place = filled
-    if filled == node.shape[1]:
-        place = filled - 1
-        if not p >= value[r, place] or (p == value[r, place] and c > node[r, place]):  # also what is not a number
-            return filled, False
-    else:
-        filled += 1
-    while place > 0 and (value[r, place - 1] < p or (value[r, place - 1] == p and node[r, place - 1] > c)):
-        value[r, place], node[r, place] = value[r, place - 1], node[r, place - 1]
-        place -= 1
-    value[r, place], node[r, place] = p, c
-    return filled, True

@@ -133,22 +133,35 @@ def _choose(answer, shares, tree, rest, wish, likeliest, marks, chosen):
 def along(answer, shares, tree, rest, balls, room) -> np.ndarray:
     """Probabilities of ``balls`` (rows, depth + 1): those around one node per row, root first, −1 padded."""
     out = np.zeros(balls.shape)
-    _along(answer, shares, tree, rest, balls, Marks.of(room, len(tree.parent)), out)
+    _along(answer, shares, tree.size, rest, balls, out)
     return out
 
 
 @kernel
-def _along(answer, shares, tree, rest, balls, marks, out):
+def _along(answer, shares, size, rest, balls, out):
+    """What `_ball` gives, asked for a few balls only: the candidates in each are looked up, not marked."""
+    (candidates, probability), (prior, ball, branch), (chain, inside, factor, outer) = answer, shares, rest
     for r in range(len(out)):
-        count = _mark(answer, r, shares.prior, tree.parent, rest.chain, marks)
-        last = 0
+        deep, last = 0, 0  # of the chain's balls that lie around the node, and of its own
         while last + 1 < balls.shape[1] and balls[r, last + 1] >= 0:
             last += 1
-        around = _around(balls[r, last], r, shares, tree.parent, rest, marks)
+        node = balls[r, last]
+        while (
+            deep + 1 < chain.shape[1]
+            and 0 <= chain[r, deep + 1] <= node < chain[r, deep + 1] + size[chain[r, deep + 1]]
+        ):
+            deep += 1
+        around = factor[r, deep] if deep else outer[r, branch[node]]
         out[r, 0] = 1.0
         for k in range(1, last + 1):
-            out[r, k] = min(_ball(balls[r, k], r, around, shares, rest, marks), 1.0)
-        _unmark(answer, r, count, tree.parent, rest.chain, marks)
+            u = balls[r, k]
+            p, q = 0.0, 0.0
+            for j in range(candidates.shape[1]):
+                if u <= candidates[r, j] < u + size[u]:
+                    p += probability[r, j]
+                    q += prior[candidates[r, j]]
+            p += inside[r, k] if k <= deep else around * max(ball[u] - q, 0.0)
+            out[r, k] = min(p, 1.0)
 
 
 def deepest(answer, shares, tree, rest, threshold, room) -> np.ndarray:
