@@ -194,13 +194,12 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
 
 
 class Sums(NamedTuple):
-    """Head scores of blocks, their sums along the ancestors, which of those are known, and of whole classes; which are listed."""
+    """Head scores of blocks, their sums along the ancestors, which of those are known, and of whole classes."""
 
     local: np.ndarray
     chain: np.ndarray
     known: np.ndarray
     total: np.ndarray
-    seen: np.ndarray
     stack: np.ndarray
 
 
@@ -217,7 +216,6 @@ def propose_by_heads(rows, ancestry, entries, weight, bias, limit, budget, first
         room.empty("chain", n_nodes, np.float32),
         room.full("known", n_nodes, np.bool_),
         room.empty("total", n_nodes, np.float32),
-        room.full("seen", n_nodes, np.bool_),
         room.empty("stack", n_nodes, np.int32),
     )
     opened = Opened.of(room, rows.indptr, n_nodes, limit)
@@ -228,7 +226,7 @@ def propose_by_heads(rows, ancestry, entries, weight, bias, limit, budget, first
 @kernel
 def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened_, out):
     (indptr, indices, data), (parent, inner), (opened, classes, best, rarest) = rows, ancestry, opened_
-    local, chain, known, total, seen, stack = sums
+    local, chain, known, total, stack = sums
     feature_start, entry_block = entries.start, entries.block
     n_nodes, limit = len(parent), len(best)
     for r in range(len(out)):
@@ -268,26 +266,23 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
             total[c] = s + bias[c] + local[c]
             opened[c] = False
         filled = keep_best(total, n_classes, limit, classes, best)
-        kept = 0
-        for j in range(first.shape[1]):
-            if first[r, j] < 0:
-                break
-            out[r, kept] = first[r, j]
-            seen[first[r, j]] = True
-            kept += 1
+        known_before = 0
+        while known_before < first.shape[1] and first[r, known_before] >= 0:
+            out[r, known_before] = first[r, known_before]
+            known_before += 1
         for j in range(n_classes):  # leave nothing behind
             u = classes[j]
             while u > 0 and known[u]:
                 known[u] = False
                 u = parent[u]
+        kept = known_before
         for j in range(filled):
-            if not seen[best[j]]:
+            fresh = True
+            for i in range(known_before):
+                fresh = fresh and out[r, i] != best[j]
+            if fresh:
                 out[r, kept] = best[j]
                 kept += 1
-        for j in range(first.shape[1]):
-            if first[r, j] < 0:
-                break
-            seen[first[r, j]] = False
         for k in range(scorers):
             f = indices[rarest[k]]
             for e in range(feature_start[f], feature_start[f + 1]):
