@@ -25,6 +25,7 @@ from vpunn.scale import (
     predict_stream,
     sum_rows,
 )
+from vpunn.tabular import LatentTreeEncoder, TabHiPaN, semantic_ids
 from vpunn.vapo.heads import SoftmaxHeads
 
 dask = pytest.importorskip("dask", reason="needs dask (extra scale)")
@@ -137,6 +138,14 @@ def test_a_lazy_frame_is_refused_where_it_would_be_loaded(rows):
         lambda: vpunn.PadicTargetEncoder(tree).fit(lazy[["label"]], frame.y),
         lambda: vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(tree, [1, 2], [1.0, 2.0])).predict(lazy[["label"]]),
         lambda: vpunn.Tree.from_edges(lazy.label, lazy.kind),
+        lambda: tree.index(lazy.label),
+        lambda: tree.encode_column(lazy.label),
+        lambda: vpunn.HiPaNClassifier(tree).fit(lazy[["x"]], frame.label),
+        lambda: vpunn.HiPaNClassifier(tree).fit({"numbers": lazy[["x"]]}, frame.label),
+        lambda: vpunn.HiPaNClassifier(tree).fit(frame[["x"]], lazy.label),
+        lambda: LatentTreeEncoder().fit(lazy[["x"]]),
+        lambda: TabHiPaN().fit(frame[["x"]], lazy.y),
+        lambda: semantic_ids(lazy[["x"]]),
     ):
         with pytest.raises(VpunnError, match="not loaded into memory silently"):
             call()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.tree import Tree
@@ -19,6 +19,7 @@ MAX_DESCRIPTIONS = 127
 
 def checked_pair(model: Any, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
     """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
+    refuse_lazy(y)
     blocks = checked_blocks(model, X)
     X = next(iter(blocks.values()))
     if not isinstance(y, list | tuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.errors import TreeError, VpunnError, examples
+from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
 from vpunn.tree.build import UNKNOWN
 
@@ -154,6 +154,7 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
         return X
     from sklearn.utils.validation import validate_data
 
+    refuse_lazy(X)
     try:
         return refuse_huge(validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset))
     except VpunnError:
@@ -189,6 +190,7 @@ def refuse_huge(X: Any, name: str = "X") -> Any:
 
 def checked_block(X: Any, name: str) -> Any:
     """One named block of features: a table of finite numbers, sparse or dense."""
+    refuse_lazy(X)
     from sklearn.utils.validation import check_array
 
     try:

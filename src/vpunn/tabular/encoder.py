@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vpunn._threads import check_n_jobs
 from vpunn._types import Features, Seed, Targets
 from vpunn.codes import PadicCode
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.padic import next_prime
 from vpunn.tabular import _store
@@ -277,6 +277,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     def _read(self, X: Features, reset: bool) -> Any:
         """Check shape, names and number of columns; frames pass as they are, arrays become two-dimensional arrays."""
+        refuse_lazy(X)
         if hasattr(X, "iloc"):
             twice = list(X.columns[X.columns.duplicated()]) if X.ndim == 2 else []
             if twice:

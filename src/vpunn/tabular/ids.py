@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import VpunnError, check_choice, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular._growing import BallTree, grow_kmeans
 from vpunn.tabular._store import get_balls, put_balls
@@ -141,6 +141,7 @@ def semantic_ids(
 
 
 def _as_rows(vectors: Any, metric: str) -> np.ndarray:
+    refuse_lazy(vectors)
     if metric not in METRICS:
         raise VpunnError(f"metric must be euclidean or cosine; got {metric!r}.")
     rows = np.ascontiguousarray(vectors, dtype=np.float64)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._types import Features, Seed, Table, Targets
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular import _store
 from vpunn.tabular._boost import Booster, guess_kind
@@ -75,6 +75,7 @@ class TabHiPaN(Storable, BaseEstimator):
 
     def fit(self, X: Features, y: Targets = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
+        refuse_lazy(X, y)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, check_choice, examples
+from vpunn.errors import TreeError, check_choice, examples, refuse_lazy
 
 if TYPE_CHECKING:
     from vpunn.tree._tree import Tree
@@ -66,6 +66,7 @@ def encode_column(tree: Tree, column: Any, unseen: str = "error") -> Any:
     """See `Tree.encode_column`."""
     import pyarrow as pa
 
+    refuse_lazy(column)
     check_choice("unseen", unseen, UNSEEN)
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         column = pa.array(column, from_pandas=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, examples
+from vpunn.errors import TreeError, examples, refuse_lazy
 from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def is_one(asked: Any) -> bool:
 
 def find_labels(tree: Tree, labels: Any) -> Any:
     """See `Tree.index`."""
+    refuse_lazy(labels)
     import pandas as pd
 
     if is_one(labels):
