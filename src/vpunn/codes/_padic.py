@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Exact integers for a set of nodes are refused beyond this many bits in all (1 GiB), digit tables beyond 4 GiB.
 MAX_BITS = 2**33
 MAX_DIGITS = 2**30
+#: Digits that `decode` holds at a time.
+BLOCK_DIGITS = 2**22
 
 
 class DigitCode:
@@ -105,28 +107,32 @@ class DigitCode:
         """
         values, scalar = as_integers(codes)
         flat = values.reshape(-1)
-        self._check_table(len(flat))
-        digits, rest = to_radix(flat, self.radices)
-        found, wrong = _walks(digits.size).descend(*self.tree.child_index, digits)
-        wrong[(wrong < 0) & (rest != 0).astype(bool)] = self.K
+        found, wrong = np.empty(len(flat), np.int64), np.empty(len(flat), np.int64)
+        rows = max(BLOCK_DIGITS // max(self.K, 1), 1)
+        for at in range(0, len(flat), rows):
+            part = slice(at, at + rows)
+            digits, rest = to_radix(flat[part], self.radices)
+            found[part], wrong[part] = _walks(digits.size).descend(*self.tree.child_index, digits)
+            wrong[part][(wrong[part] < 0) & (rest != 0).astype(bool)] = self.K
         if strict and (wrong >= 0).any():
-            raise CodeError(self._explain(flat, digits, found, wrong))
+            raise CodeError(self._explain(flat, found, wrong))
         return int(found[0]) if scalar else found.reshape(values.shape)
 
-    def _explain(self, values: np.ndarray, digits: IntArray, found: IntArray, wrong: IntArray) -> str:
+    def _explain(self, values: np.ndarray, found: IntArray, wrong: IntArray) -> str:
         """One sentence about the first number that is no code."""
         row = int(np.flatnonzero(wrong >= 0)[0])
         k, node, code = int(wrong[row]), int(found[row]), values[row]
+        digits = to_radix(values[row : row + 1], self.radices)[0][0]
         name, depth = repr(self.tree.labels[node]), int(self.tree.depth[node])
         if code < 0:
             reason = "codes are not negative"
         elif k == self.K:
             reason = f"it has more than K = {self.K} digits"
         elif k > depth:
-            reason = f"digit {k} is {digits[row, k]} although digit {depth} is 0, where the path stops (at {name})"
+            reason = f"digit {k} is {digits[k]} although digit {depth} is 0, where the path stops (at {name})"
         else:
             reason = (
-                f"digit {k} is {digits[row, k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
+                f"digit {k} is {digits[k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
             )
         others = int((wrong >= 0).sum()) - 1
         more = f" ({others:,} more numbers are no codes either)" if others else ""
