@@ -4,6 +4,7 @@
     python -m benchmarks.growth big ROWS         # regressor: sum, fit and predict ROWS rows of Parquet (1e8 takes 10 GB of disk)
     python -m benchmarks.growth cluster          # on paper: 1e8 rows on 1e7 leaves, from rates measured here
     python -m benchmarks.growth shards           # the classifier of WordNet and GO fitted in shards: accuracy beside one piece
+    python -m benchmarks.growth names ROWS …     # the classifier and PECOS on ROWS names of species, to be placed in their family
 
 Each size runs in a process of its own, so that peak memory means something; CPU time counts all its threads, and what is prepared
 before the measured step is not in it. The exponent is the slope of log(CPU) against log(size) over the upper half of the sizes.
@@ -266,7 +267,7 @@ def cluster(rows: float = 1e8, nodes: float = 1.1e7, network: float = 1.25e9) ->
     write_results("growth-cluster", found)
 
 
-def shards(counts: tuple[int, ...] = (1, 4, 16), split: int = 1) -> None:
+def shards(counts: tuple[int, ...] = (1, 4, 8), split: int = 1) -> None:
     """`vpunn.scale.fit_classifier` on WordNet and GO in several shards: accuracy on the test rows, processor time of the fit."""
     from vpunn import HiPaNClassifier
     from vpunn.datasets.tasks import load_task
@@ -293,6 +294,27 @@ def shards(counts: tuple[int, ...] = (1, 4, 16), split: int = 1) -> None:
     write_results("growth-shards", found)
 
 
+def names(sizes: list[int], seed: int = 1) -> None:
+    """Species to families by character 3–5-grams of their names: exact accuracy, CPU and memory of the classifier and of PECOS."""
+    from benchmarks.predict.matrix import RESULTS, run, write_case
+    from benchmarks.predict.names import species
+
+    kept, rows = RESULTS / "predict", []
+    for size in sizes:
+        if not (kept / f"names-{size}-{seed}" / "about.json").exists():
+            write_case(species(size, seed), kept / f"names-{size}-{seed}")
+        rows += run([f"names-{size}"], ["vpunn", "pecos"], seeds=[seed], kept=kept, budget=7200.0)
+    for method in ("vpunn", "pecos"):
+        mine = [
+            (size, row["fit s"])
+            for size, row in zip(np.repeat(sizes, 2), rows, strict=True)
+            if row["method"] == method and "fit s" in row
+        ]
+        if len(mine) > 1:
+            print(f"{method}: exponent {exponent(*map(list, zip(*mine, strict=True))):.2f}")
+    write_results("growth-names", rows)
+
+
 def main() -> None:
     """See the module."""
     given = sys.argv[1:]
@@ -304,6 +326,8 @@ def main() -> None:
         cluster()
     elif given[:1] == ["shards"]:
         shards()
+    elif given[:1] == ["names"]:
+        names([int(float(size)) for size in given[1:]])
     else:
         run(given or list(OPERATIONS))
 
