@@ -131,9 +131,7 @@ class DigitCode:
         elif k > depth:
             reason = f"digit {k} is {digits[k]} although digit {depth} is 0, where the path stops (at {name})"
         else:
-            reason = (
-                f"digit {k} is {digits[k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
-            )
+            reason = f"digit {k} is {digits[k]} but {name}, reached by then, has {self.tree.n_children[node]} children"
         others = int((wrong >= 0).sum()) - 1
         more = f" ({others:,} more numbers are no codes either)" if others else ""
         return (
