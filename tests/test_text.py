@@ -11,13 +11,15 @@ from sklearn.base import clone
 import vpunn
 from stores import write_head
 from vpunn.errors import DataError, VpunnError
-from vpunn.text import TextFeatures, text_features
+from vpunn.text import TextFeatures, by_word, text_features
 
 TEXTS = ["a kind of small bird", "a kind of large fish", "", "Vögel, G2/M"]
 NEW = ["a small fish", "zzz", "", "vögel g2"]
 
 
-@pytest.mark.parametrize("options", [{}, {"characters": None}, {"words": (1, 1), "characters": (2, 3)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"characters": None}, {"words": (1, 1), "characters": (2, 3)}, {"starts": True}]
+)
 def test_saved_features_are_the_same(tmp_path, options):
     features = text_features(min_rows=1, **options)
     X = features.fit_transform(TEXTS)
@@ -27,6 +29,16 @@ def test_saved_features_are_the_same(tmp_path, options):
     assert (again.transform(NEW) != features.transform(NEW)).nnz == 0
     assert np.array_equal(again.get_feature_names_out(), features.get_feature_names_out())
     assert again.save(tmp_path / "g").joinpath("model.json").read_bytes() == (tmp_path / "f/model.json").read_bytes()
+
+
+def test_codes_among_words_count_by_their_beginnings():
+    features = text_features(characters=None, min_rows=1, starts=True).fit(["SLC25A4 carrier", "slc25a6", "G2/M 1914"])
+    names = {"slc25a4", "carrier", "slc25a4 carrier", "slc…", "slc25…", "slc25a…", "slc25a6", "g2", "g…", "m", "1914"}
+    found = {name.removeprefix("words__") for name in features.get_feature_names_out()}
+    assert found == names | {"g2 m", "m 1914"}
+    assert features.transform(["Slc25b9"]).nnz == 2
+    told = by_word("SLC25A4 carrier", [("words__slc25…", 0.5), ("words__carrier", 0.25), ("words__slc25a4", 0.5)])
+    assert told == [("slc25a4", 1.0), ("carrier", 0.25)]
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):

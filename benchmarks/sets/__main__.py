@@ -2,7 +2,8 @@
 
     python -m benchmarks.sets --tasks proteins --splits 1,2,3 --methods vpunn,10-NN,napkinxc-plt
 
-All methods read word 1–2-gram TF-IDF of the texts (``--characters``: character 3–5-grams within words too), learn from train
+All methods read word 1–2-gram TF-IDF of the texts (``--starts``: beginnings of words that mix letters and digits too,
+``--characters``: character 3–5-grams within words), learn from train
 and validation rows and are scored on the test rows, on the sets with all ancestors by any path. ``average`` is the mean of 10-NN
 and one-vs-rest SVM. Each method runs in a process of its own; one that needs longer than ``--limit`` seconds is said not to have
 finished. With ``--keep FOLDER`` scores are kept there, and read again by a later run with other methods.
@@ -84,10 +85,13 @@ def risk_kept(truth: Any, found: Any, alpha: float, draws: int = 100) -> dict[st
 class Case:
     """One task and split, and what methods say about its test rows."""
 
-    def __init__(self, name: str, seed: int, keep: Path | None, limit: float, characters: bool) -> None:
-        self.name, self.seed, self.keep, self.limit = name + "-characters" * characters, seed, keep, limit
+    def __init__(self, name: str, seed: int, keep: Path | None, limit: float, characters: bool, starts: bool) -> None:
+        self.name = name + "-characters" * characters + "-starts" * starts
+        self.seed, self.keep, self.limit = seed, keep, limit
         self.task = whole(load_set_task(name, seed))
-        features = text_features() if characters else text_features(characters=None, min_rows=1)
+        features = text_features(
+            characters=(3, 5) if characters else None, min_rows=2 if characters else 1, starts=starts
+        )
         self.X = features.fit_transform(self.task.texts["train"]).tocsr()
         self.test = features.transform(self.task.texts["test"]).tocsr()
         self.Y, self.truth = self.task.closed("train"), self.task.closed("test")
@@ -117,12 +121,13 @@ def main(
     limit: Annotated[float, typer.Option(help="Seconds by the clock that a method may take.")] = 3600.0,
     keep: Annotated[Path | None, typer.Option(help="Folder to keep scores in.")] = None,
     characters: Annotated[bool, typer.Option(help="Character 3–5-grams besides words, for all methods.")] = False,
+    starts: Annotated[bool, typer.Option(help="Beginnings of words that mix letters and digits, for all.")] = False,
 ) -> None:
     """Score methods on tasks and write benchmarks/results/sets.json."""
     rows: list[dict[str, Any]] = []
     for name in tasks.split(","):
         for seed in map(int, splits.split(",")):
-            case, ours = Case(name, seed, keep, limit, characters), None
+            case, ours = Case(name, seed, keep, limit, characters, starts), None
             for method in methods.split(","):
                 try:
                     found, cost = case.scored(method)

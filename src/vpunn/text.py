@@ -24,6 +24,33 @@ from vpunn.io.store import Draft, Storable, Stored
 
 #: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
 WORD = r"(?u)\b\w+\b"
+#: A run of letters or of digits; a word of several is a code.
+RUN = re.compile(r"[^\W\d_]+|\d+")
+
+
+class WordVectorizer(TfidfVectorizer):  # type: ignore[misc]
+    """TF-IDF of word n-grams and of the beginnings of words that mix letters and digits: SLC25A4 is also SLC…, SLC25… and SLC25A…
+
+    Names of genes, parts, models and diseases are built as codes are, from the general to the special: their beginnings are balls.
+    """
+
+    def build_analyzer(self) -> Callable[[str], list[str]]:
+        """The n-grams of a text, then its beginnings, marked so that they are no words."""
+        words, tokens = super().build_analyzer(), self.build_tokenizer()
+        return lambda text: [*words(text), *(start for word in tokens(text.lower()) for start in beginnings(word))]
+
+
+def beginnings(word: str) -> list[str]:
+    """Where letters meet digits.
+
+    >>> beginnings("slc25a4"), beginnings("bird")
+    (['slc…', 'slc25…', 'slc25a…'], [])
+    """
+    return [f"{word[: run.start()]}…" for run in RUN.finditer(word) if run.start()]
+
+
+#: Options of a part that are saved.
+KEPT = ("ngram_range", "analyzer", "sublinear_tf", "min_df")
 
 
 class TextFeatures(Storable, FeatureUnion):
@@ -38,8 +65,9 @@ class TextFeatures(Storable, FeatureUnion):
             check_is_fitted(part, "idf_")
             draft.labels(f"{name}.vocabulary", part.get_feature_names_out())
             draft.array(f"{name}.idf", part.idf_)
-            kept = ("ngram_range", "analyzer", "sublinear_tf", "min_df")
-            parts[name] = {option: getattr(part, option) for option in kept}
+            parts[name] = {option: getattr(part, option) for option in KEPT}
+            if isinstance(part, WordVectorizer):
+                parts[name]["starts"] = True
         draft.settings["parts"] = parts
 
     @classmethod
@@ -49,8 +77,9 @@ class TextFeatures(Storable, FeatureUnion):
             words = stored.labels(f"{name}.vocabulary")
             _check_options(options)
             shortest, longest = options["ngram_range"]
-            part = TfidfVectorizer(
-                **{**options, "ngram_range": (int(shortest), int(longest))},
+            kind = WordVectorizer if options.get("starts") else TfidfVectorizer
+            part = kind(
+                **{**{option: options[option] for option in KEPT}, "ngram_range": (int(shortest), int(longest))},
                 vocabulary=words.tolist(),
                 token_pattern=WORD if options["analyzer"] == "word" else None,
             )
@@ -62,6 +91,8 @@ class TextFeatures(Storable, FeatureUnion):
 def _check_options(options: Any) -> None:
     """Refuse options of a saved part that `text_features` never writes: scikit-learn looks at them only when they are used."""
     kinds = {"ngram_range": list, "analyzer": str, "sublinear_tf": bool, "min_df": int | float}
+    if isinstance(options, dict) and "starts" in options and options.get("analyzer") == "word":
+        kinds["starts"] = bool
     if not isinstance(options, dict) or set(options) != set(kinds):
         raise VpunnError(f"a part of text features has the options {examples(kinds)}, got {options!r}.")
     for option, kind in kinds.items():
@@ -74,13 +105,18 @@ def _check_options(options: Any) -> None:
 
 
 def text_features(
-    *, words: tuple[int, int] = (1, 2), characters: tuple[int, int] | None = (3, 5), min_rows: int = 2
+    *,
+    words: tuple[int, int] = (1, 2),
+    characters: tuple[int, int] | None = (3, 5),
+    min_rows: int = 2,
+    starts: bool = False,
 ) -> TextFeatures:
     """A transformer from texts to sparse features, one unit-length part for words and one for character n-grams.
 
     Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters``
     is None, character n-grams within words; each is sublinear TF-IDF over features that occur in at least ``min_rows``
-    rows. An empty text gives an empty row, unknown words give nothing.
+    rows. An empty text gives an empty row, unknown words give nothing. With ``starts`` a word that mixes letters and digits (a gene's
+    symbol, a part number, a diagnosis) also counts by its beginnings, up to every place where the two meet.
 
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])
@@ -91,7 +127,8 @@ def text_features(
         if span is not None and not 1 <= span[0] <= span[1]:
             raise VpunnError(f"{name} is a (shortest, longest) pair of n-gram lengths, got {span!r}.")
     common = {"sublinear_tf": True, "min_df": min_rows, "strip_accents": None}
-    parts = [("words", TfidfVectorizer(ngram_range=words, token_pattern=WORD, **common))]
+    kind = WordVectorizer if starts else TfidfVectorizer
+    parts = [("words", kind(ngram_range=words, token_pattern=WORD, **common))]
     if characters is not None:
         parts.append(("characters", TfidfVectorizer(analyzer="char_wb", ngram_range=characters, **common)))
     return TextFeatures(parts)
@@ -117,6 +154,8 @@ def by_word(
             inside = [f"{name}={numbers[name]}"]
         elif part == "characters":
             inside = [word for word in words if name in f" {word} "]
+        elif name.endswith("…"):
+            inside = [word for word in words if name in beginnings(word)]
         else:
             inside = [word for word in name.split(" ") if word in words]
         for word in inside or [name.strip() or feature]:
