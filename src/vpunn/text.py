@@ -28,7 +28,7 @@ WORD = r"(?u)\b\w+\b"
 RUN = re.compile(r"[^\W\d_]+|\d+")
 
 
-class WordVectorizer(TfidfVectorizer):  # type: ignore[misc]
+class WordVectorizer(TfidfVectorizer):
     """TF-IDF of word n-grams and of the beginnings of words that mix letters and digits: SLC25A4 is also SLC…, SLC25… and SLC25A…
 
     Names of genes, parts, models and diseases are built as codes are, from the general to the special: their beginnings are balls.
@@ -115,8 +115,8 @@ def text_features(
 
     Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters``
     is None, character n-grams within words; each is sublinear TF-IDF over features that occur in at least ``min_rows``
-    rows. An empty text gives an empty row, unknown words give nothing. With ``starts`` a word that mixes letters and digits (a gene's
-    symbol, a part number, a diagnosis) also counts by its beginnings, up to every place where the two meet.
+    rows. An empty text gives an empty row, unknown words give nothing. With ``starts`` a word that mixes letters and digits (a
+    gene's symbol, a part number, a diagnosis) also counts by its beginnings, up to every place where the two meet.
 
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])
