@@ -17,6 +17,7 @@ from vpunn.hipan._balls import Items, branches
 from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, Dense
 from vpunn.hipan._holdout import plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
+from vpunn.hipan._views import unit_rows
 from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns
 from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
 from vpunn.hipan.kernels.ranks import log_ranks
@@ -251,3 +252,21 @@ def test_numbers_far_from_zero_keep_their_differences(tmp_path):
     assert np.isfinite(model.predict_proba(np.array([[-1e150, 1e150]]))).all()
     model.save(tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1e-160, 1.0, 1e140]))
+@settings(max_examples=40, deadline=None)
+def test_unit_rows_match_whole_array_operations(seed, size):
+    """The same bits; numbers whose squares are no numbers, empty rows and rows of stored zeros among them."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random(6, 9, 0.4, format="csr", random_state=seed)
+    X.data = size * rng.normal(size=len(X.data)) * (rng.random(len(X.data)) < 0.8)
+    row = np.repeat(np.arange(6), np.diff(X.indptr))
+    largest = np.zeros(6)
+    np.maximum.at(largest, row, np.abs(X.data))
+    data = X.data / np.where(largest == 0, 1.0, largest)[row]
+    norm = np.sqrt(np.bincount(row, data**2, minlength=6))
+    norm[norm == 0] = 1.0
+    unit = unit_rows(X)
+    assert unit.data.dtype == np.float32 and np.array_equal(unit.data, (data / norm[row]).astype(np.float32))
+    assert np.array_equal(unit.indices, X.indices) and unit.shape == X.shape

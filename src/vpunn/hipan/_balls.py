@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,15 +100,22 @@ class Balls:
         pairs = sparse.csr_matrix(tuple(made[f"dictionary.{part}"] for part in PARTS), shape=(words, words))
         self.dictionary = Dictionary(pairs)
         self.n_kinds = int(items.kind.max(initial=0))
-        self.entries = Entries(
-            self.feature_start, self.entry_block, *_tables(self.feature_start, self.entry_block, 2 * n)
-        )
         self.ancestry, self.places = (
             Ancestry(self.parent, self.inner),
             Places(self.depth, self.n_children, self.branch_of),
         )
-        self.memory = _memory(items, n)
         self.rooms = Rooms()
+
+    @cached_property
+    def entries(self) -> Entries:
+        """Which blocks hold a number at a feature; made for the first row that is asked."""
+        tables = _tables(self.feature_start, self.entry_block, 2 * self.tree.n_nodes)
+        return Entries(self.feature_start, self.entry_block, *tables)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The items by node; made for the first row that is asked."""
+        return _memory(self.items, self.tree.n_nodes)
 
     def _made(self) -> dict[str, np.ndarray]:
         """The `derived` arrays, from the items."""
@@ -164,7 +172,8 @@ class Balls:
 
 def _memory(items: Items, n_nodes: int) -> Memory:
     """The items once more, sorted by node, so that those of a node are read in one sweep."""
-    order = np.lexsort((-items.kind.astype(np.int8), items.node))  # descriptions first
+    key = items.node.astype(np.int64) * 128 - items.kind  # of a node descriptions first, the last kind in front
+    order = np.argsort(key, kind="stable")
     words, start = items.X[order], np.searchsorted(items.node[order], np.arange(n_nodes + 1))
     span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + MEMORY)], 1)
     longest = int(np.diff(words.indptr).max(initial=1))

@@ -47,6 +47,7 @@ class Nearest:
         self.parent, self.branch = np.array(tree.parent), branch
         self.items, self.by_feature, self.index = Sparse.of(items), index, Sparse.by_far(index)
         self.label = np.zeros(len(self.node), np.int64)
+        self._node_or_none = np.append(self.node, np.int32(-1))  # item −1 is none
         self.rooms = Rooms()
 
     def names(self) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ class Nearest:
     def look(self, X: sparse.csr_matrix) -> NearestLook:
         """The nearest items of some rows."""
         item, similarity = self.closest(X, VOTERS)
-        return NearestLook(self, item, similarity)
+        return NearestLook(self, item, similarity, self._node_or_none[item])
 
     def closest(
         self,
@@ -98,21 +99,21 @@ class NearestLook:
     memory: Nearest
     item: Nodes
     similarity: Floats
+    node: Nodes  #: of each item, −1 where there is none
 
     def propose(self, limit: int) -> list[Nodes]:
         """The nodes of the nearest items, which may repeat."""
-        return [np.where(self.item >= 0, self.memory.node[self.item], np.int32(-1))]
+        return [self.node]
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
         from vpunn.hipan.kernels.nearest import add_votes
 
         memory = self.memory
-        there = self.item >= 0
-        vote = np.where(there, np.exp(SHARPNESS * (self.similarity - self.similarity[:, :1])), 0.0)
+        vote = np.exp(SHARPNESS * (self.similarity - self.similarity[:, :1]))
+        vote *= self.item >= 0
         vote /= np.maximum(vote.sum(1, keepdims=True), 1e-12)
-        node = memory.node[self.item]
         out = np.zeros((len(candidates), candidates.shape[1] + 1, len(EVIDENCE)), np.float32)
-        add_votes(candidates, np.where(there, node, -1), vote.astype(np.float32), memory.parent, memory.branch, out)
+        add_votes(candidates, self.node, vote, memory.parent, memory.branch, out)
         out[:, :, 3] = np.log(out[:, :, 0] + FAINT)
         return out

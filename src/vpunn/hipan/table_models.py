@@ -34,11 +34,11 @@ from vpunn.hipan.tables import (
 )
 from vpunn.io.frames import check_columns
 from vpunn.io.store import Stored
-from vpunn.regress import VPuNNRegressor
 from vpunn.text import TextFeatures, text_features
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from vpunn.regress import VPuNNRegressor
     import pandas as pd
 
 Unseen = Literal["error", "skip", "ancestor", "wrong"]
@@ -254,6 +254,8 @@ class TableRegressor:
         cls, sample: Sample, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
     ) -> TableRegressor:
         """Fit on rows of a table; without a tree it is grown from the level columns."""
+        from vpunn.regress import VPuNNRegressor
+
         made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
         with (bar or Bar()).stage("regression", 100):
             made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
@@ -347,6 +349,8 @@ def open_table_model(path: Path) -> TableModel:
         )
     inputs = Inputs.from_settings(stored.settings.get("inputs"), path)
     if stored.kind == "VPuNNRegressor":
+        from vpunn.regress import VPuNNRegressor
+
         return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
     features = TextFeatures.from_stored(stored.part("features")) if inputs.text else None
     kind = TableClassifier

@@ -40,6 +40,8 @@ AnyArray = npt.NDArray[Any]
 
 #: Smaller files are read at once; larger ones are memory-mapped.
 MAPPED = 1 << 16
+#: Numbers that are looked through twice while they are near.
+BLOCK = 1 << 18
 #: Kind of model → module that has the class of that name.
 KINDS = {
     "BallSums": "vpunn.scale",
@@ -174,7 +176,7 @@ class Stored:
             raise self._damaged(f"array {name!r} has the shape {array.shape}, not {wanted}")
         finite = finite and array.dtype.kind == "f"
         if array.size and (finite or low is not None or high is not None):
-            least, most = array.min().item(), array.max().item()  # what is not a number is the least and the most
+            least, most = _extremes(array)
             if finite and not (np.isfinite(least) and np.isfinite(most)):
                 raise self._damaged(f"array {name!r} holds values that are not finite")
             if low is not None and least < low:
@@ -431,3 +433,11 @@ def _text_type(kind: Any, stored: Stored) -> Any:
     if not isinstance(kind, str) or not re.fullmatch(r"[<|>=]U\d{1,6}", kind):
         raise stored._damaged(f"{kind!r} is no type of text")
     return np.dtype(kind).newbyteorder("=")
+
+
+def _extremes(array: AnyArray) -> tuple[Any, Any]:
+    """The least and the largest value; both are what is not a number, if there is one. A block at a time, read from memory once."""
+    flat = array.reshape(-1)
+    blocks = [flat[start : start + BLOCK] for start in range(0, len(flat), BLOCK)]
+    ends = np.array([(block.min(), block.max()) for block in blocks])
+    return ends[:, 0].min().item(), ends[:, 1].max().item()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
@@ -276,6 +275,8 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         folds = min(self.cv, n)
         if folds < 2:
             raise VpunnError(f"cross-fitting needs at least 2 rows and cv ≥ 2, got {n} rows and cv={self.cv}.")
+        from sklearn.model_selection import KFold, StratifiedKFold  # not where the rest of the room is enough
+
         if len(targets) == 1 and self._tasks[0].classes is not None and np.bincount(targets[0]).min() >= folds:
             return StratifiedKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], targets[0])
         return KFold(folds, shuffle=True, random_state=self.random_state).split(targets[0])
