@@ -38,8 +38,9 @@ from vpunn.text import TextFeatures, text_features
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.regress import VPuNNRegressor
     import pandas as pd
+
+    from vpunn.regress import VPuNNRegressor
 
 Unseen = Literal["error", "skip", "ancestor", "wrong"]
 UNSEEN = ("error", "skip", "ancestor", "wrong")
