@@ -214,6 +214,7 @@ def test_groups_and_equal_rows_are_held_out_together():
     words = sparse.csr_matrix(np.array([[1.0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]]))
     assert len(set(units(words, [], None)[[0, 2]])) == 1
     assert len(set(units(words, [], None))) == 5  # empty rows are not equal
+    assert len(set(units(words, [], None, np.array([0, 0, 1, 0, 0, 0])))) == 6  # nor are copies under another label
     joined = units(words, [], np.array([0, 1, 2, 0, 3, 3]))
     assert joined[0] == joined[2] == joined[3] and joined[4] == joined[5] and len(set(joined)) == 3
     rng = np.random.default_rng(0)

@@ -1,7 +1,8 @@
 """Which rows are held out inside ``fit``: rows that look like the ones that will be asked.
 
-*Together.* Rows with the same features, and rows of one group (``groups=``), are held out together: a copy that stays behind would
-make memory look better than it is.
+*Together.* Rows with the same features and label, and rows of one group (``groups=``), are held out together: a copy that stays
+behind would make memory look better than it is. A copy under another label stays: a new row meets such copies too, and a combiner
+that has never seen one takes it for a sure answer.
 
 *Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
 Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
@@ -60,10 +61,11 @@ def plan_holdout(
     share: float,
     rng: np.random.Generator,
     nearest: Callable[[Ints], Ints] | None = None,
+    enough: int = ENOUGH,
 ) -> list[Round]:
     """Rounds of rows; ``unit`` numbers what is held out together, ``n_empty`` possible answers have no row at all.
 
-    ``nearest`` gives for some rows the nearest row of another unit (−1: none).
+    ``nearest`` gives for some rows the nearest row of another unit (−1: none); there are rounds until ``enough`` rows were held out.
 
     >>> rounds = plan_holdout(np.arange(6), np.arange(6), 0, 0.5, np.random.default_rng(0))  # one row a class, all classes met
     >>> sorted(len(round.out) for round in rounds)  # nothing looks like the question, so any rows must do
@@ -92,7 +94,7 @@ def plan_holdout(
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))
-    count = int(np.clip(np.ceil(ENOUGH / once), 1, np.ceil(len(rows) / ordinary)))
+    count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
     cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
     rounds = []
@@ -201,9 +203,13 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
     return float(rate * met[0] / asked[0]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
 
 
-def units(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]], groups: Ints | None) -> Ints:
-    """Numbers of what is held out together: rows with the same features and, if given, the same group."""
+def units(
+    words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]], groups: Ints | None, node: Ints | None = None
+) -> Ints:
+    """Numbers of what is held out together: rows with the same features (and node, if given) and, if given, the same group."""
     same = _same(words, dense)
+    if node is not None:
+        same = np.unique(np.stack([same, node], 1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
     if groups is None:
         return same
     from scipy.sparse.csgraph import connected_components

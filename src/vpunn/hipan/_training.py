@@ -14,7 +14,7 @@ from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._experts import Experts, Seen
-from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._holdout import ENOUGH, plan_holdout
 from vpunn.hipan._linear import Linear, choose_cost
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._views import Rows, Sample, unit_rows
@@ -25,6 +25,8 @@ from vpunn.tree import Tree
 EXPLAINED = 0.05
 #: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
 MANY_DENSE = 10_000
+#: Rows with this many entries are held out in one round: to train on them again costs more than more held-out rows are worth.
+HEAVY = 500_000
 #: Held-out rows that tell whether a dense block has a say.
 LOOKED_AT = 1000
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
@@ -91,7 +93,8 @@ def fit_parts(
         return experts, judge(experts, given, settings)
     asked = np.flatnonzero(sample.kind == 0)
     nearest = _nearest_row(sample.take(asked).rows, unit)
-    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest)
+    enough = ENOUGH if sample.rows.words.nnz < HEAVY else 1
+    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest, enough)
     found: list[HeldOut] = []
     cost: float | None = None
     proposers: set[str] | None = None  # what the first round finds holds for all

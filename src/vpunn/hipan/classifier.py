@@ -123,7 +123,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
         training rows of their node, and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
-        are held out together, as rows with the same features always are. With ``validation=(X, y)`` the combiner learns from those
+        are held out together, as rows with the same features and label always are. With ``validation=(X, y)`` the combiner learns from those
         rows and none are held out: better where they look more like the questions to come than the training rows do.
         """
         settings = self._settings()
@@ -151,7 +151,7 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         keep = weight > 0
         rows = inputs.half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
         sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
-        unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
+        unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
         if X_nodes is not None:
             sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
