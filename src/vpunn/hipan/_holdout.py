@@ -65,7 +65,7 @@ def plan_holdout(
 ) -> list[Round]:
     """Rounds of rows; ``unit`` numbers what is held out together, ``n_empty`` possible answers have no row at all.
 
-    ``nearest`` gives for some rows the nearest row of another unit (−1: none); there are rounds until ``enough`` rows were held out.
+    ``nearest`` gives for some rows the nearest row of another unit (−1: none); rounds go on until ``enough`` rows were held out.
 
     >>> rounds = plan_holdout(np.arange(6), np.arange(6), 0, 0.5, np.random.default_rng(0))  # one row a class, all classes met
     >>> sorted(len(round.out) for round in rounds)  # nothing looks like the question, so any rows must do
