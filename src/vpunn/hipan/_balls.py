@@ -37,7 +37,8 @@ PARTS = "data", "indices", "indptr"
 
 def writable(array: np.ndarray) -> np.ndarray:
     """The array, copied only if it is read-only (memory-mapped models): one compiled version of every kernel is enough."""
-    return np.require(array, requirements=["C", "W"])
+    flags = array.flags
+    return array if flags.writeable and flags.c_contiguous else np.require(array, requirements=["C", "W"])
 
 
 @dataclass

@@ -67,7 +67,8 @@ class Experts:
         """Every expert but balls and heads, and the dense block it reads (None: the words)."""
         if self.balls.items.X.shape[1]:
             yield None, self.balls.nearest
-            yield None, self.linear
+            if len(self.linear.classes):
+                yield None, self.linear
         yield from self.dense.items()
 
     def names(self) -> tuple[str, ...]:

@@ -42,11 +42,11 @@ class Rings(NamedTuple):
 
     def step_in(self, weights: np.ndarray) -> np.ndarray:
         """Probability that an answer in ball k lies in the next one."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(self.uncertain, np.log(self.core / self.ring), 0.0)
+        uncertain = self.uncertain
+        share = np.log(np.divide(self.core, self.ring, out=np.ones(self.ring.shape), where=uncertain))
         constant, by_vote, by_share = weights[np.minimum(np.arange(self.ring.shape[1]), 1)].T
         inward = _logistic(constant + by_vote * self.vote + by_share * share)
-        return np.where(self.uncertain, inward, (self.core > 0).astype(float))
+        return np.where(uncertain, inward, self.core > 0)
 
     @property
     def uncertain(self) -> np.ndarray:
@@ -137,9 +137,10 @@ def spread_rest(
     inward = rings.step_in(weights)
     if unknown is not None and unknown.any():
         inward = np.where(unknown[:, None], rings.step_in(BY_PRIOR), inward)
-    inside = rest[:, None] * np.cumprod(np.concatenate([np.ones((len(rest), 1)), inward[:, :-1]], 1), 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(rings.ring > 0, inside * (1.0 - inward) / rings.ring, 0.0)
+    inside = np.ones(inward.shape)
+    np.cumprod(inward[:, :-1], axis=1, out=inside[:, 1:])
+    inside *= rest[:, None]
+    factor = np.divide(inside * (1.0 - inward), rings.ring, out=np.zeros(inward.shape), where=rings.ring > 0)
     return Rest(rings.chain, inside, factor, factor[:, :1] * tilt)
 
 

@@ -71,7 +71,7 @@ def _merged(first, more, limit, out):
 
 def longest_row(indptr):
     """Most entries of a row, at least one."""
-    return max(int((indptr[1:] - indptr[:-1]).max(initial=1)), 1)
+    return int(np.maximum.reduce(indptr[1:] - indptr[:-1], initial=1))
 
 
 @helper
