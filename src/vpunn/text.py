@@ -147,6 +147,7 @@ def by_word(
     [('red', 0.75), ('breast', 0.125)]
     """
     words = list(dict.fromkeys(re.findall(WORD, text.lower())))
+    bare = re.compile(r"[^\w\s]")  # the “ of “profi belongs to the word
     found: dict[str, float] = {}
     for feature, value in features:
         part, _, name = feature.partition("__")
@@ -154,6 +155,7 @@ def by_word(
             inside = [f"{name}={numbers[name]}"]
         elif part == "characters":
             inside = [word for word in words if name in f" {word} "]
+            inside = inside or [word for word in words if bare.search(name) and bare.sub("", name).strip() in word]
         elif name.endswith("…"):
             inside = [word for word in words if name in beginnings(word)]
         else:

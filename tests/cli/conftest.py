@@ -19,7 +19,10 @@ GROUPS = {"owl": "bird", "robin": "bird", "carp": "fish", "eel": "fish"}
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """flat: text → kind. levels: text → group,kind. code: text → 01…04. num: size,weight → kind. mass: order,genus → mass."""
+    """flat: text → kind. levels: text → group,kind. code: text → 01…04. num: size,weight → kind. mass: order,genus → mass.
+
+    sets: text → tags, several in a cell. loose: kind → mass on a tree that writes other letters.
+    """
     here = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)
     kinds = list(TEXTS) * 10
@@ -29,7 +32,9 @@ def models(tmp_path_factory):
     frame["size"] = rng.normal(size=40) + 4 * (frame["group"] == "bird")
     frame["weight"] = rng.normal(size=40) + 4 * frame["kind"].isin(["owl", "eel"])
     frame["mass"] = rng.normal(size=40) + 5.0 * (frame["group"] == "bird")
+    frame["tags"] = frame["kind"].map({"owl": "wings|night", "robin": "wings", "carp": "fins", "eel": ""})
     frame.to_csv(here / "train.csv", index=False)
+    (here / "loose.nwk").write_text("((OWL:1,ROBIN:2)BIRD:1,(CARP:1,EEL:1)FISH:1)ANIMAL;")
     (here / "zoo.csv").write_text("parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\nfish,carp\nfish,eel\n")
     for name, options in {
         "flat": ["--target", "kind", "--text", "text"],
@@ -38,7 +43,9 @@ def models(tmp_path_factory):
         "num": ["--target", "kind", "--columns", "size,weight"],
         "mass": ["--regress", "mass", "--levels", "group,kind"],
         "tree": ["--target", "kind", "--text", "text", "--tree", str(here / "zoo.csv")],
+        "sets": ["--target", "tags", "--text", "text", "--label-sep", "|"],
+        "loose": ["--regress", "mass", "--levels", "kind", "--tree", str(here / "loose.nwk"), "--match", "loose"],
     }.items():
         done = run_here(["fit", str(here / "train.csv"), "--out", str(here / name), *options])
         assert done.code == 0, done.err
-    return {name.name.partition(".")[0]: name for name in here.iterdir()} | {"here": here}
+    return {name.name: name for name in here.iterdir() if name.is_dir()} | {"here": here}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -195,17 +196,20 @@ def _kill_workers(rows, tmp_path, kills):
         def kill() -> None:
             rng = np.random.default_rng(0)
             while len(killed) < kills and not stop.wait(0.05):
+                if len(cluster.scheduler.workers) < 2:  # those killed last are not back at work
+                    continue
+                stop.wait(float(rng.uniform(0.0, 0.5)))
                 workers = [w.process.pid for w in cluster.workers.values() if w.process is not None and w.process.pid]
-                if len(cluster.scheduler.workers) == 2 == len(workers):  # those killed last are back at work
-                    stop.wait(float(rng.uniform(0.0, 0.5)))
-                    os.kill(int(rng.choice(workers)), signal.SIGKILL)
-                    killed.append(1)
+                with contextlib.suppress(ProcessLookupError):  # it ended by itself a moment ago
+                    if workers:
+                        os.kill(int(rng.choice(workers)), signal.SIGKILL)
+                        killed.append(1)
 
         killer = threading.Thread(target=kill)
         killer.start()
         try:
             rounds = 0
-            while len(killed) < kills and rounds < 200:
+            while killer.is_alive() and rounds < 20 * kills:  # rounds, not seconds: a busy machine is slower at both
                 out = tmp_path / f"many{rounds}"
                 predict_dataset(tmp_path / "model", tmp_path / "in", out, engine=client, **options)
                 assert sum_rows(tree, tmp_path / "in", label="label", y="y", engine=client) == whole

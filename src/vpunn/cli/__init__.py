@@ -68,6 +68,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except UnicodeEncodeError as error:  # the words of the command were read in a locale without their letters
+        if state.debug or not any("\udc80" <= letter <= "\udcff" for letter in str(error.object)):
+            raise
+        _say_and_exit("this locale has no letters for a word of the command; set PYTHONUTF8=1 or LC_ALL=C.UTF-8.", 1)
     except (VpunnError, OSError) as error:
         if state.debug:
             raise

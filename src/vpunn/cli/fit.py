@@ -83,6 +83,8 @@ class Columns:
             raise VpunnError("say --text with text columns, --columns with numeric columns, or both.")
         target = names["--levels"] or names["--target"] or ("label",)
         inputs = Inputs(target, names["--text"], names["--columns"], groups=group)
+        if self.label_sep == "":
+            raise VpunnError("--label-sep needs the text between two labels of a cell, such as ';'.")
         return inputs if self.label_sep is None else replace(inputs, label_sep=self.label_sep)
 
 
@@ -133,9 +135,10 @@ def fit(
 ) -> None:
     """Fit a model on a table and write it to a folder; the model written has seen all rows."""
     from vpunn.hipan.table_fits import FitPlan
+    from vpunn.io.files import make_folder
     from vpunn.io.store import check_replaceable
 
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     check_replaceable(out)
     facts: dict[str, Any] = {}
     if not table.exists() and task_name(table) is not None:
@@ -145,7 +148,7 @@ def fit(
     else:
         if which.text is None:
             refuse_unused({"--characters": characters}, "there is no --text")
-        inputs, tree = which.inputs(), places.read()
+        inputs, tree = replace(which.inputs(), match=places.match or "exact"), places.read()
         sample = _sample(table, inputs, which, places, reading, tree)
         if not json:
             typer.echo(str(sample.report))
@@ -168,7 +171,7 @@ def _sample(table: Path, inputs: Inputs, which: Columns, places: Places, reading
     from vpunn.hipan.table_samples import read_sample
 
     if which.label_sep is not None:
-        told = {"--levels": which.levels, "--regress": which.regress, "--match": places.match}
+        told = {"--levels": which.levels, "--regress": which.regress}
         refuse_unused(told, "--label-sep cuts one column")
     frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
     how: dict[str, Any] = {"regress": which.regress is not None, "match": places.match or "exact"}

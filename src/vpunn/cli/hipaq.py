@@ -149,9 +149,9 @@ def trees(
     from vpunn.hipaq.rooted_trees import tree_catalogue, tree_code
 
     if file is not None:
-        from vpunn.io import read_tree
+        from vpunn.cli.structure import read_source
 
-        tree = read_tree(file)
+        tree = read_source(str(file))
         emit(
             {"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))},
             json,

@@ -87,7 +87,7 @@ def predict(
         refuse_unused({"--keep": keep}, "--ask has no columns")
     if out is not None:
         refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
-        if out != "-" and table is not None and str(table) != "-" and ask is None:
+        if out != "-" and table is not None and not _is_piped(table) and ask is None:
             _predict_files(model, table, out, chosen, split_names(keep), reading)
             return
         if out != "-":
@@ -122,8 +122,11 @@ def _predict_files(
     from vpunn.io.streams import is_folder, table_files
     from vpunn.scale import Predictor, predict_stream
 
-    if not is_folder(out) and len(table_files(table)) == 1:
+    files = table_files(table)
+    if not is_folder(out) and len(files) == 1:
         check_table_path(out)
+    if any(Path(out).exists() and Path(out).samefile(file) for file in files):
+        raise VpunnError(f"--out {out} is the table that is read; name another file, or it would be lost.")
     predictor = Predictor(model, keep=keep, **options)
     done = predict_stream(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
     _say_dark(done.unknown, list(done.examples), not predictor.places)
@@ -147,7 +150,8 @@ def evaluate(
     from vpunn.hipan.table_models import open_table_model
 
     fitted = open_table_model(model)
-    if table is not None and str(table) != "-" and _is_large(table):
+    several = getattr(fitted.model, "multilabel_", False)  # their scores are made of all rows at once
+    if table is not None and not _is_piped(table) and _is_large(table) and not (several and table.is_file()):
         from vpunn.scale import evaluate_stream
 
         how = {"delimiter": reading.delimiter, "encoding": reading.encoding}
@@ -214,6 +218,11 @@ def explain(
 # ---- what is read ----------------------------------------------------------------------------------------------------
 
 
+def _is_piped(table: Path) -> bool:
+    """Whether a table comes from another program: by -, /dev/stdin or <(…)."""
+    return str(table) == "-" or table.is_fifo() or table.is_char_device()
+
+
 def _is_large(table: Path) -> bool:
     """Whether a table passes through in batches: it is a folder, a pattern, or larger than what is read at once."""
     from vpunn.io.streams import SMALL
@@ -260,7 +269,9 @@ def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
 
 
 def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): cell for name, cell in row.items()} for row in found.to_dict("records")]
+    """A record per row; a number that is not there is None, since JSON has no NaN."""
+    rows = found.to_dict("records")
+    return [{str(name): None if cell != cell else cell for name, cell in row.items()} for row in rows]
 
 
 def _short(path: str) -> str:

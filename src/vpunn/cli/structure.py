@@ -75,6 +75,8 @@ def read_source(
     """The tree of a file, of standard input, of a model folder or of a named data set (a file of that name comes first)."""
     from vpunn.io import read_tree
 
+    if not source.strip():
+        raise VpunnError("the name of the tree is empty; give a file, '-' for standard input, or a data set.")
     if source != "-" and not Path(source).exists() and format is None:
         known = _data_sets()
         if source in known:
@@ -172,6 +174,8 @@ def _lines(source: str, values: list[str] | None) -> list[str] | None:
         return values
     if source == "-":
         raise VpunnError("only one of the tree and the values can come from standard input; write the tree to a file.")
+    if sys.stdin is None:
+        raise VpunnError("standard input is closed; give the values, or send them with |.")
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -258,6 +262,10 @@ def convert(
     if (to or ENDINGS.get(suffix(out))) == "newick" and "name" in tree.columns:
         # The other formats keep the column; Newick has one text per node, and that is the name people read.
         tree, what = tree.relabel(object_array(readable_names(tree))), "readable names as labels"
+    elif (to or ENDINGS.get(suffix(out))) == "json" and "name" in tree.columns:
+        # Nested JSON calls labels so.
+        columns = {"readable_name" if name == "name" else name: cells for name, cells in tree.columns.items()}
+        tree, what = tree.replace(columns=columns), "labels as name, names as readable_name"
     write_tree(tree, out, format=to)
     if out == "-":
         return
@@ -482,6 +490,11 @@ def _matrix(
 
     if out is not None:
         check_table_path(out)
+    twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+    if twice:
+        raise VpunnError(
+            f"--matrix has a row and a column per label, and {examples(twice)} is given twice; name it once."
+        )
     if len(labels) < 2:
         raise VpunnError(f"--matrix needs two labels or more, got {examples(labels) or 'none'}.")
     measure = measure or ("length" if "length" in tree.columns else "edges")
@@ -492,7 +505,8 @@ def _matrix(
         found = path_lengths(tree, u, v)
         if np.isnan(found).any():
             raise VpunnError(
-                "some branches between these nodes have no length; give --measure edges, or complete the file."
+                "some branches between these nodes have no length, or lengths too large to add; give --measure edges, or "
+                "complete the file."
             )
     elif measure == "padic":
         found = PadicCode(tree, prime).distance(u, v)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from vpunn.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,12 +38,19 @@ class Reading:
         str | None, typer.Option(help="Encoding of a text table, such as cp1252; UTF-8 and UTF-16 are found.")
     ] = None
 
+    def __post_init__(self) -> None:
+        if self.delimiter in ("\\t", "tab"):  # a shell hands a tab through in quotes only
+            object.__setattr__(self, "delimiter", "\t")
+
     def read(self, table: Path, inputs: Inputs, keep: Sequence[str] = ()) -> pd.DataFrame:
         """The table, its texts, labels and kept columns as they are written."""
         from vpunn.io import read_table
 
         as_text = [*inputs.as_text, *keep]
-        return read_table(table, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding)
+        try:
+            return read_table(table, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding)
+        except DataError as error:
+            raise DataError(re.sub(r"pass encoding='(\S+)'", r"give --encoding \1", str(error))) from error
 
 
 AS_FOUND = Reading()

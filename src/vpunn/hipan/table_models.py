@@ -185,7 +185,7 @@ class TableClassifier:
         ``"wrong"`` counts them as wrong, ``"error"`` refuses.
         """
         check_choice("unseen", unseen, UNSEEN)
-        cells, _ = matched(place_cells(frame, self.inputs.target, where), self.model.label_tree_)
+        cells, _ = matched(place_cells(frame, self.inputs.target, where), self.model.label_tree_, self.inputs.match)
         blank = cells.blank
         if blank.any() and unseen != "skip":
             raise DataError(
@@ -277,7 +277,7 @@ class TableRegressor:
     def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
         """New rows as the regressor reads them."""
         cells = place_cells(frame, self.inputs.levels, where)
-        at = Cells(matched(cells, self.model.tree_)[0].values)
+        at = Cells(matched(cells, self.model.tree_, self.inputs.match)[0].values)
         if at.values.shape[1] != cells.values.shape[1]:  # the root's own column was left out, as in fit
             at = cells
         return self._table(frame, at, where)

@@ -18,6 +18,7 @@ from vpunn.hipan.tables import (
     matched,
     numbers_of,
     place_cells,
+    refuse_bytes,
     refuse_measurements,
     refuse_missing,
     unseen_error,
@@ -66,10 +67,11 @@ def read_sample(
     for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
         check_columns(frame, names, where, inputs.block(kind))
     check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
+    refuse_bytes(frame, inputs.text, where)
     if inputs.label_sep is not None:
         from vpunn.hipan.table_sets import read_set_sample
 
-        return read_set_sample(frame, inputs, where)
+        return read_set_sample(frame, inputs, where, tree, missing)
     cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
     rematched = 0
     if tree is not None:
@@ -99,7 +101,8 @@ def read_sample(
     if tree is not None:
         _, unseen = locate(tree, cells)
         if missing == "error" and (unseen & keep).any():
-            loosely = "" if match == "loose" else ", or --match loose if only case, '_' and blanks differ"
+            loosely = ", or --match loose if only case, '_' and blanks differ, or names stand for ids"
+            loosely = "" if match == "loose" else loosely
             raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
         keep &= ~unseen
     rows = np.flatnonzero(keep)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, examples
-from vpunn.hipan.table_models import Evaluation, TableClassifier, kept_columns, paths_of
+from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, kept_columns, paths_of
 from vpunn.hipan.table_samples import Sample, with_groups
-from vpunn.hipan.tables import Cells, Inputs, describe_table, place_cells
+from vpunn.hipan.tables import Cells, Inputs, describe_table, matched, place_cells, unseen_error
+from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
+from vpunn.tree import Tree
+from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +29,62 @@ def split_cell(cell: Any, separator: str) -> set[str]:
     return set() if cell is None else {part.strip() for part in str(cell).split(separator) if part.strip()}
 
 
-def read_set_sample(frame: pd.DataFrame, inputs: Inputs, where: object) -> Sample:
-    """Rows to be fitted; an empty cell is a row without an answer."""
+def set_cells(frame: pd.DataFrame, inputs: Inputs, where: object) -> Cells:
+    """The target's cells as text; lists, as JSON lines and Parquet have them, are written with the separator."""
+    check_columns(frame, inputs.target, where)
+    column, sep = frame[inputs.target[0]], str(inputs.label_sep)
+    if column.dtype == object:
+        cells = [_joined(cell, sep, column.name, where) for cell in column.tolist()]
+        frame = frame.assign(**{str(column.name): object_array(cells)})
+    return place_cells(frame, inputs.target, where)
+
+
+def _joined(cell: Any, sep: str, name: Any, where: object) -> Any:
+    if not isinstance(cell, list | tuple | set | np.ndarray):
+        return cell
+    parts = [str(part) for part in cell]
+    odd = [part for part in parts if sep in part]
+    if odd:
+        raise DataError(
+            f"the label {odd[0]!r} in the column {name!r} of {str(where)!r} holds the separator {sep!r}; give --label-sep a text "
+            "that no label holds."
+        )
+    return sep.join(parts) or None
+
+
+def named_sets(sets: Sequence[set[str]], tree: Tree, match: str) -> list[set[Any]]:
+    """Labels as a tree writes them: the number 7 for "7", and Homo_sapiens for Homo sapiens if names match loosely."""
+    different = sorted(set().union(*sets))
+    found = matched(Cells(object_array(different)[:, None]), tree, match)[0].values[:, 0]
+    called = dict(zip(different, found.tolist(), strict=True))
+    return [{called[label] for label in row} for row in sets]
+
+
+def read_set_sample(
+    frame: pd.DataFrame, inputs: Inputs, where: object, tree: Tree | None = None, missing: str = "error"
+) -> Sample:
+    """Rows to be fitted; an empty cell is a row without an answer.
+
+    Rows with labels that are not in the tree are refused, or left out with ``missing="drop"``.
+    """
     if len(inputs.target) != 1 or not inputs.label_sep:
         raise VpunnError(f"--label-sep cuts the cells of one target column, got {examples(inputs.target)}.")
-    cells = place_cells(frame, inputs.target, where)
-    report = describe_table(frame, inputs, cells, where)
+    cells = set_cells(frame, inputs, where)
+    sets: list[set[Any]] = [split_cell(cell, inputs.label_sep) for cell in cells.values[:, 0]]
+    dropped = 0
+    if tree is not None:
+        sets = named_sets(sets, tree, inputs.match)
+        labels = set(tree.labels.tolist())
+        new = np.array([not row <= labels for row in sets], bool)
+        if new.any() and missing == "error":
+            first = [sorted(map(str, row - labels))[0] if row - labels else None for row in sets]
+            fix = "give --missing drop to leave these rows out, or --match loose if only case, '_' and blanks differ"
+            raise unseen_error(tree, Cells(object_array(first)[:, None]), new, where, fix)
+        rows, dropped = np.flatnonzero(~new), int(new.sum())
+        if not len(rows):
+            raise DataError(f"no row of {str(where)!r} is left: all have labels that are not in the tree.")
+        frame, cells, sets = frame.iloc[rows], cells.take(rows), [sets[row] for row in rows.tolist()]
+    report = describe_table(frame, inputs, cells, where, dropped=dropped, sets=sets)
     return with_groups(Sample(frame, cells, report), inputs)
 
 
@@ -40,26 +93,48 @@ class SetTableClassifier(TableClassifier):
 
     def labels(self, cells: Cells) -> list[set[str]]:
         """A set of labels per row."""
-        return [split_cell(cell, str(self.inputs.label_sep)) for cell in cells.values[:, 0]]
+        sets = [split_cell(cell, str(self.inputs.label_sep)) for cell in cells.values[:, 0]]
+        tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted
+        return sets if tree is None else named_sets(sets, tree, self.inputs.match)
 
     def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-        """One row per row: its labels joined by the separator, the least probability among them, and their paths."""
+        """One row per row: its labels joined by the separator, the least probability among them, and their paths.
+
+        With ``top`` one row per label, the likeliest first, as of a model with one label per row. A row without labels has
+        no probability.
+        """
         import pandas as pd
 
         if not self.model.multilabel_:
             return super().predict(frame, where, keep=keep, **options)
         X = self.rows(frame, where)
         sets, p = self._sets(X, **options)
-        joint = f"{self.inputs.label_sep} ".replace("  ", " ")
+        tree, kept = self.model.tree_, kept_columns(frame, keep, where)
+        if options.get("top", 1) > 1:
+            return self._ranked(sets, p, kept, self.known(X))
+        sep = str(self.inputs.label_sep)
+        joint = f"{sep} " if sep in (";", ",") else sep
         found: dict[str, Any] = {"row": np.arange(len(frame))}
-        found |= {name: np.asarray(cells) for name, cells in kept_columns(frame, keep, where).items()}
-        tree = self.model.tree_
+        found |= {name: np.asarray(cells) for name, cells in kept.items()}
         found["label"] = [joint.join(map(str, self.model.labels_[nodes].tolist())) for nodes in sets]
         found["probability"] = [
             float(row[nodes].min()) if len(nodes) else np.nan for nodes, row in zip(sets, p, strict=True)
         ]
         found["path"] = [" | ".join(paths_of(tree, nodes)) for nodes in sets]
         found["known"] = self.known(X)
+        return pd.DataFrame(found)
+
+    def _ranked(self, sets: list[np.ndarray], p: np.ndarray, kept: dict[str, Any], known: np.ndarray) -> pd.DataFrame:
+        """One row per label of every row."""
+        import pandas as pd
+
+        size = np.array([len(nodes) for nodes in sets], np.int64)
+        row, nodes = np.repeat(np.arange(len(sets)), size), np.concatenate(sets).astype(np.int64)
+        found: dict[str, Any] = {"row": row} | {name: np.asarray(cells)[row] for name, cells in kept.items()}
+        found["rank"] = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size) + 1
+        tree = self.model.tree_
+        found |= {"label": self.model.labels_[nodes], "probability": p[row, nodes], "depth": tree.depth[nodes]}
+        found |= {"node": nodes, "path": paths_of(tree, nodes), "known": known[row]}
         return pd.DataFrame(found)
 
     def _sets(
@@ -91,19 +166,42 @@ class SetTableClassifier(TableClassifier):
         return found, p
 
     def evaluate(self, frame: pd.DataFrame, where: object, unseen: Any = "ancestor") -> Evaluation:
-        """F1 of the sets with their ancestors, Fmax, share of missed answers; labels the model does not know are left out."""
+        """F1 of the sets with their ancestors, Fmax, share of missed answers.
+
+        Labels the model does not know are left out (``"ancestor"``: all they have in common with the tree is its root), or
+        with ``"skip"`` the rows that have one.
+        """
+        check_choice("unseen", unseen, UNSEEN)
         if not self.model.multilabel_:
             return super().evaluate(frame, where, unseen)
+        if unseen == "wrong":
+            raise VpunnError("--unseen wrong is for one label per row; of several, give error, skip or ancestor.")
         tree = self.model.label_tree_
         known = {label: i for i, label in enumerate(tree.labels.tolist())}
-        given = self.labels(place_cells(frame, self.inputs.target, where))
-        new = sorted({label for row in given for label in row if label not in known})
+        given = self.labels(set_cells(frame, self.inputs, where))
+        new = sorted({label for row in given for label in row if label not in known}, key=str)
         if new and unseen == "error":
-            raise DataError(f"{len(new):,} labels of {str(where)!r} are not known to the model: {examples(new)}.")
+            fix = "--unseen ancestor or skip scores the rest"
+            raise DataError(
+                f"{len(new):,} labels of {str(where)!r} are not known to the model: {examples(new)}; {fix}."
+            )
+        notes = [f"{len(new):,} labels the model does not know ({examples(new, limit=3)}) are left out"] if new else []
+        if new and unseen == "skip":
+            rows = [k for k, row in enumerate(given) if row <= known.keys()]
+            if not rows:
+                raise DataError(f"no row of {str(where)!r} can be scored: none has only labels that the model knows.")
+            notes = [
+                f"{len(given) - len(rows):,} rows have labels the model does not know ({examples(new, limit=3)}), left out"
+            ]
+            frame, given = frame.iloc[rows], [given[k] for k in rows]
         truth = scores.with_ancestors(
             tree, scores.table_of(tree, [[known[x] for x in row if x in known] for row in given])
         )
-        posterior = self.model.posterior(self.rows(frame, where))
+        X = self.rows(frame, where)
+        dark = int((~self.known(X)).sum())
+        if dark:
+            notes.append(f"{dark:,} rows hold nothing the model knows (answered by the prior)")
+        posterior = self.model.posterior(X)
         said = posterior.above(0.5)
         every = posterior.node_proba()
         every[:, 0] = 0.0
@@ -116,5 +214,4 @@ class SetTableClassifier(TableClassifier):
             "Fmax": scores.f_max(truth, every).value,
             "missed at risk 0.1": scores.missed_share(truth, posterior.above(self.model.sets_.threshold_for(0.1))),
         }
-        notes = (f"{len(new):,} labels the model does not know ({examples(new, limit=3)}) are left out",) if new else ()
-        return Evaluation(found, [], notes)
+        return Evaluation(found, [], tuple(notes))

@@ -9,10 +9,12 @@ whose cells are all whole numbers written plainly holds numbers (007 is a name).
 from __future__ import annotations
 
 import csv
+import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = ("error", "drop")
+MATCHES = ("exact", "loose")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Inputs:
     task: str | None = None
     seed: int = 0
     label_sep: str | None = None  #: what separates the labels in a cell of the target, if rows have several
+    match: str = "exact"  #: how names of the table are found in the tree
 
     def __post_init__(self) -> None:
         used = Counter([*self.target, *self.text, *self.columns, *self.levels])
@@ -66,8 +70,8 @@ class Inputs:
 
     @property
     def as_text(self) -> list[str]:
-        """Columns whose cells are read as they are written."""
-        return [*self.text, *self.levels, *self.target]
+        """Columns whose cells are read as they are written; the target of a regressor is a number."""
+        return [*self.text, *self.levels, *(() if self.levels else self.target)]
 
     def settings(self) -> dict[str, Any]:
         """As kept in ``model.json``."""
@@ -79,6 +83,8 @@ class Inputs:
             kept["groups"] = self.groups
         if self.label_sep is not None:
             kept["label_sep"] = self.label_sep
+        if self.match != "exact":
+            kept["match"] = self.match
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
@@ -90,14 +96,15 @@ class Inputs:
                 f"{str(where)!r} does not say which columns it reads; `vpunn fit` writes a model that does."
             )
         given = [kept.get(name, []) for name in lists]
-        told = isinstance(kept.get("target"), str) and isinstance(kept.get("seed", 0), int)
+        match = kept.get("match", "exact")
+        told = isinstance(kept.get("target"), str) and isinstance(kept.get("seed", 0), int) and match in MATCHES
         if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
             raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
         task, groups = kept.get("task"), kept.get("groups")
         words = [None if word is None else str(word) for word in (groups, task, kept.get("label_sep"))]
         text, columns, levels = (tuple(names) for names in given)
         target = tuple(split_names(kept["target"]))
-        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2])
+        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2], match)
 
 
 def split_names(names: str | None) -> list[str]:
@@ -150,7 +157,7 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cel
     raw = np.empty((len(frame), len(names)), object)
     trimmed = 0
     for k, name in enumerate(names):
-        cells, missing = label_array(frame[name])
+        cells, missing = label_array(_plain_cells(frame[name], where))
         texts = [None if gone else _clean(cell) for cell, gone in zip(cells.tolist(), missing, strict=True)]
         trimmed += sum(a is not None and a != b for a, b in zip(texts, cells.tolist(), strict=True))
         present = np.array([text is not None for text in texts], bool)
@@ -163,6 +170,35 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cel
     gaps = (~missing_cells(values) & ~filled).any(axis=1)
     ends = missing_cells(values).any(axis=1) & filled.any(axis=1)
     return Cells(values, trimmed, int(gaps.sum()), int(ends.sum()))
+
+
+def _plain_cells(column: pd.Series[Any], where: object) -> Any:
+    """A column of labels: dates as text; cells that hold several things are refused."""
+    if column.dtype.kind in "mM":
+        return column.astype(object).map(str).where(column.notna(), None)
+    if column.dtype != object:
+        return column
+    refuse_nested(column, where, "write one label in a cell, or give --label-sep if rows have several")
+    cells = column.tolist()
+    return [str(cell) if isinstance(cell, date) and cell == cell else cell for cell in cells]
+
+
+def refuse_nested(column: pd.Series[Any], where: object, fix: str) -> None:
+    """Refuse lists, objects and bytes in the cells of a column, as JSON lines and Parquet may have them."""
+    for row, cell in enumerate(column.tolist()):
+        if isinstance(cell, list | tuple | set | dict | np.ndarray | bytes):
+            kind = "bytes" if isinstance(cell, bytes) else "an object" if isinstance(cell, dict) else "a list"
+            raise DataError(
+                f"the column {column.name!r} of {str(where)!r} holds {kind} in row {row} (counted from 0): "
+                f"{reprlib.repr(cell)}; {fix}."
+            )
+
+
+def refuse_bytes(frame: pd.DataFrame, names: Sequence[str], where: object) -> None:
+    """Refuse bytes in text columns, which may be text in any encoding or none."""
+    for name in names:
+        if frame[name].dtype == object and any(isinstance(cell, bytes) for cell in frame[name].tolist()):
+            refuse_nested(frame[name], where, "write it as text")
 
 
 def _clean(cell: Any) -> Any:
@@ -178,6 +214,7 @@ def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: st
     import pandas as pd
 
     check_columns(frame, names, where, block)
+    refuse_bytes(frame, names, where)
     columns = [frame[name].to_numpy() for name in names]
     parts = [
         ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
@@ -266,13 +303,18 @@ def _key(label: Any) -> str:
 def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]:
     """Cells as the tree writes them, and how many were rewritten by ``"loose"`` matching (Homo_sapiens ~ Homo sapiens).
 
+    Loosely, a readable name (the tree's column ``name``, as ontologies have it) means its node too, if it means one only.
     The number 7 and the text "7" always match. A first level column that holds nothing but the root's label is left out.
     """
-    check_choice("match", match, ("exact", "loose"))
+    check_choice("match", match, MATCHES)
     labels = tree.labels.tolist()
     known = set(labels)
     by_text = _unique({}, ((str(label), label) for label in labels))
-    by_key = _unique({}, ((_key(label), label) for label in labels)) if match == "loose" else {}
+    by_key: dict[str, Any] = {}
+    if match == "loose":
+        names = tree.columns["name"].tolist() if "name" in tree.columns else []
+        by_key = _unique({}, ((_key(name), label) for name, label in zip(names, labels, strict=False) if name))
+        by_key |= _unique({}, ((_key(label), label) for label in labels))
     values, loose = cells.values.copy(), 0
     for k in range(values.shape[1]):
         for i, cell in enumerate(values[:, k].tolist()):
@@ -378,9 +420,19 @@ class TableReport:
 
 
 def describe_table(
-    frame: pd.DataFrame, inputs: Inputs, cells: Cells, where: object, *, dropped: int = 0, rematched: int = 0
+    frame: pd.DataFrame,
+    inputs: Inputs,
+    cells: Cells,
+    where: object,
+    *,
+    dropped: int = 0,
+    rematched: int = 0,
+    sets: Sequence[set[Any]] | None = None,
 ) -> TableReport:
-    """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only."""
+    """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only.
+
+    ``sets`` are the labels of rows with several, which are counted one by one.
+    """
     import pandas as pd
 
     paths = pd.Series([tuple(row) for row in cells.values.tolist()])
@@ -408,6 +460,13 @@ def describe_table(
         "name it in --text"
         for name, different in _coded_columns(frame, inputs.columns)
     ]
+    if sets is not None:
+        count = pd.Series([(label,) for row in sets for label in row], dtype=object).value_counts()
+        bare = sum(not row for row in sets)
+        if bare:
+            notes.append(f"{bare:,} rows have no label, which is what they teach")
+        if not any(len(row) > 1 for row in sets):
+            notes.append(f"no cell of {inputs.target[0]!r} holds {inputs.label_sep!r} between two labels")
     texts = {name for path in count.index for name in path if isinstance(name, str)}
     twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
     if twins:

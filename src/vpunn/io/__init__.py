@@ -134,6 +134,10 @@ def _format_of_content(source: files.Source) -> str:
         return "json"
     if head.startswith(b"format-version:") or b"[Term]" in head:
         return "obo"
+    if head[:6].upper() == b"#NEXUS":
+        raise DataError(
+            f"{source.name} is a NEXUS file; write its tree as Newick, from the first ( to the ;, and read that."
+        )
     line = head[: head.find(b"\n") + 1 or None]
     if b"\t|\t" in line:
         raise DataError(f"{source.name} looks like nodes.dmp of the NCBI taxonomy; give its path and format='ncbi'.")

@@ -26,6 +26,8 @@ from vpunn.errors import DataError
 _PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 _MAGIC = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WINDOWS, _NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+_CALLED = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,19 @@ class Source:
         try:
             return self.data.decode(encoding)
         except (LookupError, TypeError):
-            raise DataError(f"there is no encoding {encoding!r}; encoding='latin-1' reads any file.") from None
+            raise DataError(f"there is no encoding {encoding!r}; latin-1 reads any file.") from None
         except UnicodeDecodeError as error:
             what = f"byte 0x{self.data[error.start]:02x} is not {encoding} text"
             raise self.error(error.start, f"{what}; pass encoding='latin-1', or the encoding of the file.") from None
+        except UnicodeError as error:  # of encodings that are not those of files, such as punycode
+            reason = " ".join(str(error).split())
+            raise DataError(f"{self.name} cannot be read as {encoding}: {reason}; latin-1 reads any file.") from None
 
     def guessed_text(self) -> tuple[str, str]:
-        """The bytes as UTF-8 or UTF-16 text, else as Latin-1, and a note about the latter.
+        """The bytes as UTF-8 or UTF-16 text, else as Latin-1 or Windows-1252, and a note about the latter.
 
-        UTF-16 without a byte order mark is known by the zero byte beside its first character.
+        UTF-16 without a byte order mark is known by the zero byte beside its first character, Windows-1252 by bytes such as
+        0x80 (€) that Latin-1 has no letters for.
         """
         if self.data.startswith(_BOM_UTF16):
             return self.text("utf-16"), ""
@@ -60,11 +66,14 @@ class Source:
             return self.data.decode(), ""
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
+            code = "cp1252" if _WINDOWS.search(self.data) else "latin-1"
+            if code == "cp1252" and _NOT_WINDOWS.search(self.data):
+                code = "latin-1"
             note = (
-                f"{self.name} is not UTF-8 (byte 0x{self.data[error.start]:02x} in line {line:,}) and was read as Latin-1; "
-                "save it as UTF-8, or pass encoding=…, if letters look wrong."
+                f"{self.name} is not UTF-8 (byte 0x{self.data[error.start]:02x} in line {line:,}) and was read as {_CALLED[code]}; "
+                "if letters look wrong, name its encoding or save it as UTF-8."
             )
-            return self.data.decode("latin-1"), note
+            return self.data.decode(code), note
 
     def error(self, position: int, reason: str) -> DataError:
         """An error about the byte at ``position``, with file, line and column."""
@@ -92,6 +101,8 @@ def load(path: Any) -> Source:
         data = content.encode() if isinstance(content, str) else content
         return Source(str(getattr(path, "name", "<stream>")), _unpack(data, "<stream>"))
     if str(path) == "-":
+        if sys.stdin is None:
+            raise DataError("standard input is closed; give a file, or send the content with |.")
         return Source("<stdin>", _unpack(sys.stdin.buffer.read(), "<stdin>"))
     try:
         return Source(str(path), _unpack(Path(path).read_bytes(), str(path)))

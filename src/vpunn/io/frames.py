@@ -10,6 +10,7 @@ import difflib
 import io
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,13 +53,14 @@ def read_table(
     """A table from a file: CSV, TSV, Parquet, JSON lines or Feather by its ending; ``"-"`` is standard input.
 
     Text may be separated by commas, semicolons, tabs or bars (the commonest in the first line, unless ``delimiter`` is
-    given) and be UTF-8 or UTF-16, with or without byte order mark; other bytes are read as Latin-1 and a `DataWarning`
-    says so. Packed files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. Cells of the columns
-    ``as_text`` stay as they are written (007 and 1.10 are names there, not the numbers 7 and 1.1). Where the separator
-    is no comma, a column of numbers such as 3,5 is read as 3.5, which a `DataWarning` says. Empty cells and NA, NaN,
-    null, None, N/A are missing; blanks around column names do not count. A file without rows, a row with more or fewer
-    cells than the first line (named by its line), a quote that is never closed, two columns of one name and a column
-    that is not there are errors of one sentence.
+    given, or what a first line ``sep=;`` says, as spreadsheets write it) and be UTF-8 or UTF-16, with or without byte order
+    mark; other bytes are read as Latin-1, or Windows-1252 where Latin-1 has no letter, and a `DataWarning` says so. Packed
+    files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. Cells of the columns ``as_text`` stay as
+    they are written (007 and 1.10 are names there, not the numbers 7 and 1.1). Where the separator is no comma, a column of
+    numbers such as 3,5 is read as 3.5, which a `DataWarning` says. Empty cells and NA, NaN, null, None, N/A are missing;
+    blanks around column names do not count. A file without rows, a row with more or fewer cells than the first line (named
+    by its line), a quote that is never closed, two columns of one name and a column that is not there are errors of one
+    sentence.
 
     >>> read_table(io.StringIO("bird;grams\\nwren;8.9\\nowl;540\\n"))
        bird  grams
@@ -68,6 +70,8 @@ def read_table(
     stream = hasattr(path, "read") or str(path) == "-"
     if not stream:
         files.check_path(path)
+        stream = Path(path).is_fifo() or Path(path).is_char_device()  # <(…) and /dev/stdin of a shell
+    if not stream:
         if files.suffix(path) not in ENDINGS:
             hint = " (save the sheet as CSV)" if files.suffix(path) in SHEETS else ""
             raise DataError(
@@ -168,6 +172,9 @@ def _read_text(
     text = _decoded(source, encoding)
     if "\0" in text:
         raise source.line_error(text.count("\n", 0, text.find("\0")) + 1, "there is a zero byte; this is not text.")
+    hint = _SEP_LINE.match(text)
+    if hint:  # a blank line in its place keeps the numbers of the lines
+        text, delimiter = text[hint.end(1) :], delimiter or hint[2]
     mark = delimiter or files.find_delimiter(text)
     names = [name.strip() for name in _check_cells(source, text, mark)]
     twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
@@ -186,6 +193,8 @@ def _read_text(
     return frame if mark == "," else _with_decimal_points(frame, source.name, as_text)
 
 
+#: The line with which spreadsheets tell each other the separator.
+_SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
 _COMMA_NUMBER = r"[-+]?[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 
 
@@ -213,14 +222,14 @@ def _decoded(source: files.Source, encoding: str | None) -> str:
         return source.text(encoding)
     text, note = source.guessed_text()
     if note:
-        warnings.warn(note, DataWarning, stacklevel=4)
+        warnings.warn(note, DataWarning, stacklevel=5)
     return text
 
 
 def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
     """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
-    if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
+        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';', that ends no line or cell.")
     longest = csv.field_size_limit(max(len(text), 1))  # the text is in memory already, so a cell may be as long
     try:
         return _checked_cells(source, text, delimiter)

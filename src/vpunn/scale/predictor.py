@@ -39,7 +39,8 @@ class Predictor:
         self, path: str | os.PathLike[str], *, columns: Sequence[str] = (), keep: Sequence[str] = (), **options: Any
     ) -> None:
         """``options`` are those of ``vpunn predict`` for a classifier: top, rule, stop with threshold, alpha and depth."""
-        self.path, self.columns, self.keep, self.options = Path(path), list(columns), list(keep), options
+        self.path, self.columns, self.options = Path(path), list(columns), options
+        self.keep = list(dict.fromkeys(keep))
         self._open()
 
     def _open(self) -> None:
@@ -106,10 +107,11 @@ class Predictor:
             own |= {"known": truth, "node": whole}
             return pa.schema([*kept, *own.items()])
         if self._classes:
-            rank = {"rank": whole} if self.options.get("top", 1) > 1 else {}
-            label = self._label_type(self._table.model.labels_)
-            own = rank | {"label": label, "probability": number, "depth": pa.int32(), "node": whole}
-            own |= {"path": text, "known": truth}
+            several = self.options.get("top", 1) > 1
+            sets = getattr(self._table.model, "multilabel_", False) and not several  # a row's labels in one cell
+            label = text if sets else self._label_type(self._table.model.labels_)
+            own = ({"rank": whole} if several else {}) | {"label": label, "probability": number}
+            own |= ({} if sets else {"depth": pa.int32(), "node": whole}) | {"path": text, "known": truth}
         else:
             own = dict.fromkeys(("prediction", "sd", "low", "high"), number)
             own |= {"known": truth, "depth": pa.int32(), "node": whole, "path": text}

@@ -10,7 +10,7 @@ import numpy as np
 
 from vpunn import metrics
 from vpunn._progress import progress_bar
-from vpunn.errors import DataError, check_choice, examples
+from vpunn.errors import DataError, VpunnError, check_choice, examples
 from vpunn.hipan import conformal
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
 from vpunn.hipan.tables import Cells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
@@ -91,7 +91,7 @@ class ClassScores(_Scores):
     def add(self, frame: pd.DataFrame) -> None:
         """Add the rows of a batch."""
         fitted, inputs = self.fitted, self.fitted.inputs
-        cells, _ = matched(place_cells(frame, inputs.target, self.where), fitted.model.label_tree_)
+        cells, _ = matched(place_cells(frame, inputs.target, self.where), fitted.model.label_tree_, inputs.match)
         blank = cells.blank
         if blank.any() and self.unseen != "skip":
             raise DataError(
@@ -263,6 +263,11 @@ def evaluate_stream(
 
 def scores_of(fitted: Any, where: object, unseen: str) -> ClassScores | NumberScores:
     """Empty sums of scores for a model of tables."""
+    if isinstance(fitted, TableClassifier) and getattr(fitted.model, "multilabel_", False):
+        raise VpunnError(
+            "rows with several labels are scored from one table that fits into memory, not from a folder or in parts; "
+            "evaluate its files one by one."
+        )
     if isinstance(fitted, TableClassifier):
         return ClassScores(fitted, where, unseen)
     if unseen == "wrong":

@@ -36,7 +36,8 @@ def sweep_down(tree: Tree, coefficients: np.ndarray) -> np.ndarray:
 def path_lengths(tree: Tree, u: Nodes, v: Nodes) -> np.ndarray:
     """Patristic distance of pairs of nodes: the sum of the column ``length`` over the branches between them. O(nodes + pairs).
 
-    A node's length is that of the branch above it; the root's does not count. NaN where a branch in between has none.
+    A node's length is that of the branch above it; the root's does not count. NaN where a branch in between has none, or
+    the sum is too large.
 
     >>> tree = Tree.from_parents([-1, 0, 0, 1], columns={"length": [np.nan, 1.0, 2.5, 0.5]})
     >>> path_lengths(tree, [3, 3], [2, 1])
@@ -49,7 +50,8 @@ def path_lengths(tree: Tree, u: Nodes, v: Nodes) -> np.ndarray:
     gaps = sweep_down(tree, (~known).astype(float))
     u, v = np.atleast_1d(u), np.atleast_1d(v)
     top = np.atleast_1d(tree.lca(u, v))
-    found = below[u] + below[v] - 2 * below[top]
+    with np.errstate(over="ignore", invalid="ignore"):  # of lengths whose sum no float holds: NaN
+        found = below[u] + below[v] - 2 * below[top]
     return np.where(gaps[u] + gaps[v] - 2 * gaps[top] > 0, np.nan, found)
 
 

@@ -79,8 +79,8 @@ def run(
     hour: float = HOUR,
 ) -> Report:
     """The report: at most three splits per task, ``seeds`` shuffles for the traits, ``hour`` CPU seconds per method of T14."""
-    shelf = Budgeted("baselines", seeds, out, source, resume, hour=hour)
     wanted = choose(SECTIONS, "baselines", only)
+    shelf = Budgeted("baselines", seeds, out, source, resume, hour=hour)
     report = Report(
         "Held-out placement and traits, every method on the same split", command_line("baselines", shelf.seeds, only)
     )

@@ -46,8 +46,8 @@ def reproduce(
     ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained; with ``resume`` those of ``out``
     are used and only missing ones trained. ``only`` names tables.
     """
+    wanted = choose(sections(), name.partition("-")[0], only)
     bench = Bench(name, seeds, out, source, resume, policy=policy)
-    wanted = choose(sections(), bench.name, only)
     report = Report(
         f"{TITLES[bench.name]}: the paper's tables, read honestly", command_line(name, bench.seeds, only, policy)
     )

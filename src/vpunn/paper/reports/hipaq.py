@@ -53,8 +53,8 @@ def run(
     resume: bool = False,
 ) -> Report:
     """The report; about a minute, most of it the recomputation of all 1,251 groups from relabelled tables."""
-    shelf = Shelf("hipaq", seeds, out, source, resume)
     wanted = choose(SECTIONS, "hipaq", only)
+    shelf = Shelf("hipaq", seeds, out, source, resume)
     report = Report("HiPaQ: identifiers from invariants", command_line("hipaq", shelf.seeds, only))
     report.text(
         "The paper's HiPaQ code gives 125 “groups of order ≤ 125” three base-5 digits. There are 1,251 such groups; 125 is "

@@ -66,8 +66,8 @@ def run(
     **work: Any,
 ) -> Report:
     """The evaluation, or some sections of it; about 15 minutes on one core. ``work`` are fields of `WineShelf`."""
-    shelf = WineShelf("tabular", seeds, out, source, resume, **work)
     wanted = choose(SECTIONS, "tabular", only)
+    shelf = WineShelf("tabular", seeds, out, source, resume, **work)
     report = Report("Tab-HiPaN: latent hierarchies of tables", command_line("tabular", shelf.seeds, only))
     wine = shelf.wine
     report.text(
