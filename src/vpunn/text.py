@@ -145,9 +145,11 @@ def by_word(
 
     >>> by_word("A red breast", [("words__red", 0.5), ("words__red breast", 0.5), ("characters__bre", -0.125)])
     [('red', 0.75), ('breast', 0.125)]
+    >>> by_word("a “red” one", [("characters__ “re", 0.5), ("words__red", 0.25)])
+    [('red', 0.75)]
     """
     words = list(dict.fromkeys(re.findall(WORD, text.lower())))
-    bare = re.compile(r"[^\w\s]")  # the “ of “profi belongs to the word
+    chunks = [(f" {chunk} ", list(dict.fromkeys(re.findall(WORD, chunk)))) for chunk in text.lower().split()]
     found: dict[str, float] = {}
     for feature, value in features:
         part, _, name = feature.partition("__")
@@ -155,7 +157,8 @@ def by_word(
             inside = [f"{name}={numbers[name]}"]
         elif part == "characters":
             inside = [word for word in words if name in f" {word} "]
-            inside = inside or [word for word in words if bare.search(name) and bare.sub("", name).strip() in word]
+            if not inside:  # the “ of “profi” belongs to the word
+                inside = next((inner for chunk, inner in chunks if name in chunk), [])
         elif name.endswith("…"):
             inside = [word for word in words if name in beginnings(word)]
         else:

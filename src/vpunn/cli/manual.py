@@ -53,6 +53,7 @@ READER_OPTIONS = {
 
 TREE = "parent,child\nanimal,bird\nanimal,fish\nbird,owl\nbird,robin\nfish,carp\nfish,eel\n"
 NEWICK = "((Homo_sapiens:1,Pan_troglodytes:1)Hominini:0.5,Gorilla_gorilla:1.5)Homininae;\n"
+APES = "species,kg\nHomo sapiens,62\nPan troglodytes,45\nGorilla gorilla,140\n"
 MASSES = """order,genus,species,log_mass
 Rodentia,Mus,musculus,1.3
 Rodentia,Mus,caroli,1.2
@@ -90,6 +91,18 @@ NEW_ROWS = """sku;title;dept;category
 0904;garden gnome;Garden;Figures
 0905;xyzzy;Kitchen;Knives
 """
+
+TAGS = "title,tags\n" + "".join(
+    f"{word} {title},{tags}\n"
+    for word in ("small", "large", "classic", "budget", "old", "new")
+    for title, tags in {
+        "steel knife": "kitchen|metal",
+        "steel rake": "garden|metal",
+        "oak spoon": "kitchen|wood",
+        "oak bench": "garden|wood",
+        "voucher": "",
+    }.items()
+)
 
 #: Examples by command; each runs in the folder that the ones before it left.
 EXAMPLES = {
@@ -135,9 +148,11 @@ def page() -> str:
         for name, text in {
             "zoo.csv": TREE,
             "apes.nwk": NEWICK,
+            "apes.csv": APES,
             "mass.csv": MASSES,
             "shop.csv": messy_shop(),
             "new.csv": NEW_ROWS,
+            "tags.csv": TAGS,
         }.items():
             Path(name).write_text(text, encoding="utf-8")
         parts = [
@@ -145,6 +160,7 @@ def page() -> str:
             INTRODUCTION,
             worked_example(),
             words_and_numbers(),
+            several_labels(),
             regression(),
             "## Every command",
             *commands(),
@@ -200,6 +216,22 @@ def words_and_numbers() -> str:
     return "\n\n".join(steps)
 
 
+def several_labels() -> str:
+    """Label sets, and a tree whose names are written otherwise."""
+    steps = [
+        "## Several labels in a cell",
+        "`--label-sep` says what stands between the labels of a cell; an empty cell is a row without a label, which teaches that. "
+        "Lists in JSON lines and Parquet are read as they are. `predict` gives the labels that are more likely than not and the "
+        "least of their probabilities, `--top` a row per label, `--stop risk` a set that misses few; "
+        "[label sets](label_sets.md) says more.",
+        run("vpunn fit tags.csv --text title --target tags --label-sep '|' --out tags"),
+        run("vpunn predict tags --ask 'steel ladder'"),
+        run("vpunn explain tags --ask 'steel ladder'"),
+        "The folder keeps its columns, so Python can ask it too: `vpunn.scale.Predictor('tags')(frame)` gives an Arrow table.",
+    ]
+    return "\n\n".join(steps)
+
+
 def regression() -> str:
     """A number from level columns."""
     steps = [
@@ -209,6 +241,9 @@ def regression() -> str:
         "interval; unseen genera borrow from their order.",
         run("vpunn fit mass.csv --regress log_mass --levels order,genus --out mass"),
         run("vpunn predict mass mass.csv --keep species"),
+        "A model keeps how names were matched, so new tables may write them as the first did:",
+        run("vpunn fit apes.csv --regress kg --levels species --tree apes.nwk --match loose --out apes"),
+        run("vpunn predict apes apes.csv"),
     ]
     return "\n\n".join(steps)
 

@@ -348,6 +348,10 @@ class Api:
 
     def triage(self, query: Query, body: bytes) -> Reply:
         """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
+        if self._believer().several:
+            raise ApiError(
+                422, "this model gives rows several labels, and a test table is about one; use vpunn evaluate.", "body"
+            )
         self._tested = TestTable(self._believer(), body, query.get("target"), self.limits.rows)
         return json_reply(self._tested.summary())
 

@@ -54,6 +54,7 @@ class Believer:
     ) -> None:
         self.model = model
         self.features = features
+        self.several = bool(getattr(model, "multilabel_", False))  # labels per row
         self.text, self.numeric = text or [], numeric or []
         self.columns = [*self.text, *self.numeric]
         self.target = target
@@ -184,6 +185,9 @@ class Believer:
             rows = range(start, start + len(ask))
             stops = self._stops(posterior, ask)
             answers = [self._row(r, best, balls, p, top, ask, stops) for r in rows]
+            if self.several:
+                for one, labels in zip(answers, self._sets(posterior, ask, rows), strict=True):
+                    one["labels"] = labels
             if ask.beliefs:
                 answers[0]["beliefs"] = self._beliefs(posterior, start)
             if ask.explain:
@@ -205,6 +209,16 @@ class Believer:
             found["stop"] = self._name(int(stops[r]))
         return found
 
+    def _sets(self, posterior: Any, ask: Ask, rows: range) -> list[list[dict[str, Any]]]:
+        """Of a model of label sets, the labels of each row under the question's rule: at least as likely as not by default."""
+        from vpunn.hipan.sets._posterior import deepest_only
+
+        threshold = 0.5 if ask.threshold is None else ask.threshold
+        if ask.risk is not None:
+            threshold = posterior.model.threshold_for(ask.risk)
+        kept = deepest_only(self.tree, posterior.above(threshold))
+        return [[self._name(int(i)) for i in kept.indices[kept.indptr[r] : kept.indptr[r + 1]]] for r in rows]
+
     def _name(self, node: int) -> dict[str, Any]:
         return {"node": node, "label": clean(str(self.tree.labels[node]))}
 
@@ -212,6 +226,8 @@ class Believer:
         """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
         from vpunn.hipan import conformal
 
+        if self.several:  # a set has no one place to stop
+            return None
         if ask.risk is not None:
             limit = conformal.conformal_threshold(self.model.miss_scores_, ask.risk)
             return np.asarray(conformal.cautious_nodes(posterior, limit))
@@ -219,7 +235,11 @@ class Believer:
 
     def _beliefs(self, posterior: Any, row: int) -> dict[str, Any]:
         """The probability of every ball that can be seen."""
-        p = self.tree.subtree_sum(posterior.masses(slice(row, row + 1))[0])
+        p = (
+            posterior.node_proba()[row]
+            if self.several
+            else self.tree.subtree_sum(posterior.masses(slice(row, row + 1))[0])
+        )
         nodes = np.flatnonzero(p >= FAINT)
         return {"nodes": nodes.tolist(), "probabilities": np.minimum(p[nodes], 1.0).tolist()}
 
@@ -228,17 +248,18 @@ class Believer:
         from vpunn.explain import BallContribution, explain
 
         names = (self.numeric or None) if self.names is None else self.names
-        found = explain(self.model, X, k=WORDS, feature_names=names)
+        found: Any = explain(self.model, X, k=WORDS, feature_names=names)
+        # Of label sets the likeliest label is explained; else each ball (the posterior comes from a classifier).
+        balls = [found] if self.several else [ball for ball in found.balls if isinstance(ball, BallContribution)]
         return [
             {
                 **self._name(ball.node),
-                "stops": bool(ball.stops_here),
+                "stops": bool(getattr(ball, "stops_here", False)),
                 "probability": ball.probability,
                 "head": ball.head,
                 "spoke": [[clean(str(name).partition("__")[2] or str(name)), value] for name, value in ball.features],
             }
-            for ball in found.balls
-            if isinstance(ball, BallContribution)  # the posterior comes from a classifier
+            for ball in balls
         ]
 
     def describe(self, node: int) -> Any:

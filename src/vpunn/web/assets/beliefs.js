@@ -113,7 +113,8 @@ export class Beliefs {
       return make("li", { class: stops ? "stop" : "" }, make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label),
         make("span", { class: "p" }, percent(ball.probability)), bar, stops ? make("em", {}, "stops here") : null, words.length ? make("div", { class: "chips" }, words) : null);
     };
-    const lead = answer.stop ? make("p", {}, "Answer under this rule: ", make("b", { id: "stopped" }, answer.stop.label)) : null;
+    const labels = answer.labels && make("p", {}, "Labels under this rule: ", make("b", { id: "labels" }, answer.labels.map((one) => one.label).join(", ") || "none"));
+    const lead = labels ? labels : answer.stop ? make("p", {}, "Answer under this rule: ", make("b", { id: "stopped" }, answer.stop.label)) : null;
     fill($("answer"), lead, make("h3", {}, "The path, and what spoke for each turn"), make("ol", { class: "path" }, answer.path.map(step)),
       make("h3", {}, "Most probable nodes"), make("ol", { class: "top" }, answer.top.map((t) => make("li", {}, make("a", { href: app.state.link({ focus: `@${t.node}` }) }, t.label), make("span", { class: "p" }, percent(t.probability))))));
   }

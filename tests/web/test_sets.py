@@ -1,0 +1,43 @@
+"""A model of label sets behind the explorer: every question of the page is answered, with the labels the library gives."""
+
+import pytest
+
+from vpunn.hipan import HiPaNClassifier
+from vpunn.text import text_features
+from vpunn.web.api import Api
+from vpunn.web.beliefs import Believer
+from vpunn.web.replies import ApiError
+from vpunn.web.subject import Subject
+
+WORDS = {"red": "crimson", "round": "ball", "sweet": "honey"}
+
+
+@pytest.fixture(scope="module")
+def believer():
+    names = list(WORDS)
+    sets = [{name for k, name in enumerate(names) if i >> k & 1} for i in range(8)] * 8
+    texts = [" ".join(WORDS[name] for name in sorted(one)) + f" thing {i % 5}" for i, one in enumerate(sets)]
+    features = text_features(characters=None, min_rows=1)
+    model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), sets)
+    return Believer(model, features, ["text"], "tags")
+
+
+@pytest.mark.parametrize("rule", [{}, {"threshold": 0.5}, {"risk": 0.1}])
+@pytest.mark.parametrize("text", ["crimson ball", "thing", "zzz"])
+def test_labels_are_the_librarys(believer, rule, text):
+    body = {"texts": [text], "explain": True, "beliefs": True, **rule}
+    (answer,) = believer.answer([believer.read_ask(body, 10)])[0]["answers"]
+    stop = "risk" if "risk" in rule else "threshold"
+    X = believer.features.transform([text])
+    (expected,) = believer.model.predict_sets(X, stop, alpha=rule.get("risk", 0.1))
+    assert {one["label"] for one in answer["labels"]} == expected
+    marginals = believer.model.predict_node_proba(X)[0]
+    assert answer["beliefs"]["probabilities"] == marginals[answer["beliefs"]["nodes"]].tolist()
+    assert answer["turns"][0]["node"] == answer["node"] and "stop" not in answer
+
+
+def test_it_warms_up_and_refuses_a_test_table(believer):
+    believer.warm()
+    api = Api(Subject(believer.tree, "tags", believer))
+    with pytest.raises(ApiError, match="use vpunn evaluate"):
+        api.triage({}, b"text,tags\ncrimson,red\n")
