@@ -1,139 +1,161 @@
-"""The one atomic writer: whole or not at all, links followed, permissions kept, leftovers swept."""
+"""Files: which format it is, streams, failed writes, and errors that name the file."""
 
-from __future__ import annotations
-
+import gzip
+import io
 import os
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from vpunn.cli import app
-from vpunn.errors import DataError
-from vpunn.io.files import LEFTOVER_SECONDS, check_writable, make_folder, save, written_beside
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = tmp_path / "model.bin"
-    save(path, b"old")
-
-    def write_half() -> None:
-        with written_beside(path) as scratch:
-            scratch.write_bytes(b"new, half")
-            raise RuntimeError("halfway")
-
-    with pytest.raises(RuntimeError, match="halfway"):
-        write_half()
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["model.bin"]
-    save(path, b"new")
-    assert path.read_bytes() == b"new"
+from vpunn.errors import DataError, TreeError, VpunnError
+from vpunn.io import read_tree, write_tree
+from vpunn.tree import Tree
+from vpunn.tree.build import tree_from_edges
 
 
-def test_scratch_names_are_random_hidden_and_keep_the_ending(tmp_path):
-    with written_beside(tmp_path / "a.PNG") as one, written_beside(tmp_path / "a.PNG") as two:
-        assert one != two
-        assert {path.parent for path in (one, two)} == {tmp_path}
-        assert all(path.name.startswith(".a.PNG.") and path.suffix == ".png" for path in (one, two))
-        one.write_bytes(b"1")
-        two.write_bytes(b"2")
-    assert (tmp_path / "a.PNG").read_bytes() == b"1"  # the outer block ends last
+def through(tree, format, folder, **options):
+    """Write and read back."""
+    path = folder / f"tree.{format}"
+    write_tree(tree, path, format=format)
+    return read_tree(path, format=format, **options)
 
 
-def test_the_longest_names_can_be_written(tmp_path):
-    path = tmp_path / ("ä" * 120 + ".csv")
-    save(path, b"long")
-    assert path.read_bytes() == b"long"
+def text(content, **options):
+    return read_tree(io.StringIO(content), **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("trees")
+
+
+@pytest.mark.parametrize("ending", ["nwk", "newick.gz", "json.bz2", "csv.xz", "tsv.gz", "parquet", "tab", "tre", "pq"])
+def test_endings_tell_the_format(ending, tmp_path):
+    tree = tree_from_edges([("life", "birds"), ("life", "fish")])
+    path = tmp_path / f"a.{ending}"
+    write_tree(tree, path)
+    assert read_tree(path) == tree
+    before = path.read_bytes()
+    write_tree(tree, path)
+    assert path.read_bytes() == before  # the same tree gives the same bytes
     assert os.listdir(tmp_path) == [path.name]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
-def test_permissions_follow_the_umask_or_the_old_file(tmp_path):
-    before = os.umask(0o027)
-    try:
-        save(tmp_path / "new", b"")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
-    (tmp_path / "new").chmod(0o604)
-    save(tmp_path / "new", b"again")
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o604
+def test_contents_tell_the_format():
+    assert text(" (a,b)c;").labels.tolist() == ["c", "a", "b"]
+    assert text("[&R] (a,b)c;").labels.tolist() == ["c", "a", "b"]
+    assert text("only;").labels.tolist() == ["only"]
+    assert text('{"name": "r"}').labels.tolist() == ["r"]
+    assert text('[{"name": "r"}]').labels.tolist() == ["r"]
+    assert text("format-version: 1.2\n\n[Term]\nid: X:1\n").labels.tolist() == ["X:1"]
+    assert text("parent\tchild\nr\ta\n").labels.tolist() == ["r", "a"]
+    assert text("parent;child\nr;a\n").labels.tolist() == ["r", "a"]
+    assert text("a/b\na/c\n").labels.tolist() == ["a", "b", "c"]
+    parquet = io.BytesIO()
+    tree = tree_from_edges([("r", "a")])
+    tree.to_frame().to_parquet(parquet)
+    assert read_tree(io.BytesIO(parquet.getvalue())) == tree
+    assert read_tree(io.BytesIO(gzip.compress(b"\xef\xbb\xbf(a,b)c;"))).labels.tolist() == ["c", "a", "b"]
+    with pytest.raises(DataError, match="cannot tell the format of <stream>.*newick, obo, json"):
+        text("what is this")
 
 
-def test_symbolic_links_stay_and_their_target_is_replaced(tmp_path):
-    (tmp_path / "there").mkdir()
-    target, link = tmp_path / "there" / "data", tmp_path / "link"
-    target.write_bytes(b"old")
-    link.symlink_to(target)
-    save(link, b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
-    (tmp_path / "dangling").symlink_to(tmp_path / "there" / "made")
-    save(tmp_path / "dangling", b"made")
-    assert (tmp_path / "there" / "made").read_bytes() == b"made"
+def test_standard_streams(monkeypatch, capfdbinary):
+    class Stdin:
+        buffer = io.BytesIO(b"(owl,wren)bird;")
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    tree = read_tree("-")
+    write_tree(tree, "-", format="newick")
+    assert capfdbinary.readouterr().out == b"(owl,wren)bird;\n"
 
 
-def test_a_killed_writer_leaves_the_old_file_and_its_scratch_is_swept_later(tmp_path):
-    path = tmp_path / "big"
-    save(path, b"old")
-    code = (
-        "import sys, time\nfrom vpunn.io.files import written_beside\n"
-        "with written_beside(sys.argv[1]) as scratch:\n"
-        "    scratch.write_bytes(b'half'); print('writing', flush=True); time.sleep(60)\n"
-    )
-    source = str(Path(__file__).parents[2] / "src")
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": source}
-    ) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        writer.send_signal(signal.SIGKILL if os.name != "nt" else signal.SIGTERM)
-    assert path.read_bytes() == b"old"
-    (left,) = [name for name in os.listdir(tmp_path) if name != "big"]
-    save(tmp_path / "other", b"")
-    save(path, b"young scratch files may be in use")
-    assert left in os.listdir(tmp_path)
-    old = time.time() - LEFTOVER_SECONDS - 60
-    os.utime(tmp_path / left, (old, old))
-    save(tmp_path / "other", b"not its target")
-    assert left in os.listdir(tmp_path)
-    save(path, b"swept")
-    assert sorted(os.listdir(tmp_path)) == ["big", "other"]
+@pytest.mark.parametrize("name", ["t.csv", "t.paths", "t.json", "t.nwk"])
+def test_small_files_are_read_without_pandas(name, tmp_path):
+    """Importing it would take a quarter of a second of every short command."""
+    texts = {"csv": "parent,child\n,r\nr,a\nr,b\n", "paths": "r/a\nr/b\n", "nwk": "(a,b)r;"}
+    texts["json"] = '{"name": "r", "children": [{"name": "a"}, {"name": "b"}]}'
+    path = tmp_path / name
+    path.write_text(texts[name.split(".")[1]])
+    script = f"import sys, vpunn; print(vpunn.read_tree({str(path)!r}).labels.tolist(), 'pandas' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out == "['r', 'a', 'b'] False\n"
 
 
-def test_places_that_cannot_be_written_are_refused_before_the_work(tmp_path):
-    with pytest.raises(DataError, match="it is a folder; name a file in it"):
-        check_writable(tmp_path)
-    with pytest.raises(DataError, match="there is no folder '.*nowhere'; create it first"):
-        check_writable(tmp_path / "nowhere" / "x")
-    with pytest.raises(DataError, match="its ending '.txt' is not one of .png, .svg"):
-        check_writable(tmp_path / "x.txt", (".png", ".svg"))
-    with pytest.raises(DataError, match="named by text or a pathlib.Path"), written_beside(5):  # type: ignore[arg-type]
-        pass
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    tree = tree_from_edges([("r", "a")])
+    path = tmp_path / "t.nwk"
+    path.write_text("old")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(DataError, match=r"cannot write '.*t\.nwk': No space left on device"):
+        write_tree(tree, path)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("t.nwk", "old")]
+    with pytest.raises(TreeError, match=r"the seen \{2\} is a set, which JSON cannot hold"):
+        write_tree(Tree.from_parents([-1], columns={"seen": np.array([{2}], object)}), tmp_path / "t.json")
+    with pytest.raises(TreeError, match="Parquet cannot hold the column 'label'"):
+        write_tree(Tree.from_parents([-1, 0], labels=["a", 1]), tmp_path / "t.parquet")
+    with pytest.raises(TreeError, match="unmatched bracket"):
+        Tree.from_parents([-1], columns={"comment": np.array(["a]"], object)}).to_newick()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_folder_for_outputs_is_made_and_tried(tmp_path):
-    assert make_folder(tmp_path / "a" / "b").is_dir()
-    assert not list((tmp_path / "a" / "b").iterdir())
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="it is a file; choose another place"):
-        make_folder(tmp_path / "file")
-
-
-@pytest.mark.skipif(
-    os.name != "posix" or not os.path.exists("/proc"), reason="needs /proc, where nothing can be written"
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: read_tree(d / "no.csv"), "there is no file or folder '.*no.csv'"),
+        (lambda d: read_tree(d / "no.csv", format="xml"), "there is no format 'xml'; choose one of csv, tsv"),
+        (
+            lambda d: text("(a)b;", colour="red"),
+            "format 'newick' has no option 'colour'; its options are: encoding, numbers",
+        ),
+        (
+            lambda d: text("a,b\n", format="csv", relations=["x"]),
+            "no option 'relations'; its options are: add_root, child,",
+        ),
+        (lambda d: text("x", format="ncbi"), "format 'ncbi' needs a path"),
+        (lambda d: write_tree(Tree.from_parents([-1]), d / "x.doc"), "cannot tell the format of '.*x.doc'"),
+        (
+            lambda d: write_tree(Tree.from_parents([-1]), d / "x", format="ncbi"),
+            "cannot write format 'ncbi'; choose one of csv",
+        ),
+        (
+            lambda d: write_tree(Tree.from_parents([-1]), d / "no" / "x.csv"),
+            "there is no folder '.*no'; create it first",
+        ),
+        (lambda d: write_tree(Tree.from_parents([-1]), d, format="csv"), "it is a folder; name a file in it"),
+        (lambda d: read_tree(io.BytesIO(b"\x1f\x8bnonsense")), "looks compressed but cannot be unpacked"),
+        (
+            lambda d: read_tree(io.BytesIO(b"parent,child\na,\xff\n")),
+            "line 2, column 3: byte 0xff is not utf-8 text; pass enc",
+        ),
+        (lambda d: read_tree(io.BytesIO(b"(a,\xff)b;")), "line 1, column 4: byte 0xff is not utf-8 text"),
+        (lambda d: text("a,b\n", format="csv", encoding="klingon"), "there is no encoding 'klingon'"),
+        (lambda d: text("a,b\n", format="csv", encoding=5), "there is no encoding 5"),
+        (lambda d: read_tree(5), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: read_tree(None), "named by text or a pathlib.Path .*, got None"),
+        (lambda d: read_tree(b"tree.csv"), "named by text or a pathlib.Path .*, got b'tree.csv'"),
+        (lambda d: write_tree(None, d / "x.csv"), "takes a tree and then a path, got None as the tree"),
+        (lambda d: write_tree(Tree.from_parents([-1]), 5, format="csv"), "named by text or a pathlib.Path .*, got 5"),
+        (lambda d: write_tree(Tree.from_parents([-1]), io.BytesIO(), format="csv"), "named by text or a pathlib.Path"),
+    ],
 )
-def test_a_folder_that_cannot_be_written_is_refused():
-    with pytest.raises(DataError, match="cannot write into the folder '/proc/owl'"):
-        make_folder("/proc/owl")
+def test_files_that_cannot_be_used(call, message, tmp_path):
+    with pytest.raises(VpunnError, match=message):
+        call(tmp_path)
 
 
-def test_the_demo_looks_at_its_folder_before_it_fetches_anything(tmp_path, monkeypatch):
-    monkeypatch.setattr("vpunn.datasets.load_wordnet", lambda: pytest.fail("fetched before the folder was tried"))
-    (tmp_path / "file").write_text("x")
-    found = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
-    assert isinstance(found.exception, DataError) and "it is a file" in str(found.exception)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "content",
+    ["parent,child\nr,ä\n", "(ä)r;", '{"name": "r", "children": [{"name": "ä"}]}', "r/ä\n", "[Term]\nid: r\n"],
+)
+def test_utf_16_is_recognised(content, encoding):
+    format = {"p": "csv", "(": "newick", "{": "json", "r": "paths", "[": "obo"}[content[0]]
+    data = content.encode(encoding)
+    with pytest.raises(
+        DataError, match="^<stream> is UTF-16 text, not UTF-8; pass encoding='utf-16', or save it as UTF-8.$"
+    ):
+        read_tree(io.BytesIO(data), format=format)
+    assert read_tree(io.BytesIO(data), format=format, encoding=encoding) == text(content, format=format)
