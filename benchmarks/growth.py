@@ -3,7 +3,7 @@
     python -m benchmarks.growth                  # every operation at growing sizes (a few minutes)
     python -m benchmarks.growth big ROWS         # regressor: sum, fit and predict ROWS rows of Parquet (1e8 takes 10 GB of disk)
     python -m benchmarks.growth cluster          # on paper: 1e8 rows on 1e7 leaves, from rates measured here
-    python -m benchmarks.growth shards           # the classifier of WordNet and GO fitted in shards: accuracy beside one piece
+    python -m benchmarks.growth shards TASK …    # the classifier of tasks (go, wordnet) fitted in shards: accuracy beside one piece
     python -m benchmarks.growth names ROWS …     # the classifier and PECOS on ROWS names of species, to be placed in their family
 
 Each size runs in a process of its own, so that peak memory means something; CPU time counts all its threads, and what is prepared
@@ -267,15 +267,15 @@ def cluster(rows: float = 1e8, nodes: float = 1.1e7, network: float = 1.25e9) ->
     write_results("growth-cluster", found)
 
 
-def shards(counts: tuple[int, ...] = (1, 4, 8), split: int = 1) -> None:
-    """`vpunn.scale.fit_classifier` on WordNet and GO in several shards: accuracy on the test rows, processor time of the fit."""
+def shards(tasks: list[str], counts: tuple[int, ...] = (1, 4, 8), split: int = 1) -> None:
+    """`vpunn.scale.fit_classifier` in several shards: accuracy on the test rows, processor time of the fit."""
     from vpunn import HiPaNClassifier
     from vpunn.datasets.tasks import load_task
     from vpunn.scale import fit_classifier
     from vpunn.text import text_features
 
     found: list[dict[str, Any]] = []
-    for name in ("go", "wordnet"):
+    for name in tasks:
         task, features = load_task(name, split), text_features()
         X = features.fit_transform(task.texts["train"])
         new, labels = features.transform(task.texts["test"]), task.tree.labels[task.nodes["train"]]
@@ -325,7 +325,7 @@ def main() -> None:
     elif given[:1] == ["cluster"]:
         cluster()
     elif given[:1] == ["shards"]:
-        shards()
+        shards(given[1:] or ["go", "wordnet"])
     elif given[:1] == ["names"]:
         names([int(float(size)) for size in given[1:]])
     else:
