@@ -267,7 +267,7 @@ def cluster(rows: float = 1e8, nodes: float = 1.1e7, network: float = 1.25e9) ->
     write_results("growth-cluster", found)
 
 
-def shards(tasks: list[str], counts: tuple[int, ...] = (1, 4, 8), split: int = 1) -> None:
+def shards(tasks: list[str], counts: tuple[int, ...] = (1, 4), split: int = 1) -> None:
     """`vpunn.scale.fit_classifier` in several shards: accuracy on the test rows, processor time of the fit."""
     from vpunn import HiPaNClassifier
     from vpunn.datasets.tasks import load_task
