@@ -328,3 +328,12 @@ def test_a_row_of_unknown_features_is_answered_inside_its_most_probable_balls():
     balls = model.predict_node_proba(nothing)[0]
     assert balls[0] == pytest.approx(1) and balls[tree.index("large")] == pytest.approx(91 / 121, abs=0.03)
     assert balls[tree.index("large")] + balls[tree.index("small")] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "texts", [["a red bird", "a fish"], np.array(["a red bird", "a fish"]), pd.Series(["a red bird", "b"])]
+)
+def test_texts_are_sent_to_the_features(texts):
+    for X in (texts, {"words": texts}):
+        with pytest.raises(VpunnError, match="'a red bird'; make features of them first: text_features"):
+            HiPaNClassifier().fit(X, ["x", "y"])

@@ -155,6 +155,7 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
     from sklearn.utils.validation import validate_data
 
     refuse_lazy(X)
+    _refuse_texts(X)
     try:
         return refuse_huge(validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset))
     except VpunnError:
@@ -164,6 +165,15 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
         if said.startswith("Input X contains"):  # what follows there is advice on other estimators
             said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
         raise VpunnError(said) from error
+
+
+def _refuse_texts(X: Any) -> None:
+    """Texts are no features yet."""
+    first = next(iter(X), None) if isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1 else None
+    if isinstance(first, str):
+        raise VpunnError(
+            f"X is a column of texts, such as {first[:40]!r}; make features of them first: text_features().fit_transform(X)."
+        )
 
 
 def _plain(X: Any, columns: int) -> bool:
@@ -191,6 +201,7 @@ def refuse_huge(X: Any, name: str = "X") -> Any:
 def checked_block(X: Any, name: str) -> Any:
     """One named block of features: a table of finite numbers, sparse or dense."""
     refuse_lazy(X)
+    _refuse_texts(X)
     from sklearn.utils.validation import check_array
 
     try:
