@@ -1,8 +1,11 @@
 """Trees every analysis has to survive."""
 
+import io
+
 import numpy as np
 
 from vpunn import Tree
+from vpunn.io import read_tree
 
 
 def path(n: int) -> Tree:
@@ -29,3 +32,8 @@ AWKWARD = {
     "caterpillar": caterpillar(41),
     "full": full(2, 4),
 }
+
+
+def from_text(content: str, **options):
+    """A tree read from the text of a file."""
+    return read_tree(io.StringIO(content), **options)

@@ -9,26 +9,11 @@ import sys
 import numpy as np
 import pytest
 
+from shapes import from_text as text
 from vpunn.errors import DataError, TreeError, VpunnError
 from vpunn.io import read_tree, write_tree
 from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges
-
-
-def through(tree, format, folder, **options):
-    """Write and read back."""
-    path = folder / f"tree.{format}"
-    write_tree(tree, path, format=format)
-    return read_tree(path, format=format, **options)
-
-
-def text(content, **options):
-    return read_tree(io.StringIO(content), **options)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("trees")
 
 
 @pytest.mark.parametrize("ending", ["nwk", "newick.gz", "json.bz2", "csv.xz", "tsv.gz", "parquet", "tab", "tre", "pq"])

@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shapes import from_text as text
 from vpunn.errors import DataError, VpunnError
 from vpunn.io import FORMATS, read_tree
 from vpunn.tree import check_tree
 from vpunn.tree.build import tree_from_edges
 from vpunn.tree.dag import dropped_edges
-
-
-def text(content, **options):
-    return read_tree(io.StringIO(content), **options)
-
 
 # ---- Newick ----------------------------------------------------------------------------------------------------------
 

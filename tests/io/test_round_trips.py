@@ -1,6 +1,5 @@
 """Files: round trips of awkward names, columns and shapes in every format."""
 
-import io
 import json
 
 import networkx as nx
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import is_valid_linkage, linkage
 
+from shapes import from_text as text
 from strategies import trees
 from vpunn.errors import TreeError
 from vpunn.io import read_tree, write_tree
@@ -35,10 +35,6 @@ def through(tree, format, folder, **options):
     path = folder / f"tree.{format}"
     write_tree(tree, path, format=format)
     return read_tree(path, format=format, **options)
-
-
-def text(content, **options):
-    return read_tree(io.StringIO(content), **options)
 
 
 @pytest.fixture(scope="module")
