@@ -57,11 +57,13 @@ def protein_functions(seed: int = 0) -> SetTask:
     table = table[(table["node"] > 0) & (table["term"] != PROTEIN_BINDING)]
     first = table.drop_duplicates("protein").sort_values("protein")
     text = (first["name"] + " " + first["symbol"] + " " + first["synonyms"].str.replace("|", " ")).to_numpy(object)
-    nodes, codes = [], []
-    for _, rows in table.groupby("protein", sort=True):
-        known = rows.groupby("node", sort=True)["evidence"].agg(lambda found: "|".join(sorted(set(found))))
-        nodes.append(known.index.to_numpy(np.int64))
-        codes.append(tuple(known.tolist()))
+    said = table[["protein", "node", "evidence"]].drop_duplicates().sort_values(["protein", "node", "evidence"])
+    protein, node = said["protein"].to_numpy(object), said["node"].to_numpy(np.int64)
+    new = np.append(True, protein[1:] != protein[:-1])
+    pair = np.flatnonzero(new | np.append(True, node[1:] != node[:-1]))  # where a protein's next function begins
+    code = ["|".join(found) for found in np.split(said["evidence"].to_numpy(object), pair[1:])]
+    cuts = np.flatnonzero(new[pair])[1:]
+    nodes, codes = np.split(node[pair], cuts), [tuple(part) for part in np.split(np.array(code, object), cuts)]
     return _split("proteins to molecular functions", go.tree, text, nodes, seed, codes)
 
 
