@@ -7,11 +7,13 @@ import json
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 import vpunn
 from stores import write_head
+from vpunn._ngrams import TextReader
 from vpunn.errors import DataError, VpunnError
-from vpunn.text import TextFeatures, by_word, text_features
+from vpunn.text import WORD, TextFeatures, WordVectorizer, by_word, text_features
 
 TEXTS = ["a kind of small bird", "a kind of large fish", "", "Vögel, G2/M"]
 NEW = ["a small fish", "zzz", "", "vögel g2"]
@@ -29,6 +31,46 @@ def test_saved_features_are_the_same(tmp_path, options):
     assert (again.transform(NEW) != features.transform(NEW)).nnz == 0
     assert np.array_equal(again.get_feature_names_out(), features.get_feature_names_out())
     assert again.save(tmp_path / "g").joinpath("model.json").read_bytes() == (tmp_path / "f/model.json").read_bytes()
+
+
+ODD = [
+    *NEW,
+    "ΣΊΣΥΦΟΣ İstanbul ſtraße ǅ ﬁn",  # letters that change their number when they are made small
+    "e\u0301te\u0301 \u200bzero\u00a0width\u2003blank\x1cgap\tand\n\nlines",
+    "雪 が 降る🦜🦜 \ud800 lone",
+    "a" * 300,
+    "_ __ a_b 007 x1y2z3 SLC25A4 slc25a6 İ2",
+    "   ",
+    "bird bird BIRD bird, fish!",
+    "\0",
+]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"words": {"ngram_range": (1, 2)}, "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)}},
+        {"words": {"ngram_range": (2, 3), "sublinear_tf": True}},
+        {"words": {"ngram_range": (1, 1), "starts": True}},
+        {"all": {"analyzer": "char", "ngram_range": (1, 4), "sublinear_tf": True}},
+        {"short": {"analyzer": "char_wb", "ngram_range": (1, 9)}},
+    ],
+)
+def test_a_reader_gives_the_bits_of_scikit_learn(tmp_path, parts):
+    made = []
+    for name, options in parts.items():
+        kind = WordVectorizer if options.pop("starts", False) else TfidfVectorizer
+        made.append((name, kind(token_pattern=WORD if "analyzer" not in options else None, **options)))
+    features = TextFeatures(made)
+    features.fit([*TEXTS, *ODD[4:]])
+    reader = TextReader.load(features.save(tmp_path / "f"))
+    for texts in (ODD, TEXTS, ODD[:1], [""]):
+        given, found = features.transform(texts), reader.transform(texts)
+        assert given.shape == found.shape and found.has_canonical_format
+        for one in ("data", "indices", "indptr"):
+            assert np.array_equal(getattr(given, one), getattr(found, one))
+            assert getattr(given, one).dtype == getattr(found, one).dtype
+    assert reader.get_feature_names_out().tolist() == features.get_feature_names_out().tolist()
 
 
 def test_codes_among_words_count_by_their_beginnings():
@@ -56,8 +98,9 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     head = json.loads((path / "model.json").read_text())
     head["settings"]["parts"]["words"]["ngram_range"] = "long"
     write_head(path, head)
-    with pytest.raises(DataError, match="the option 'ngram_range' of text features is 'long'"):
-        TextFeatures.load(path)
+    for kind in (TextFeatures, TextReader):
+        with pytest.raises(DataError, match="the option 'ngram_range' of text features is 'long'"):
+            kind.load(path)
 
 
 def test_lengths_are_checked():

@@ -18,14 +18,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
+from vpunn._ngrams import KEPT, WORD, beginnings, check_options
 from vpunn._progress import progress_bar
-from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Storable, Stored
-
-#: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
-WORD = r"(?u)\b\w+\b"
-#: A run of letters or of digits; a word of several is a code.
-RUN = re.compile(r"[^\W\d_]+|\d+")
 
 
 class WordVectorizer(TfidfVectorizer):
@@ -38,19 +34,6 @@ class WordVectorizer(TfidfVectorizer):
         """The n-grams of a text, then its beginnings, marked so that they are no words."""
         words, tokens = super().build_analyzer(), self.build_tokenizer()
         return lambda text: [*words(text), *(start for word in tokens(text.lower()) for start in beginnings(word))]
-
-
-def beginnings(word: str) -> list[str]:
-    """Where letters meet digits.
-
-    >>> beginnings("slc25a4"), beginnings("bird")
-    (['slc…', 'slc25…', 'slc25a…'], [])
-    """
-    return [f"{word[: run.start()]}…" for run in RUN.finditer(word) if run.start()]
-
-
-#: Options of a part that are saved.
-KEPT = ("ngram_range", "analyzer", "sublinear_tf", "min_df")
 
 
 class TextFeatures(Storable, FeatureUnion):
@@ -75,7 +58,7 @@ class TextFeatures(Storable, FeatureUnion):
         parts = []
         for name, options in stored.setting("parts", dict).items():
             words = stored.labels(f"{name}.vocabulary")
-            _check_options(options)
+            check_options(options)
             shortest, longest = options["ngram_range"]
             kind = WordVectorizer if options.get("starts") else TfidfVectorizer
             part = kind(
@@ -86,22 +69,6 @@ class TextFeatures(Storable, FeatureUnion):
             part.idf_ = stored.array(f"{name}.idf", dtype="f8", shape=(len(words),))
             parts.append((name, part))
         return cls(parts)
-
-
-def _check_options(options: Any) -> None:
-    """Refuse options of a saved part that `text_features` never writes: scikit-learn looks at them only when they are used."""
-    kinds = {"ngram_range": list, "analyzer": str, "sublinear_tf": bool, "min_df": int | float}
-    if isinstance(options, dict) and "starts" in options and options.get("analyzer") == "word":
-        kinds["starts"] = bool
-    if not isinstance(options, dict) or set(options) != set(kinds):
-        raise VpunnError(f"a part of text features has the options {examples(kinds)}, got {options!r}.")
-    for option, kind in kinds.items():
-        if not isinstance(options[option], kind):
-            raise VpunnError(f"the option {option!r} of text features is {options[option]!r}.")
-    check_choice("analyzer", options["analyzer"], ("word", "char", "char_wb"))
-    span = options["ngram_range"]
-    if len(span) != 2 or any(type(n) is not int for n in span) or not 1 <= span[0] <= span[1] <= 1000:
-        raise VpunnError(f"the option 'ngram_range' of text features is {span!r}.")
 
 
 def text_features(

@@ -1,5 +1,6 @@
 """A cold command imports what it uses and nothing else: that is most of the time it takes."""
 
+import json
 import os
 import random
 import subprocess
@@ -25,8 +26,31 @@ finally:
 )
 def test_cold_commands_import_what_they_use(tmp_path, command, needed):
     (tmp_path / "zoo.csv").write_text("parent,child\nanimal,bird\nanimal,fish\nbird,owl\n")
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *command], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.splitlines()[-1:] == ([needed] if needed else [""])
+    code, _, found = run(tmp_path, command)
+    assert (code, found) == (0, needed)
+
+
+def test_a_cold_prediction_needs_neither_sklearn_nor_pandas(tmp_path):
+    texts = ["small bird with wings", "large fish in water", "red bird", "blue fish"] * 10
+    labels = ["bird", "fish", "bird", "fish"] * 10
+    for name, numbers in (("words", False), ("both", True)):
+        rows = [f"{text},{label},{k % 4}" for k, (text, label) in enumerate(zip(texts, labels, strict=True))]
+        (tmp_path / "table.csv").write_text("\n".join(["text,label,size", *rows]) + "\n")
+        options = ["table.csv", "--target", "label", "--text", "text", "--out", name]
+        assert run(tmp_path, ["fit", *options, *(["--columns", "size"] if numbers else [])])[0] == 0
+    code, said, needed = run(tmp_path, ["predict", "words", "--ask", "a red bird", "--json"])
+    assert (code, needed) == (0, "numpy numba scipy.sparse") and json.loads(said)[0]["label"] == "bird"
+    for name in ("words", "both"):  # tables are read by pandas
+        code, _, needed = run(tmp_path, ["predict", name, "table.csv", "--out", "answers.csv"])
+        assert (code, needed) == (0, "numpy numba pyarrow pandas scipy.sparse")
+    asked = ["predict", "words", "--ask", "a red bird", "--stop", "risk", "--out", "one.parquet"]
+    assert run(tmp_path, asked)[::2] == (0, "numpy numba pyarrow pandas scipy.sparse")
+
+
+def run(folder, command):
+    """Exit code, output and what was imported."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *command], cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout, (done.stderr.splitlines() or [""])[-1]
 
 
 COUNTING = """

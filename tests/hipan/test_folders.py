@@ -8,10 +8,13 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from stores import write_head
-from vpunn.errors import DataError
+from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import HiPaNClassifier, _balls
+from vpunn.hipan._answering import Answering
 from vpunn.hipan._store import _DERIVED, _HEADS
 from vpunn.tree import Tree
 
@@ -67,6 +70,37 @@ def test_neither_loading_nor_unpickling_derives_anything(model, folder, monkeypa
     monkeypatch.setattr(_balls.Balls, "_made", refuse)
     for copy in (HiPaNClassifier.load(folder), pickle.loads(pickle.dumps(model))):
         assert np.array_equal(copy.predict_node_proba(X), model.predict_node_proba(X))
+
+
+def test_the_half_that_answers_gives_the_same_answers(model, folder):
+    """`Answering` reads the same folder without what learns, and without scikit-learn."""
+    half = Answering.load(folder)
+    assert not isinstance(half, BaseEstimator)
+    for options in ({}, {"rule": "path"}, {"stop": "threshold"}, {"stop": "depth"}, {"stop": "risk"}):
+        assert half.predict(X, **options).tolist() == model.predict(X, **options).tolist()
+    assert np.array_equal(half.predict_proba(X), model.predict_proba(X))
+    for given in (X.toarray(), X.toarray().tolist(), X.astype(np.float32), X.tocsc()):
+        assert np.array_equal(half.predict_node_proba(given), model.predict_node_proba(X))
+    for wrong in (X[:, :3], X[:0], np.full((1, X.shape[1]), np.nan), ["text"]):
+        with pytest.raises(VpunnError) as of_half:
+            half.predict(wrong)
+        with pytest.raises(VpunnError) as of_whole:
+            model.predict(wrong)
+        assert str(of_half.value) == str(of_whole.value)
+    with pytest.raises(NotFittedError):
+        Answering().predict(X)
+    again = half.save(folder.parent / "again")
+    assert (again / "model.json").read_bytes() == (folder / "model.json").read_bytes()
+
+
+def test_the_half_that_answers_reads_blocks_and_sets(tmp_path):
+    views = {"words": X, "numbers": RNG.normal(size=(90, 3))}
+    both = HiPaNClassifier(TREE, epochs=2).fit(views, Y)
+    half = Answering.load(both.save(tmp_path / "both"))
+    assert np.array_equal(half.predict_node_proba(views), both.predict_node_proba(views))
+    sets = HiPaNClassifier(TREE, epochs=2).fit(X, [{label, "h"} for label in Y])
+    half = Answering.load(sets.save(tmp_path / "sets"))
+    assert half.predict(X) == sets.predict(X) and np.array_equal(half.predict_proba(X), sets.predict_proba(X))
 
 
 def test_a_model_that_shares_the_file_does_not_change_it(folder):

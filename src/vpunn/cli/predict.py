@@ -13,8 +13,6 @@ from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
 from vpunn.errors import VpunnError, examples
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from vpunn.hipan.table_models import TableModel
 
 
@@ -94,24 +92,36 @@ def predict(
             from vpunn.io.frames import check_table_path
 
             check_table_path(out)
-    fitted, frame = _open(model, table, ask, reading, split_names(keep))
-    if fitted.inputs.levels:
+    from vpunn.hipan.table_models import TableRegressor, open_table_model
+
+    fitted = open_table_model(model, answers_only=True)
+    _check_asked(fitted, table, ask, reading)
+    if isinstance(fitted, TableRegressor):
         refuse_unused({"--stop": until.stop, "--top": top if top > 1 else None}, "this model predicts a number")
         chosen = {}
-    found = fitted.predict(frame, table or "--ask", keep=split_names(keep), **chosen)
+    frame = None
+    if table is not None:
+        rows = reading.read(table, fitted.inputs, split_names(keep))
+        frame = fitted.predict(rows, table, keep=split_names(keep), **chosen)
+        found = {str(name): cells for name, cells in frame.to_dict("list").items()}
+    else:
+        assert ask is not None and not isinstance(fitted, TableRegressor)
+        found = fitted.ask(ask, **chosen)  # without pandas, which takes longer to import than a text to answer
     _say_unknown(found, bool(fitted.inputs.levels))
     if out is not None:
+        import pandas as pd
+
         from vpunn.io.frames import write_table
 
-        write_table(found, out)
+        write_table(pd.DataFrame(found) if frame is None else frame, out)
         if out != "-":
-            typer.echo(f"written: {out} ({len(found):,} rows)")
+            typer.echo(f"written: {out} ({len(found['row']):,} rows)")
         return
-    if json:
-        emit(_records(found), True)
-        return
-    shown = found.assign(path=[_short(path) for path in found["path"]])
-    emit(_records(shown.drop(columns="known") if shown["known"].all() else shown), False)
+    if not json:
+        found["path"] = [_short(path) for path in found["path"]]
+        if all(found["known"]):
+            del found["known"]
+    emit(_records(found), json)
 
 
 def _predict_files(
@@ -182,11 +192,20 @@ def explain(
     """Say why a row, or a text of your own, is placed where it is: each ball's contribution, summing to the score."""
     from dataclasses import asdict
 
+    import pandas as pd
+
     from vpunn.explain import explain as explain_row
+    from vpunn.hipan.table_models import open_table_model
     from vpunn.hipan.tables import texts_of
     from vpunn.text import by_word
 
-    fitted, frame = _open(model, table, ask, reading)
+    fitted = open_table_model(model)
+    _check_asked(fitted, table, ask, reading)
+    if table is not None:
+        frame = reading.read(table, fitted.inputs)
+    else:
+        first, *others = fitted.inputs.text
+        frame = pd.DataFrame({first: [ask]} | {name: [""] for name in others})
     if row >= len(frame):
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
     frame, inputs = frame.iloc[[row]], fitted.inputs
@@ -230,30 +249,21 @@ def _is_large(table: Path) -> bool:
     return not table.is_file() or table.stat().st_size > SMALL
 
 
-def _open(
-    model: Path, table: Path | None, ask: str | None, reading: Reading, keep: Any = ()
-) -> tuple[TableModel, pd.DataFrame]:
-    """The model and the rows that are asked about: a table, or one row with the text."""
-    import pandas as pd
-
-    from vpunn.hipan.table_models import open_table_model
-
-    fitted = open_table_model(model)
+def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, reading: Reading) -> None:
+    """What is asked about is a table or a text, and the model can read it."""
     if (table is None) == (ask is None):
         raise VpunnError("give either a table or --ask with a text.")
-    if table is not None:
-        return fitted, reading.read(table, fitted.inputs, keep)
+    if ask is None:
+        return
     if not fitted.inputs.text or fitted.inputs.columns:
         raise VpunnError("this model reads numeric columns or levels, so it cannot be asked a text; give a table.")
     refuse_unused({"--delimiter": reading.delimiter, "--encoding": reading.encoding}, "--ask is no table")
-    cells = [ask, *[""] * (len(fitted.inputs.text) - 1)]
-    return fitted, pd.DataFrame({name: [cell] for name, cell in zip(fitted.inputs.text, cells, strict=True)})
 
 
-def _say_unknown(found: pd.DataFrame, numbers: bool) -> None:
+def _say_unknown(found: dict[str, Any], numbers: bool) -> None:
     """Answers that rest on nothing in the row are said to."""
-    dark = found.loc[~found["known"], "row"].unique()
-    _say_dark(len(dark), dark[:4].tolist(), numbers)
+    dark = list(dict.fromkeys(int(row) for row, known in zip(found["row"], found["known"], strict=True) if not known))
+    _say_dark(len(dark), dark[:4], numbers)
 
 
 def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
@@ -268,10 +278,13 @@ def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
         say(f"{many} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {then}'s")
 
 
-def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     """A record per row; a number that is not there is None, since JSON has no NaN."""
-    rows = found.to_dict("records")
-    return [{str(name): None if cell != cell else cell for name, cell in row.items()} for row in rows]
+    columns = [cells if isinstance(cells, list) else cells.tolist() for cells in found.values()]
+    return [
+        {name: None if cell != cell else cell for name, cell in zip(found, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def _short(path: str) -> str:

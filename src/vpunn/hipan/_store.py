@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from vpunn.errors import DataError, examples
 from vpunn.hipan._balls import MEASURES, PARTS, Balls, Items
@@ -18,7 +17,7 @@ from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._linear import Linear, is_for
 from vpunn.hipan._rest import BY_PRIOR
-from vpunn.hipan._targets import LARGEST_WEIGHT
+from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
 from vpunn.hipan._views import Layout
 from vpunn.hipan._weights import Heads
 from vpunn.io.store import Draft, Stored
@@ -38,7 +37,8 @@ _OF_BALLS = {"entry_sum", "norm2", "seen", "news"}
 
 def write(model: Any, draft: Draft) -> None:
     """Put a fitted classifier into a draft."""
-    check_is_fitted(model, "balls_")
+    if not hasattr(model, "balls_"):
+        refuse_unfitted(model)
     balls, items = model.balls_, model.balls_.items
     draft.params(model)
     draft.settings |= {"flat": model.flat_, "n_features": int(model.n_features_in_), "rows": len(items.node)}
@@ -80,7 +80,7 @@ def read(cls: Any, stored: Stored) -> Any:
     model.tree_, model.n_features_in_, model.layout_ = tree, total, layout
     if "feature_names" in stored:
         model.feature_names_in_ = stored.labels("feature_names", total)
-    model._settings()
+    model._check_params()
     # First, because everything built below has a place for each feature: a folder cannot claim more of them than it holds.
     start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
     items = _items(stored, tree, width)

@@ -156,8 +156,9 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
 
     refuse_lazy(X)
     _refuse_texts(X)
+    estimator = model if reset else as_estimator(model)
     try:
-        return refuse_huge(validate_data(model, X, accept_sparse="csr", dtype=np.float64, reset=reset))
+        return refuse_huge(validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset))
     except VpunnError:
         raise
     except ValueError as error:
@@ -165,6 +166,24 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
         if said.startswith("Input X contains"):  # what follows there is advice on other estimators
             said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
         raise VpunnError(said) from error
+
+
+def as_estimator(model: Any) -> Any:
+    """A model as scikit-learn asks for it, of one that only answers."""
+    from vpunn.hipan.classifier import HiPaNClassifier
+
+    if isinstance(model, HiPaNClassifier):
+        return model
+    whole = HiPaNClassifier()
+    whole.__dict__ |= model.__dict__
+    return whole
+
+
+def refuse_unfitted(model: Any) -> None:
+    """The sentence about a model that was not fitted, as scikit-learn says it."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(as_estimator(model), "balls_")
 
 
 def _refuse_texts(X: Any) -> None:
@@ -176,13 +195,17 @@ def _refuse_texts(X: Any) -> None:
         )
 
 
-def _plain(X: Any, columns: int) -> bool:
+def _plain(X: Any, columns: int | None = None) -> bool:
     """Whether X is rows of finite numbers in the very form that is used: there is nothing to turn, and nothing to complain of."""
-    if not isinstance(X, sparse.csr_matrix | sparse.csr_array) or X.dtype != np.float64 or X.ndim != 2:
+    words = isinstance(X, sparse.csr_matrix | sparse.csr_array)
+    if not (words or type(X) is np.ndarray) or X.dtype != np.float64 or X.ndim != 2:
         return False
-    if X.shape[0] == 0 or X.shape[1] != columns or X.indices.dtype != np.int32 or X.indptr.dtype != np.int32:
+    if 0 in X.shape or (columns is not None and X.shape[1] != columns):
         return False
-    return not len(X.data) or bool(max(X.data.max(), -X.data.min()) <= LARGEST_FEATURE)
+    if words and (X.indices.dtype != np.int32 or X.indptr.dtype != np.int32):
+        return False
+    values = X.data if words else X
+    return not values.size or bool(max(values.max(), -values.min()) <= LARGEST_FEATURE)
 
 
 def refuse_huge(X: Any, name: str = "X") -> Any:
@@ -200,6 +223,8 @@ def refuse_huge(X: Any, name: str = "X") -> Any:
 
 def checked_block(X: Any, name: str) -> Any:
     """One named block of features: a table of finite numbers, sparse or dense."""
+    if _plain(X):
+        return X
     refuse_lazy(X)
     _refuse_texts(X)
     from sklearn.utils.validation import check_array

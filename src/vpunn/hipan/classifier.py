@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from vpunn._progress import announced_compiling, reached
-from vpunn._threads import check_n_jobs, in_threads
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
-from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
+from vpunn.hipan import conformal
+from vpunn.hipan._answering import Answering
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
-from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
-from vpunn.hipan._rest import Prior, down_the_largest, fit_rings, rings_around, rounded
+from vpunn.hipan._rest import fit_rings, rings_around
 from vpunn.hipan._training import HEADS_SHARE, HeldOut, Settings, fit_parts, learn_to_combine, slots, train
-from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
+from vpunn.hipan._views import Layout, Sample
 from vpunn.hipan._weights import Heads, train_branch
-from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.hipan.sets import _front as label_sets
-from vpunn.io.store import Draft, Storable, Stored
-from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn.hipan.sets._posterior import SetPosterior
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
 FEW = 50
 
 
-class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
+class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     """Classifier whose labels are nodes of a tree, leaves or inner nodes of any depth.
 
     The model is a van der Put expansion with one block of numbers per ball B: the sum of its training rows and a weight
@@ -77,27 +71,6 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
     >>> bool(p[tree.index("animal")] >= p[tree.index("bird")]), round(float(p[0]), 6)
     (True, 1.0)
     """
-
-    def __init__(
-        self,
-        tree: Tree | None = None,
-        *,
-        candidates: int = 12,
-        epochs: int = 4,
-        holdout: float = 0.1,
-        hidden: int = 32,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.tree = tree
-        self.candidates = candidates
-        self.epochs = epochs
-        self.holdout = holdout
-        self.hidden = hidden
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    # ---- fitting -----------------------------------------------------------------------------------------------------
 
     @announced_compiling()
     def fit(
@@ -168,67 +141,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self._calibrate_on(held, settings, rng)
         return self
 
-    @property
-    def experts_(self) -> Experts:
-        """All experts of the fitted model."""
-        kept = getattr(self, "_experts", None)
-        parts = self.balls_, self.heads_, self.linear_, self.dense_
-        same = kept is not None and all(a is b for a, b in zip(kept.parts(), parts, strict=True))
-        return cast(Experts, kept) if same else Experts(*parts)
-
-    def _check_counts(self) -> None:
-        """What fitting and answering both use."""
-        for name, low in (("candidates", 1), ("epochs", 1), ("hidden", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < low:
-                raise VpunnError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-        check_n_jobs(self.n_jobs)
-
     def _settings(self) -> Settings:
-        self._check_counts()
-        if not _is_number(self.holdout) or not 0 < self.holdout <= 0.5:
-            raise VpunnError(f"holdout is a share of the rows in (0, 0.5], got {self.holdout!r}.")
-        if self.tree is not None and not isinstance(self.tree, Tree):
-            raise VpunnError(
-                f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one."
-            )
-        try:
-            check_random_state(self.random_state)
-        except ValueError as error:
-            raise VpunnError(
-                f"random_state must be a seed from 0 to 2**32 - 1 or None, got {self.random_state!r}."
-            ) from error
+        self._check_params()
         crew = getattr(self, "_crew", None) or Crew(n_jobs=self.n_jobs)
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
-
-    def _rows(self, X: Any) -> Rows:
-        """New rows as the experts read them."""
-        return self.layout_.read(checked_blocks(self, X, self.layout_))
-
-    def _set_classes(self, flat: np.ndarray | None) -> None:
-        """Nodes that can be an answer: all leaves, and inner nodes too if any row or description was labelled with one."""
-        self.flat_ = flat is not None
-        self._experts = self.experts_
-        tree, counts = self.tree_, self.balls_.counts[: self.tree_.n_nodes]
-        possible = tree.is_leaf | (counts > 0)
-        possible[self.balls_.classes] = True
-        if (counts[~tree.is_leaf] > 0).any():
-            possible[:] = True
-        share = np.where(possible, counts + 0.5, 0.0).astype(np.float64)
-        if flat is not None:  # the root only holds the classes together
-            share[0] = 0.0
-        self.prior_ = rounded(share / share.sum())
-        self.fixed_ = Prior(tree, self.prior_, self.balls_.branch_of)
-        self.branch_share_ = self.fixed_.by_branch[1:]
-        self.usual_ = down_the_largest(tree, self.prior_)
-        self.class_nodes_ = np.flatnonzero(share)
-        labels = tree.labels[self.class_nodes_]
-        self.classes_ = flat if flat is not None else labels
-        self.labels_ = tree.labels
-        if flat is not None:
-            self.labels_ = np.concatenate(
-                [flat[:1], flat]
-            )  # the root cannot be answered; its label only fills the place
 
     def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
@@ -282,18 +198,6 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
         self.miss_scores_ = conformal.miss_scores(posterior, node)
         return self
 
-    def nodes_of(self, y: Any) -> np.ndarray:
-        """Node ids of labels as `fit` takes them; labels that are not in the tree are refused."""
-        return targets.check_in_tree(self.label_tree_, y)
-
-    @property
-    def label_tree_(self) -> Tree:
-        """The tree under the labels that `predict` answers with; flat classes keep their own type."""
-        if not self.flat_:
-            return self.tree_
-        labels = np.concatenate([np.array([_Root()], object), self.classes_.astype(object)])
-        return self.tree_.relabel(labels)
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> HiPaNClassifier:
         """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'
         weights on all rows again).
@@ -336,153 +240,6 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    @announced_compiling()
-    def posterior(self, X: Any, *, evidence: bool = False) -> Any:
-        """The distribution over nodes of each row: the one object behind `predict`, `top_k`, the stop rules and explanations.
-
-        With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory. Of a model of label
-        sets it is a `SetPosterior`, whose ball probabilities are marginals.
-        """
-        if self._several():
-            return self.sets_.posterior(self._rows(X), evidence=evidence)
-        if not hasattr(self, "balls_"):
-            check_is_fitted(self, "balls_")
-        self._check_counts()
-        rows, experts = self._rows(X), self.experts_
-
-        def answer(part: slice) -> tuple[Posterior, Any]:
-            some = rows if part == slice(0, len(rows)) else rows[part]
-            seen = experts.examine(some, int(self.candidates))
-            return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
-
-        answered = in_threads(answer, list(experts.batches(len(rows))), self.n_jobs)
-        if len(answered) == 1 and not evidence:
-            return answered[0][0]
-        found, read = zip(*answered, strict=True)
-        wide = max(p.candidates.shape[1] for p in found)
-        return Posterior(
-            self.tree_,
-            np.concatenate([_widened(p.candidates, wide, -1) for p in found]),
-            np.concatenate([_widened(p.probability, wide, 0) for p in found]),
-            np.concatenate([p.rest for p in found]),
-            self.prior_,
-            self.balls_.branch_of,
-            np.concatenate([p.tilt for p in found]),
-            self.combiner_.ring_weights,
-            rows if evidence else None,
-            np.concatenate([_widened(part[:, :-1], wide, 0) for part in read]) if evidence else None,
-            np.concatenate([p.unknown for p in found if p.unknown is not None]),
-            self.fixed_,
-        )
-
-    def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
-        """Softmax of the combiner's scores over candidates and "none"."""
-        candidates, unknown = seen.candidates, seen.candidates[:, 0] < 0
-        score = combiner.scores(seen.evidence, candidates).astype(np.float64)
-        valid, _ = slots(candidates, None, len(self.class_nodes_))
-        score[~valid[:, -1], -1] = -np.inf
-        top = score.max(1, keepdims=True)
-        if not np.isfinite(top).all():
-            raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
-        p = np.exp(score - top)
-        p /= np.cumsum(p, axis=1)[
-            :, -1:
-        ]  # in order: `sum` groups by the width, which is that of the widest row of the batch
-        tilt = combiner.tilt(seen.branch_score, self.branch_share_, ~unknown)
-        if unknown.any() and self.prior_[self.usual_] < 1:
-            candidates = candidates.copy()
-            candidates[unknown, 0], p[unknown, 0] = self.usual_, min(float(self.prior_.max()) * (1 + 1e-9), 1.0)
-            p[unknown, -1] = 1.0 - p[unknown, 0]
-        return Posterior(
-            self.tree_,
-            candidates,
-            np.ascontiguousarray(p[:, :-1]),
-            p[:, -1],
-            self.prior_,
-            self.balls_.branch_of,
-            tilt,
-            combiner.ring_weights,
-            unknown=unknown,
-            fixed=self.fixed_,
-        )
-
-    def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:
-        """Node id of the place of each row: the answer of `predict`."""
-        posterior = self.posterior(X)
-        return np.asarray(posterior.best() if self._several() else posterior.best(rule))
-
-    def predict(
-        self,
-        X: Any,
-        stop: Literal["threshold", "risk", "depth"] | None = None,
-        *,
-        threshold: float = 0.5,
-        alpha: float = 0.1,
-        depth: int = 1,
-        rule: Rule = "node",
-    ) -> Any:
-        """One label per row: the most probable node, the first of `top_k`. With ``rule="path"`` one that shares most of its path
-        with all likely ones (`Posterior.best`): a little less often exact, nearer to the truth when wrong.
-
-        With ``stop`` the answer may be a ball that is surer than any node.
-
-        ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around this
-        answer that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
-        best answer cut at ``depth``.
-        """
-        if self._several():
-            return self.predict_sets(X, stop or "threshold", threshold=threshold, alpha=alpha)  # type: ignore[arg-type]
-        check_choice("rule", rule, get_args(Rule))
-        if stop is not None and rule != "node":
-            raise VpunnError(f"rule={rule!r} chooses among nodes and stop={stop!r} among balls; give one of them.")
-        posterior = self.posterior(X)
-        if stop is None:
-            return np.asarray(self.labels_[posterior.best(rule)])
-        if stop == "threshold":
-            if not _is_number(threshold) or not 0 <= threshold <= 1:
-                raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
-            nodes = posterior.deepest(threshold)
-        elif stop == "risk":
-            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
-        elif stop == "depth":
-            if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.tree_.max_depth:
-                deepest = self.tree_.max_depth
-                raise VpunnError(
-                    f"depth must lie between 0 and {deepest}, the depth of the tree, and be whole; got {depth!r}."
-                )
-            nodes = posterior.at_depth(depth)
-        else:
-            raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
-        return np.asarray(self.tree_.labels[nodes])
-
-    def predict_sets(
-        self,
-        X: Any,
-        stop: Literal["threshold", "risk", "size"] = "threshold",
-        *,
-        threshold: float = 0.5,
-        alpha: float = 0.1,
-        size: int = 5,
-    ) -> list[set[Any]]:
-        """A set of labels per row, of a model that was fitted on label sets: the most specific balls that are likely enough.
-
-        ``"threshold"``: those with a marginal ≥ ``threshold``. ``"risk"``: the largest threshold at which the expected share of
-        missed answers (true labels with their ancestors) is at most ``alpha`` (see `calibrate`). ``"size"``: the ``size`` likeliest
-        classes. Where no specific label is sure, the answer is the inner ball that is; where nothing is, the set is empty.
-        """
-        if not self._several():
-            raise VpunnError("predict_sets needs a model fitted on label sets, such as fit(X, [{'a', 'b'}, {'c'}]).")
-        posterior = cast("SetPosterior", self.posterior(X))
-        return label_sets.predict_sets(self, posterior, stop, threshold=threshold, alpha=alpha, size=size)
-
-    def explain_set(self, x: Any, label: Any = None, *, k: int = 5, feature_names: Any = None) -> Any:
-        """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
-        return label_sets.explain_sets(self, x, label, k, feature_names)
-
-    def _several(self) -> bool:
-        """Whether the model was fitted on label sets."""
-        return bool(getattr(self, "multilabel_", False))
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
         if not self._several():
@@ -500,86 +257,10 @@ class HiPaNClassifier(ClassifierMixin, Storable, BaseEstimator):
 
         return explore(self, features=features, **options)
 
-    def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
-        """Labels from the root down to the answer of `predict`."""
-        return [self.tree_.path(int(node)) for node in self.locate(X)]
-
-    def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The k most probable labels of each row and their probabilities, both (rows, k); exact."""
-        _check_k(k)
-        nodes, p = self.posterior(X).top_k(min(int(k), len(self.class_nodes_)))
-        return self.labels_[nodes], p
-
-    def predict_proba(self, X: Any, k: int | None = None) -> Any:
-        """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
-        if k is not None:
-            _check_k(k)
-        posterior = self.posterior(X)
-        if self._several() and k is None:
-            return posterior.class_marginals()
-        place = np.full(self.tree_.n_nodes, -1, np.int64)
-        place[self.class_nodes_] = np.arange(len(self.class_nodes_))
-        if k is not None:
-            nodes, p = posterior.top_k(min(int(k), len(self.class_nodes_)))
-            start = np.arange(len(nodes) + 1) * nodes.shape[1]
-            return sparse.csr_matrix(
-                (p.ravel(), place[nodes].ravel(), start), shape=(len(nodes), len(self.class_nodes_))
-            )
-        out = np.empty((len(posterior), len(self.class_nodes_)))
-        for part in posterior.parts():
-            out[part] = posterior.masses(part)[:, self.class_nodes_]
-        return out
-
-    def predict_node_proba(self, X: Any) -> np.ndarray:
-        """Probability of every ball, (rows, nodes): a ball's is its own stop mass plus that of its children; the root has 1."""
-        posterior = self.posterior(X)
-        out = np.empty((len(posterior), self.tree_.n_nodes))
-        for part, p in posterior.chunks():
-            out[part] = p
-        return out
-
-    # ---- keeping -----------------------------------------------------------------------------------------------------
-
-    def _to_store(self, draft: Draft) -> None:
-        (label_sets if self._several() else _store).write(self, draft)
-
-    @classmethod
-    def _from_store(cls, stored: Stored) -> HiPaNClassifier:
-        if stored.settings.get("multilabel") is True:
-            layout = _store.layout_of(stored, stored.setting("n_features", int))
-            return cast(HiPaNClassifier, label_sets.read(cls, stored, layout))
-        model = cast(HiPaNClassifier, _store.read(cls, stored))
-        model.multilabel_ = False
-        return model
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class _Root:
-    """Label of the root over flat classes: equal to no label that a caller can ask for."""
-
-    def __repr__(self) -> str:
-        return "(all)"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)
-
-
-def _check_k(k: Any) -> None:
-    if not isinstance(k, int | np.integer) or k < 1:
-        raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
-
-
-def _widened(array: np.ndarray, wide: int, fill: float) -> np.ndarray:
-    """More slots of candidates, so that batches can be joined."""
-    missing = wide - array.shape[1]
-    return (
-        np.pad(array, [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2), constant_values=fill) if missing else array
-    )
 
 
 __all__ = ["Combiner", "Heads", "HiPaNClassifier"]

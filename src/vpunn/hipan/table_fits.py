@@ -10,7 +10,6 @@ import numpy as np
 
 from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
-from vpunn.hipan.classifier import HiPaNClassifier
 from vpunn.hipan.table_models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
 from vpunn.hipan.table_samples import Sample
 from vpunn.hipan.tables import Inputs
@@ -106,6 +105,7 @@ def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
 def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | None = None) -> TableClassifier:
     """A classifier of a named task (`vpunn.datasets.tasks`), whose nodes may have descriptions; `task_rows` has its test rows."""
     from vpunn.datasets.tasks import load_task
+    from vpunn.hipan.classifier import HiPaNClassifier
 
     bar = bar or Bar()
     task = load_task(name, seed)

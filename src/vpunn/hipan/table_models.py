@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vpunn import metrics
+from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, VpunnError, check_choice, examples
 from vpunn.hipan import conformal
+from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
-from vpunn.hipan.classifier import HiPaNClassifier
 from vpunn.hipan.posterior import Posterior
 from vpunn.hipan.table_samples import Sample
 from vpunn.hipan.tables import (
@@ -34,13 +35,13 @@ from vpunn.hipan.tables import (
 )
 from vpunn.io.frames import check_columns
 from vpunn.io.store import Stored
-from vpunn.text import TextFeatures, text_features
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn.regress import VPuNNRegressor
+    from vpunn.text import TextFeatures
 
 Unseen = Literal["error", "skip", "ancestor", "wrong"]
 UNSEEN = ("error", "skip", "ancestor", "wrong")
@@ -74,12 +75,12 @@ class Evaluation:
 
 
 class TableClassifier:
-    """A `HiPaNClassifier` with the columns it reads and, for texts, their features.
+    """A `HiPaNClassifier`, or the half of it that answers, with the columns it reads and, for texts, their features.
 
     Texts and numbers together are two blocks, "words" and "numbers".
     """
 
-    def __init__(self, model: HiPaNClassifier, inputs: Inputs, features: TextFeatures | None = None) -> None:
+    def __init__(self, model: Answering, inputs: Inputs, features: TextFeatures | TextReader | None = None) -> None:
         self.model, self.inputs, self.features = model, inputs, features
 
     @classmethod
@@ -94,6 +95,8 @@ class TableClassifier:
         bar: Bar | None = None,
     ) -> TableClassifier:
         """Fit on rows of a table; without a tree it is grown from the labels."""
+        from vpunn.hipan.classifier import HiPaNClassifier
+
         bar = bar or Bar()
         where = sample.report.where
         features = None
@@ -101,10 +104,11 @@ class TableClassifier:
             if inputs.text:
                 features = new_text_features(characters, len(sample))
                 _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
-        made = cls(HiPaNClassifier(tree, random_state=seed), inputs, features)
+        model = HiPaNClassifier(tree, random_state=seed)
+        made = cls(model, inputs, features)
         X = made.rows(sample.frame, where)
         with bar.stage("classifier", 80) as part, following(part):
-            made.model.fit(X, made.labels(sample.cells), groups=sample.groups)
+            model.fit(X, made.labels(sample.cells), groups=sample.groups)
         return made
 
     def labels(self, cells: Cells) -> Any:
@@ -174,9 +178,19 @@ class TableClassifier:
         return Answers(self.model.tree_, self.model.labels_, best[:, None], posterior.exact(best)[:, None])
 
     def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-        """One row per answer: row, kept columns, label, probability, depth, node, path, and whether anything was known."""
-        X = self.rows(frame, where)
-        return self.answers(X, **options).table(kept_columns(frame, keep, where), self.known(X))
+        """`said` as a frame, with columns of the table handed through."""
+        import pandas as pd
+
+        return pd.DataFrame(self.said(self.rows(frame, where), kept_columns(frame, keep, where), **options))
+
+    def ask(self, text: str, **options: Any) -> dict[str, Any]:
+        """`said` of one text, which stands in the first of the columns."""
+        assert self.features is not None
+        return self.said(self.features.transform([text + " " * (len(self.inputs.text) - 1)]), {}, **options)
+
+    def said(self, X: Any, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """One row per answer, as columns: row, kept ones, label, probability, depth, node, path, and whether anything was known."""
+        return self.answers(X, **options).columns(kept, self.known(X))
 
     def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
         """Compare predictions with the target columns; ``unseen`` says what happens to labels the model does not know.
@@ -341,8 +355,8 @@ def _positions(inputs: Inputs) -> list[int] | None:
 TableModel = TableClassifier | TableRegressor
 
 
-def open_table_model(path: Path) -> TableModel:
-    """A folder that ``vpunn fit`` wrote."""
+def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
+    """A folder that ``vpunn fit`` wrote; with ``answers_only`` its classifier cannot learn on, and needs no scikit-learn."""
     stored = Stored.open(path)
     if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor"):
         raise DataError(
@@ -353,13 +367,19 @@ def open_table_model(path: Path) -> TableModel:
         from vpunn.regress import VPuNNRegressor
 
         return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
-    features = TextFeatures.from_stored(stored.part("features")) if inputs.text else None
+    kinds: tuple[type[Answering], type[TextFeatures] | type[TextReader]] = Answering, TextReader
+    if not answers_only:
+        from vpunn.hipan.classifier import HiPaNClassifier
+        from vpunn.text import TextFeatures
+
+        kinds = HiPaNClassifier, TextFeatures
+    features = kinds[1].from_stored(stored.part("features")) if inputs.text else None
     kind = TableClassifier
     if inputs.label_sep is not None:
         from vpunn.hipan.table_sets import SetTableClassifier
 
         kind = SetTableClassifier
-    return kind(HiPaNClassifier.from_stored(stored), inputs, features)
+    return kind(kinds[0].from_stored(stored), inputs, features)
 
 
 def as_blocks(words: Any, numbers: np.ndarray | None) -> Any:
@@ -371,6 +391,8 @@ def as_blocks(words: Any, numbers: np.ndarray | None) -> Any:
 
 def new_text_features(characters: bool, rows: int) -> TextFeatures:
     """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
+    from vpunn.text import text_features
+
     return text_features(characters=(3, 5) if characters else None, min_rows=2 if characters and rows > 1000 else 1)
 
 
@@ -394,10 +416,8 @@ class Answers:
     nodes: np.ndarray
     probability: np.ndarray
 
-    def table(self, kept: Mapping[str, Any], known: np.ndarray) -> pd.DataFrame:
+    def columns(self, kept: Mapping[str, Any], known: np.ndarray) -> dict[str, Any]:
         """One row per answer."""
-        import pandas as pd
-
         n, k = self.nodes.shape
         row, nodes = np.repeat(np.arange(n), k), self.nodes.ravel()
         found: dict[str, Any] = {"row": row, **{name: np.asarray(cells)[row] for name, cells in kept.items()}}
@@ -411,7 +431,7 @@ class Answers:
             "path": paths_of(self.tree, nodes),
             "known": known[row],
         }
-        return pd.DataFrame(found)
+        return found
 
 
 #: Columns of answers; a kept column of such a name is called "given …".

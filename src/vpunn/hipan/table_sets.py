@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, examples
-from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, kept_columns, paths_of
+from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, paths_of
 from vpunn.hipan.table_samples import Sample, with_groups
 from vpunn.hipan.tables import Cells, Inputs, describe_table, matched, place_cells, unseen_error
 from vpunn.io.frames import check_columns
@@ -97,24 +97,21 @@ class SetTableClassifier(TableClassifier):
         tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted
         return sets if tree is None else named_sets(sets, tree, self.inputs.match)
 
-    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    def said(self, X: Any, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """One row per row: its labels joined by the separator, the least probability among them, and their paths.
 
         With ``top`` one row per label, the likeliest first, as of a model with one label per row. A row without labels has
         no probability.
         """
-        import pandas as pd
-
         if not self.model.multilabel_:
-            return super().predict(frame, where, keep=keep, **options)
-        X = self.rows(frame, where)
+            return super().said(X, kept, **options)
         sets, p = self._sets(X, **options)
-        tree, kept = self.model.tree_, kept_columns(frame, keep, where)
+        tree = self.model.tree_
         if options.get("top", 1) > 1:
             return self._ranked(sets, p, kept, self.known(X))
         sep = str(self.inputs.label_sep)
         joint = f"{sep} " if sep in (";", ",") else sep
-        found: dict[str, Any] = {"row": np.arange(len(frame))}
+        found: dict[str, Any] = {"row": np.arange(len(sets))}
         found |= {name: np.asarray(cells) for name, cells in kept.items()}
         found["label"] = [joint.join(map(str, self.model.labels_[nodes].tolist())) for nodes in sets]
         found["probability"] = [
@@ -122,12 +119,12 @@ class SetTableClassifier(TableClassifier):
         ]
         found["path"] = [" | ".join(paths_of(tree, nodes)) for nodes in sets]
         found["known"] = self.known(X)
-        return pd.DataFrame(found)
+        return found
 
-    def _ranked(self, sets: list[np.ndarray], p: np.ndarray, kept: dict[str, Any], known: np.ndarray) -> pd.DataFrame:
+    def _ranked(
+        self, sets: list[np.ndarray], p: np.ndarray, kept: Mapping[str, Any], known: np.ndarray
+    ) -> dict[str, Any]:
         """One row per label of every row."""
-        import pandas as pd
-
         size = np.array([len(nodes) for nodes in sets], np.int64)
         row, nodes = np.repeat(np.arange(len(sets)), size), np.concatenate(sets).astype(np.int64)
         found: dict[str, Any] = {"row": row} | {name: np.asarray(cells)[row] for name, cells in kept.items()}
@@ -135,7 +132,7 @@ class SetTableClassifier(TableClassifier):
         tree = self.model.tree_
         found |= {"label": self.model.labels_[nodes], "probability": p[row, nodes], "depth": tree.depth[nodes]}
         found |= {"node": nodes, "path": paths_of(tree, nodes), "known": known[row]}
-        return pd.DataFrame(found)
+        return found
 
     def _sets(
         self,

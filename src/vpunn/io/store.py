@@ -333,6 +333,8 @@ class Storable:
 
     #: Raise it when old arrays change their meaning; adding arrays needs no new number.
     _store_format = 1
+    #: The kind of model that a folder says it holds; the name of the class if empty.
+    _stored_as = ""
 
     def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
         """Write the model as a folder of ``.npy`` arrays and ``model.json`` (no pickle), replacing an older one at the end.
@@ -343,7 +345,7 @@ class Storable:
 
     def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
         """What `save` writes, to put into a larger model with `Draft.part`."""
-        draft = Draft(type(self).__name__, format=self._store_format, provenance=provenance)
+        draft = Draft(self._kind(), format=self._store_format, provenance=provenance)
         self._to_store(draft)
         return draft
 
@@ -354,12 +356,12 @@ class Storable:
         ``verify=False`` does not compare checksums, which takes a second per gigabyte.
         """
         form = cls._store_format
-        return steady(path, lambda: cls.from_stored(Stored.open(path, cls.__name__, format=form, verify=verify)))
+        return steady(path, lambda: cls.from_stored(Stored.open(path, cls._kind(), format=form, verify=verify)))
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
         """The model of an opened folder or of a part of one."""
-        stored.check_kind(cls.__name__, cls._store_format)
+        stored.check_kind(cls._kind(), cls._store_format)
         try:
             return cls._from_store(stored)
         except DataError:
@@ -367,7 +369,11 @@ class Storable:
         except VpunnError as error:
             raise DataError(f"{str(stored.path)!r}: {error}") from None
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-            raise stored._damaged(f"it does not make a whole {cls.__name__} ({error})") from error
+            raise stored._damaged(f"it does not make a whole {cls._kind()} ({error})") from error
+
+    @classmethod
+    def _kind(cls) -> str:
+        return cls._stored_as or cls.__name__
 
     def _to_store(self, draft: Draft) -> None:
         raise NotImplementedError

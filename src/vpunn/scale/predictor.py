@@ -52,7 +52,7 @@ class Predictor:
                 raise VpunnError(f"{str(self.path)!r} knows its columns; leave columns= out.")
             from vpunn.hipan.table_models import TableClassifier, open_table_model
 
-            self._table = open_table_model(self.path)
+            self._table = open_table_model(self.path, answers_only=True)
             self.columns = list(self._table.inputs.names)
             self._classes = isinstance(self._table, TableClassifier)
             if self.options and not self._classes:

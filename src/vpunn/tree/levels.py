@@ -7,7 +7,6 @@ raise on unknown labels; here an unknown label is an ordinary event, answered by
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from vpunn._types import Features
 from vpunn.errors import TreeError, examples
@@ -24,6 +23,8 @@ class NodeFinder:
     """
 
     def __init__(self, tree: Tree, by_label: bool) -> None:
+        import pandas as pd
+
         self.tree = tree
         self.by_label = by_label
         words, vocabulary = pd.factorize(label_array(tree.labels)[0])
@@ -48,6 +49,8 @@ class NodeFinder:
     @classmethod
     def grow(cls, cells: np.ndarray) -> NodeFinder:
         """The tree of the paths in level cells, one path per row; its root is labelled ``"root"``."""
+        import pandas as pd
+
         return cls(tree_from_levels(pd.DataFrame(cells), root="root"), by_label=False)
 
     def locate(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,6 +59,8 @@ class NodeFinder:
         The two differ in depth for rows with unseen labels. An unseen *node label* says nothing, so it is put at the
         root with the depth of the deepest leaf; a missing one (None, NaN, "") is the root itself.
         """
+        import pandas as pd
+
         if self.by_label:
             return self._locate_labels(cells[:, 0])
         filled = ~missing_cells(cells)
@@ -72,6 +77,8 @@ class NodeFinder:
         return nodes, lengths
 
     def _locate_labels(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        import pandas as pd
+
         word = self._vocabulary.get_indexer(pd.Index(labels, dtype=object, tupleize_cols=False))
         nodes = np.where(word >= 0, self._node_of_word[word], 0)
         unseen = (word < 0) & ~missing_cells(labels)
@@ -80,6 +87,8 @@ class NodeFinder:
 
 def missing_cells(cells: np.ndarray) -> np.ndarray:
     """Which cells say nothing: None, NaN or the empty string."""
+    import pandas as pd
+
     return np.asarray(pd.isna(cells) | (cells == ""))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
@@ -30,6 +29,8 @@ STOPS = ("threshold", "risk", "size")
 
 def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_nodes: Any, groups: Any) -> Any:
     """Fit ``model`` (a `HiPaNClassifier`) on label sets."""
+    from sklearn.utils import check_random_state
+
     from vpunn.hipan.sets._model import fit_sets
 
     settings = model._settings()
@@ -221,7 +222,7 @@ def read(cls: Any, stored: Stored, layout: Layout) -> Any:
     model.n_features_in_ = stored.setting("n_features", int)
     if "feature_names" in stored:
         model.feature_names_in_ = stored.labels("feature_names", model.n_features_in_)
-    model._settings()
+    model._check_params()
     model.sets_ = _store.read(stored, tree, layout)
     set_classes(model, stored.labels("classes", tree.n_nodes - 1) if flat else None)
     return model
