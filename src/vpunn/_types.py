@@ -1,6 +1,7 @@
 """Names for what callers pass at the border. pandas, SciPy and Arrow are optional or untyped there, so for the type checker most
 of these are open; the name says what is meant, and the functions check it."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -11,6 +12,8 @@ Features: TypeAlias = Any
 Targets: TypeAlias = Any
 #: One weight ≥ 0 per row, or None.
 Weights: TypeAlias = Any
+#: One group per row, of any values that have an order, or None.
+Groups: TypeAlias = Any
 #: A seed, a NumPy RandomState or None, as scikit-learn takes it.
 Seed: TypeAlias = Any
 #: A pandas DataFrame, a mapping of columns, or anything a DataFrame is made from.
@@ -19,6 +22,8 @@ Table: TypeAlias = Any
 Numbers: TypeAlias = npt.ArrayLike
 #: One result for one question, an array of them for an array.
 OneOrMany: TypeAlias = Any
+#: Names of the columns of X, in order; None for x0, x1, …
+FeatureNames: TypeAlias = Sequence[str] | npt.NDArray[Any] | None
 #: Whatever names a node: text, a number, a tuple.
 Label: TypeAlias = Any
 #: What a tree can be read from: a tree, a code, a network or a fitted model.

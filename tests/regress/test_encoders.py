@@ -185,5 +185,5 @@ def test_weights_are_those_of_the_estimators():
     chances = PadicTargetEncoder().fit(X, labels, sample_weight=weight).transform(X)[:, 0]
     np.testing.assert_allclose(chances, VPuNNClassifier().fit(X, labels, sample_weight=weight).predict_proba(X)[:, 1])
     assert not np.allclose(values, PadicTargetEncoder().fit(X, y).transform(X)[:, 0])
-    with pytest.raises(VpunnError, match="must not be negative"):
+    with pytest.raises(VpunnError, match="at least 0; got"):
         PadicTargetEncoder().fit(X, y, sample_weight=-weight)

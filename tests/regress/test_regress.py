@@ -344,8 +344,8 @@ def test_shuffled_tree_removes_the_gain():
         (lambda: VPuNNRegressor(covariates=[0]).fit([[np.nan, "a"], [1.0, "b"]], [1, 2]), "rows 0"),
         (lambda: VPuNNRegressor(penalty=0).fit(LEVELS, Y), "positive"),
         (lambda: VPuNNRegressor(penalty=[1.0]).fit(LEVELS, Y), "each of the 2 depths"),
-        (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=np.zeros(6)), "at least one non-zero"),
-        (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=-np.ones(6)), "negative"),
+        (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=np.zeros(6)), "all sample weights are zero"),
+        (lambda: VPuNNRegressor().fit(LEVELS, Y, sample_weight=-np.ones(6)), "at least 0; got"),
         (lambda: VPuNNRegressor().fit(LEVELS, Y).predict(LEVELS[["order"]]), "[Ff]eature"),
     ],
 )

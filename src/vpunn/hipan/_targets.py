@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vpunn._rows import row_weights
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
 from vpunn.tree.build import UNKNOWN
@@ -237,32 +238,12 @@ def checked_block(X: Any, name: str) -> Any:
     return refuse_huge(checked, f"block {name!r}")
 
 
-def checked_groups(groups: Any, rows: int) -> np.ndarray | None:
-    """Groups as numbers, one per row."""
-    if groups is None:
-        return None
-    given = np.asarray(groups)
-    if given.ndim != 1 or len(given) != rows:
-        raise VpunnError(f"groups needs one entry per row, {rows:,} of them, got an array of shape {given.shape}.")
-    try:
-        return np.unique(given, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        raise VpunnError(f"groups of several types have no order ({error}); turn all of them into text.") from error
-
-
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """One weight of at least zero per row, not all of them zero."""
-    from sklearn.utils.validation import _check_sample_weight
-
-    try:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
-    except ValueError as error:
-        raise VpunnError(str(error)) from error
+    """One weight of at least zero per row, not all of them zero, small enough to add up in single precision."""
+    weight = row_weights(sample_weight, X.shape[0])
     if weight.max(initial=0) > LARGEST_WEIGHT:
         found = f"{weight.max():g}"
         raise VpunnError(
             f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number."
         )
-    if not (weight > 0).any():
-        raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
-    return np.asarray(weight)
+    return weight.astype(np.float32)

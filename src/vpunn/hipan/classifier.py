@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from vpunn._progress import announced_compiling, reached
+from vpunn._rows import row_groups
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _targets as targets
@@ -29,6 +30,7 @@ from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.sets import _front as label_sets
 
 if TYPE_CHECKING:
+    from vpunn.explain import Explanation
     from vpunn.hipan.sets._posterior import SetPosterior
 
 #: Fewer held-out rows than this are not worth a combiner of their own.
@@ -119,7 +121,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             node = targets.check_in_tree(self.tree_, y)
         first = next(iter(blocks.values()))
         weight = targets.checked_weight(sample_weight, first)
-        group = targets.checked_groups(groups, first.shape[0])
+        group = row_groups(groups, first.shape[0])
         self.layout_ = Layout.of(blocks)
         keep = weight > 0
         rows = inputs.half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
@@ -247,6 +249,12 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         if sample_weight is not None:
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
         return label_sets.score(self, X, y)
+
+    def explain(self, X: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
+        """Why one row is placed at ``node`` (a label; default: the answer of `predict`), ball by ball; see `vpunn.explain`."""
+        from vpunn.explain import explain
+
+        return cast("Explanation", explain(self, X, node, k=k, feature_names=feature_names))
 
     def explore(self, features: Any = None, **options: Any) -> Any:
         """Walk the tree with the model's beliefs on it, in a browser or a notebook; ``features`` turns texts into rows.

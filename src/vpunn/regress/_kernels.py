@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def collect(parent, ratio, weight, total):
     """Up: the precision J and the information h that each subtree holds about its top node's value.
 
@@ -27,7 +27,7 @@ def collect(parent, ratio, weight, total):
     return precision, information
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def distribute(parent, ratio, precision, information):
     """Down: posterior mean of every node's value (per column) and its variance in units of the noise.
 
@@ -46,7 +46,7 @@ def distribute(parent, ratio, precision, information):
     return mean, variance
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sample(parent, ratio, precision, information, normal):
     """Down: one joint draw of all nodes' values from the posterior, in units of the noise; ``normal`` has a draw per node.
 
@@ -62,7 +62,7 @@ def sample(parent, ratio, precision, information, normal):
     return value
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_slope, variance_slope):
     """Derivative, by each node's ratio, of a loss whose slopes in the results of `distribute` are given (and overwritten).
 

@@ -14,10 +14,12 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from vpunn._types import Features, Targets, Weights
+from vpunn._rows import row_groups, row_weights
+from vpunn._types import Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
-from vpunn.regress.estimators import HierarchicalInput, check_no_missing, row_weights
+from vpunn.regress._explain import BallSum, ball_sum, check_one_row
+from vpunn.regress.estimators import HierarchicalInput, check_no_missing
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.tree import Tree
 
@@ -160,7 +162,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         target_type: str = "auto",
         per_depth: bool = False,
         cv: Any = 5,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.tree = tree
         self.target_type = target_type
@@ -207,11 +209,13 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         model.node_values_ = np.column_stack(values)
         return model
 
-    def fit_transform(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> FloatArray:
-        """Fit, and encode each training row by a fit to the other folds."""
+    def fit_transform(
+        self, X: Features, y: Targets, *, sample_weight: Weights = None, groups: Groups = None
+    ) -> FloatArray:
+        """Fit, and encode each training row by a fit to the other folds; rows of one of the ``groups`` share a fold."""
         nodes, targets, weight = self._fit(X, y, sample_weight)
         out = np.empty((len(nodes), len(self.get_feature_names_out())))
-        folds = list(self._folds(targets))
+        folds = list(self._folds(targets, row_groups(groups, len(nodes))))
         if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(len(nodes))):
             raise VpunnError(
                 f"cv={self.cv!r} does not put every row into exactly one test fold; use a K-fold splitter."
@@ -225,6 +229,19 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         """Encode new rows by the fit to all training rows."""
         nodes, _, _ = self._place(X)
         return self._features(self.node_values_, nodes)
+
+    def explain(self, X: Features, feature: int = 0) -> BallSum:
+        """Which balls made one feature of one row: what every ball on its chain adds to the one above.
+
+        ``feature`` counts the columns of y and their classes, in the order of `get_feature_names_out` without ``per_depth``.
+        """
+        nodes, depths, _ = self._place(X)
+        check_one_row(nodes)
+        width = self.node_values_.shape[1]
+        if not 0 <= feature < width:
+            raise VpunnError(f"feature {feature} is no column of the encoding, which has {width}.")
+        values = self.node_values_[:, feature]
+        return ball_sum(self.tree_, int(nodes[0]), values, [], float(values[nodes[0]]), int(depths[0]))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """``padic`` (or ``padic0``, ``padic1``… for several targets), then the class, then ``_depth1``…"""
@@ -241,7 +258,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
         check_no_missing(y)
-        weight = row_weights(sample_weight, X)
+        weight = row_weights(sample_weight, len(X))
         nodes, _ = self._read_for_fit(X)
         table = np.asarray(y).reshape(len(y), -1)
         self._tasks, targets = [], []
@@ -266,17 +283,24 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
             return self.target_type == "continuous"
         return bool(type_of_target(column) == "continuous")
 
-    def _folds(self, targets: list[np.ndarray]) -> Any:
+    def _folds(self, targets: list[np.ndarray], group: np.ndarray | None) -> Any:
         n = len(targets[0])
         if hasattr(self.cv, "split") and not isinstance(self.cv, str):
-            return self.cv.split(np.zeros((n, 1)), targets[0])
+            return self.cv.split(np.zeros((n, 1)), targets[0], group)
         if not isinstance(self.cv, int | np.integer):
             raise VpunnError(f"cv must be a number of folds or a scikit-learn splitter, got {self.cv!r}.")
         folds = min(self.cv, n)
         if folds < 2:
             raise VpunnError(f"cross-fitting needs at least 2 rows and cv ≥ 2, got {n} rows and cv={self.cv}.")
-        from sklearn.model_selection import KFold, StratifiedKFold  # not where the rest of the room is enough
+        from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold  # slow to import, and seldom needed
 
+        if group is not None:
+            folds = min(folds, int(group.max()) + 1)
+            if folds < 2:
+                raise VpunnError(
+                    "cross-fitting needs rows of at least 2 groups, and all rows are of one; leave groups out."
+                )
+            return GroupKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], groups=group)
         if len(targets) == 1 and self._tasks[0].classes is not None and np.bincount(targets[0]).min() >= folds:
             return StratifiedKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], targets[0])
         return KFold(folds, shuffle=True, random_state=self.random_state).split(targets[0])

@@ -14,8 +14,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vpunn._rows import row_weights
 from vpunn._types import Features, Targets, Weights
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
@@ -219,7 +220,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
         nodes, covariates = self._read_for_fit(X)
-        weight = row_weights(sample_weight, X)
+        weight = row_weights(sample_weight, len(X))
         ratios = None if self.penalty is None else 1.0 / _positive(self.penalty, self.tree_.max_depth)
         targets = np.asarray(y, dtype=float).reshape(len(y), -1)
         self._fits: list[ShrinkageFit] = [
@@ -375,7 +376,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         check_classification_targets(y)
         self.classes_, column = np.unique(y, return_inverse=True)
         nodes, covariates = self._read_for_fit(X)
-        weight = row_weights(sample_weight, X)
+        weight = row_weights(sample_weight, len(X))
         found = fit_class_shrinkage(self.tree_, nodes, column, len(self.classes_), weight)
         self.node_proba_, self.penalty_ = found.proba, 1.0 / found.ratios
         self._softmax = None
@@ -488,16 +489,6 @@ class _SoftmaxOnTop:
 
     def _design(self, x: FloatArray) -> FloatArray:
         return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
-
-
-def row_weights(sample_weight: Weights, X: FloatArray) -> FloatArray:
-    """One weight ≥ 0 per row; ones if none are given."""
-    if sample_weight is None:
-        return np.ones(len(X))
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weight < 0).any():
-        raise VpunnError(f"sample weights must not be negative, got {examples(weight[weight < 0])}.")
-    return np.asarray(weight)
 
 
 def check_no_missing(y: Targets) -> None:

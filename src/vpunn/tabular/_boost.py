@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from vpunn.errors import VpunnError, examples
 from vpunn.tabular._forest import Forest
@@ -63,13 +64,14 @@ class Booster:
         make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
         # more categories than scikit-learn bins: read such a column as numbers
         bins = [j for j in self.categorical if np.nanmax(features[:, j], initial=0) < 255]
-        fitted = make(
-            max_iter=self.rounds,
-            learning_rate=0.05,
-            early_stopping=False,
-            categorical_features=bins or None,
-            random_state=self.seed,
-        ).fit(features, target)
+        with threadpool_limits(1, user_api="openmp"):  # sums in another order are other bytes
+            fitted = make(
+                max_iter=self.rounds,
+                learning_rate=0.05,
+                early_stopping=False,
+                categorical_features=bins or None,
+                random_state=self.seed,
+            ).fit(features, target)
         self.model_ = Forest.of(fitted, bins, features, len(self.classes_) if self.kind == "classification" else 0)
 
     def predict(self, features: np.ndarray) -> np.ndarray:

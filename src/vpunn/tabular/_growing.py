@@ -174,7 +174,13 @@ def fine_clusters(linkage: np.ndarray, many: int) -> np.ndarray:
 
 
 def balls_with_cells(
-    rows: np.ndarray, parent: np.ndarray, items: np.ndarray, weights: np.ndarray, leaf: np.ndarray, fine: np.ndarray
+    rows: np.ndarray,
+    parent: np.ndarray,
+    items: np.ndarray,
+    weights: np.ndarray,
+    leaf: np.ndarray,
+    fine: np.ndarray,
+    n_jobs: int | None = None,
 ) -> BallTree:
     """Route ``rows`` by the weighted means of ``items`` that share a leaf ball and a fine cluster.
 
@@ -186,14 +192,16 @@ def balls_with_cells(
     ball = np.zeros(len(mass), np.int64)
     ball[cell] = leaf
     cells = Cells(means, ball)
-    tree, position, routed = _number(parent, cells.route(rows))
+    tree, position, routed = _number(parent, cells.route(rows, n_jobs))
     return BallTree(tree, routed, cells.renumbered(position))
 
 
 # ---- splitting from the root ---------------------------------------------------------------------------------------
 
 
-def grow_kmeans(rows: np.ndarray, children: int, levels: int, *, seed: int, rounds: int = ROUNDS) -> BallTree:
+def grow_kmeans(
+    rows: np.ndarray, children: int, levels: int, *, seed: int, rounds: int = ROUNDS, n_jobs: int | None = None
+) -> BallTree:
     """Split by balanced k-means from the root down: at most ``children`` children a ball and ``levels`` levels.
 
     A ball of m rows with r levels left needs no more than m^(1/r) children to tell its rows apart, and gets no more.
@@ -229,10 +237,17 @@ def grow_kmeans(rows: np.ndarray, children: int, levels: int, *, seed: int, roun
         parent = np.concatenate([parent, *new_parent])
         prototypes = np.concatenate([prototypes, *new_prototypes])
         prices = np.concatenate([prices, *new_prices])
-        _kernels.step_down(rows, *_children(parent), prototypes, prices, node)
+        _step_down(rows, (*_children(parent), prototypes, prices), node, n_jobs)
     tree, position, leaf = _number(parent, node)
     kept = np.argsort(position, kind="stable")[-tree.n_nodes :]  # old numbers of the balls that remain, in preorder
     return BallTree(tree, leaf, Descent(tree, prototypes[kept], prices[kept]))
+
+
+def _step_down(rows: np.ndarray, way: tuple[np.ndarray, ...], node: np.ndarray, n_jobs: int | None) -> None:
+    """Every row goes from its ball (``node``, overwritten) to the child that takes it."""
+    from vpunn.tabular import _kernels
+
+    in_threads(lambda part: _kernels.step_down(rows[part], *way, node[part]), _blocks(len(rows)), n_jobs)
 
 
 def _split(rows: np.ndarray, seeds: np.ndarray, rounds: int) -> tuple[np.ndarray, np.ndarray]:

@@ -170,7 +170,7 @@ def descend(rows, start, ids, prototype, offset, node):
         node[i] = here
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def step_down(rows, start, ids, prototype, offset, node):
     """One level: every row moves from its ball (``node``, overwritten) to the closest child, if it has children."""
     for i in range(len(rows)):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vpunn._seed import random_of
 from vpunn._threads import check_n_jobs
 from vpunn._types import Features, Seed, Targets
 from vpunn.codes import PadicCode
@@ -70,7 +70,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
     random_state : int, RandomState instance or None
         For the k-means parts; Ward has no chance in it.
     n_jobs : int, optional
-        Threads that send rows to their balls in ``transform`` and ``apply`` (None: one, −1: one per core); the answer is the same.
+        Threads that send rows to their balls, in ``fit`` too (None: one, −1: one per core); the answer is the same.
     verbose : bool, optional
         Show progress; by default when a step is expected to take over two seconds.
 
@@ -170,10 +170,10 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     def _grow(self, rows: np.ndarray) -> tuple[BallTree, np.ndarray | None]:
         """The tree of balls, and the leaves that clustering itself gave the rows, where it did."""
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         if self.method == "kmeans":
             seed = int(random.randint(2**31 - 1))
-            return grow_kmeans(rows, self.p - 1, self.K, seed=seed), None
+            return grow_kmeans(rows, self.p - 1, self.K, seed=seed, n_jobs=self.n_jobs), None
         if self.method == "two-stage" and len(rows) > self.n_prototypes:
             items, weights = _prototypes(rows, self.n_prototypes, random)
         else:
@@ -188,7 +188,8 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
             parent, member = cut_by_branching(linkage, self.p - 1, self.K)
         leaf = leaf_of_rows(linkage, member)
         fine = fine_clusters(linkage, self.n_prototypes)
-        return balls_with_cells(rows, parent, items, weights, leaf, fine), leaf if items is rows else None
+        balls = balls_with_cells(rows, parent, items, weights, leaf, fine, self.n_jobs)
+        return balls, leaf if items is rows else None
 
     def _refine(self, rows: np.ndarray) -> None:
         from vpunn.tabular.refine import refine_tree
@@ -197,8 +198,10 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         widest = max(self.p - 1, start.tree.max_branching)
         self.refinement_ = refine_tree(rows, start.tree, start.leaf, max_children=widest)
         better = self.refinement_
-        cell = start.router.cell(rows)
-        self._balls = balls_with_cells(rows, better.tree.parent, rows, np.ones(len(rows)), better.leaf, cell)
+        cell = start.router.cell(rows, self.n_jobs)
+        self._balls = balls_with_cells(
+            rows, better.tree.parent, rows, np.ones(len(rows)), better.leaf, cell, self.n_jobs
+        )
 
     def _prime(self) -> int:
         return next_prime(max(self.p, self.tree_.max_branching + 1))

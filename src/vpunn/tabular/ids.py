@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._seed import seed_of
+from vpunn._types import Seed
 from vpunn.errors import VpunnError, check_choice, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular._growing import BallTree, grow_kmeans
@@ -115,7 +117,7 @@ class SemanticIds(Storable):
 
 
 def semantic_ids(
-    vectors: Any, p: int = 256, K: int = 3, *, metric: str = "euclidean", random_state: int = 0
+    vectors: Any, p: int = 256, K: int = 3, *, metric: str = "euclidean", random_state: Seed = 0
 ) -> SemanticIds:
     """Give each vector (a row) a unique id of at most ``K`` leading digits below ``p`` and, if needed, a collision digit.
 
@@ -134,7 +136,7 @@ def semantic_ids(
     if p < 3 or K < 1:
         raise VpunnError(f"semantic ids need p ≥ 3 and K ≥ 1; got p={p}, K={K}.")
     rows = _as_rows(vectors, metric)
-    balls = grow_kmeans(rows, p - 1, K, seed=random_state)
+    balls = grow_kmeans(rows, p - 1, K, seed=seed_of(random_state))
     tree, node, shared = _tell_apart(balls, p - 1)
     width = max(K, int(tree.max_depth))
     return SemanticIds(p, K, _path_digits(tree, node, width), tree, node, shared, metric, balls)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from vpunn._seed import seed_of
 from vpunn._types import Features, Seed, Table, Targets
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
@@ -76,10 +76,7 @@ class TabHiPaN(Storable, BaseEstimator):
     def fit(self, X: Features, y: Targets = None) -> TabHiPaN:
         """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
         refuse_lazy(X, y)
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = int(check_random_state(seed).randint(2**31 - 1))
-        self.seed_ = int(seed)
+        self.seed_ = seed_of(self.random_state)
         base = (
             LatentTreeEncoder(random_state=self.seed_, verbose=self.verbose) if self.encoder is None else self.encoder
         )

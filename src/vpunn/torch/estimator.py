@@ -9,6 +9,9 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vpunn._rows import row_groups, row_weights
+from vpunn._seed import seed_of
+from vpunn._types import Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples
 from vpunn.io.store import Storable
 from vpunn.torch.head import HierarchicalHead, Stop
@@ -36,7 +39,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
     rank : see `HierarchicalHead`. Inner nodes can be answers if any label in ``fit`` is one.
     epochs, batch_size, learning_rate : of Adagrad.
     ridge : weight of the touched differences' squares in every step.
-    random_state : seed of the order of rows; the same seed gives the same bytes on one thread.
+    random_state : seed of the order of rows; the same seed gives the same bytes on one thread. (torch's threads sum in
+        another order, so there is no ``n_jobs``; ``torch.set_num_threads`` sets them for the whole process.)
 
     >>> tree = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "fern")], root="life")
     >>> X = np.array([[2.0, 0, 1], [0, 2, 1], [0, 0, -2]] * 10)
@@ -55,7 +59,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         learning_rate: float = 0.1,
         ridge: float = 0.0,
         holdout: float = 0.1,
-        random_state: int = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.tree = tree
         self.rank = rank
@@ -66,12 +70,40 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         self.holdout = holdout
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> HeadClassifier:
-        """Fit on rows ``X`` (dense, finite) and labels ``y``."""
+    def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None, groups: Groups = None) -> HeadClassifier:
+        """Fit on rows ``X`` (dense, finite) and labels ``y``.
+
+        ``sample_weight`` weighs rows in the loss and in the standardisation; rows of weight 0 are left out. Rows of one of the
+        ``groups`` (texts of one source) are held out together.
+        """
+        self._check_settings()
         X = validate_data(self, X, dtype=np.float64)
         labels = np.asarray(y)
         if labels.shape != (len(X),):
             raise VpunnError(f"y must hold one label per row: got shape {labels.shape} for {len(X):,} rows.")
+        missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+        if len(missing):
+            raise VpunnError(f"y has no label in rows {examples(missing)}; leave these rows out.")
+        weight, group = row_weights(sample_weight, len(X)), row_groups(groups, len(X))
+        kept = weight > 0
+        X, labels, weight = X[kept], labels[kept], weight[kept]
+        tree = self.tree
+        if tree is None:
+            tree = Tree.from_paths([(label,) for label in np.unique(labels).tolist()], root="(all)")
+        self.tree_: Tree = tree
+        node = self.nodes_of(labels)
+        self.centre_ = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average((X - self.centre_) ** 2, axis=0, weights=weight))
+        self.scale_ = np.where(spread > 1e-12, spread, 1.0)
+        inner = np.unique(node[~self.tree_.is_leaf[node]])
+        self.head_ = HierarchicalHead(
+            self.tree_, X.shape[1], stops=~self.tree_.is_leaf if len(inner) else False, rank=self.rank, sparse=True
+        )
+        self._train(self._rows(X), node, weight, None if group is None else group[kept])
+        self.classes_ = np.unique(labels)
+        return self
+
+    def _check_settings(self) -> None:
         for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
             if not isinstance(value, int | np.integer) or value < 1:
                 raise VpunnError(f"{name} must be a whole number of at least 1, got {value!r}.")
@@ -87,45 +119,43 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
                 or not low <= float(value) < high
             ):
                 raise VpunnError(f"{name} is {what}, got {value!r}.")
-        missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
-        if len(missing):
-            raise VpunnError(f"y has no label in rows {examples(missing)}; leave these rows out.")
-        tree = self.tree
-        if tree is None:
-            tree = Tree.from_paths([(label,) for label in np.unique(labels).tolist()], root="(all)")
-        self.tree_: Tree = tree
-        node = self.nodes_of(labels)
-        self.centre_, spread = X.mean(0), X.std(0)
-        self.scale_ = np.where(spread > 1e-12, spread, 1.0)
-        inner = np.unique(node[~self.tree_.is_leaf[node]])
-        self.head_ = HierarchicalHead(
-            self.tree_, X.shape[1], stops=~self.tree_.is_leaf if len(inner) else False, rank=self.rank, sparse=True
-        )
-        self._train(self._rows(X), node)
-        self.classes_ = np.unique(labels)
-        return self
 
-    def _train(self, rows: torch.Tensor, node: np.ndarray) -> None:
+    def _train(self, rows: torch.Tensor, node: np.ndarray, weight: np.ndarray, group: np.ndarray | None) -> None:
         head, target = self.head_, torch.from_numpy(node)
-        random = torch.Generator().manual_seed(int(self.random_state))
+        random = torch.Generator().manual_seed(seed_of(self.random_state))
         if head.project is not None:
             with torch.no_grad():
                 head.project.weight.normal_(std=head.in_features**-0.5, generator=random)
-        order = torch.randperm(len(rows), generator=random)
-        kept = int(len(rows) * self.holdout)
-        held, used = (order[:kept], order[kept:]) if kept >= FEW else (order[:0], order)
+        held, used = self._held_out(torch.randperm(len(rows), generator=random), group)
+        # mean weight 1: a batch of light rows takes a small step instead of being blown up to a full one
+        share = torch.from_numpy(weight / weight[used.numpy()].mean())
         optimiser = torch.optim.Adagrad(head.parameters(), lr=self.learning_rate)
         with torch.sparse.check_sparse_tensor_invariants(False):  # ours hold them; said aloud, torch does not warn
             for _ in range(self.epochs):
                 for batch in torch.split(used[torch.randperm(len(used), generator=random)], int(self.batch_size)):
                     optimiser.zero_grad()
-                    loss = head.loss(rows[batch], target[batch])
+                    total = head.loss(rows[batch], target[batch], sample_weight=share[batch], reduction="sum")
+                    loss = total / len(batch)
                     if self.ridge:
                         loss = loss + self.ridge * head.penalty(target[batch])
                     loss.backward()
                     optimiser.step()
         if len(held):
-            head.calibrate(rows[held], node[held])
+            head.calibrate(rows[held], node[held.numpy()])
+
+    def _held_out(self, order: torch.Tensor, group: np.ndarray | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows for the conformal threshold, and the rest: the first of a random order; of groups the first that fit in whole."""
+        many = int(len(order) * self.holdout)
+        held = np.arange(len(order)) < many
+        if group is not None:
+            shuffled = group[order.numpy()]
+            found, first, size = np.unique(shuffled, return_index=True, return_counts=True)
+            turn = np.argsort(first)
+            held = np.isin(shuffled, found[turn][np.cumsum(size[turn]) <= many])
+        if held.sum() < FEW:
+            held[:] = False
+        chosen = torch.from_numpy(held)
+        return order[chosen], order[~chosen]
 
     def _rows(self, X: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(((X - self.centre_) / self.scale_).astype(np.float32))

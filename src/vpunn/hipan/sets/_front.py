@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from vpunn._rows import row_groups
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._holdout import units
@@ -40,7 +41,7 @@ def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_no
         raise VpunnError(f"X has {first.shape[0]:,} rows but there are {len(sets):,} label sets; one per row.")
     tree, node, flat = place_sets(sets, model.tree)
     weight = targets.checked_weight(sample_weight, first)
-    group = targets.checked_groups(groups, first.shape[0])
+    group = row_groups(groups, first.shape[0])
     keep = np.flatnonzero(weight > 0)
     model.tree_, model.layout_, model.flat_ = tree, Layout.of(blocks), flat is not None
     rows = half_precision(model.layout_.read({name: block[keep] for name, block in blocks.items()}))

@@ -1,0 +1,45 @@
+"""What rows bring beside their features: a weight each, and a group each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpunn._types import Groups, Weights
+from vpunn.errors import VpunnError, examples
+
+
+def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:
+    """One finite weight of at least zero per row, not all of them zero; ones if none are given, or one number for all.
+
+    >>> row_weights(None, 2), row_weights([1, 0.5], 2)
+    (array([1., 1.]), array([1. , 0.5]))
+    """
+    if sample_weight is None:
+        return np.ones(rows)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise VpunnError(f"sample_weight must hold numbers, got {examples(np.ravel(sample_weight))}.") from None
+    if weight.ndim == 0:
+        weight = np.full(rows, weight)
+    if weight.shape != (rows,):
+        raise VpunnError(f"sample_weight needs one number per row, {rows:,} of them, got shape {weight.shape}.")
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        raise VpunnError(f"sample weights must be finite and at least 0; got {examples(weight[bad])}.")
+    if rows and not weight.any():
+        raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
+    return weight
+
+
+def row_groups(groups: Groups, rows: int) -> np.ndarray | None:
+    """Groups as numbers from 0, one per row; None if none are given."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.ndim != 1 or len(given) != rows:
+        raise VpunnError(f"groups needs one entry per row, {rows:,} of them, got an array of shape {given.shape}.")
+    try:
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        raise VpunnError(f"groups of several types have no order ({error}); turn all of them into text.") from error
