@@ -1,4 +1,4 @@
-"""Learning on hierarchies with exact p-adic codes: one coefficient per ball, every number explained.
+"""Learning on hierarchies with exact p-adic codes: one coefficient per ball, numbers that decompose into balls.
 
 This is the table of contents. Names are imported when first asked for, so that ``import vpunn`` is fast and a command pays for
 what it uses.
