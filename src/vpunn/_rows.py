@@ -1,10 +1,10 @@
-"""What rows bring beside their features: a weight each, and a group each."""
+"""What rows bring beside their features: a target, a weight and a group each."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vpunn._types import Groups, Weights
+from vpunn._types import Groups, Targets, Weights
 from vpunn.errors import VpunnError, examples
 
 
@@ -43,3 +43,13 @@ def row_groups(groups: Groups, rows: int) -> np.ndarray | None:
         return np.unique(given, return_inverse=True)[1].astype(np.int64)
     except TypeError as error:
         raise VpunnError(f"groups of several types have no order ({error}); turn all of them into text.") from error
+
+
+def check_no_missing(y: Targets) -> None:
+    """Refuse targets with None or NaN among them."""
+    import pandas as pd
+
+    missing = np.atleast_1d(pd.isna(np.asarray(y)))
+    bad = np.flatnonzero(missing if missing.ndim == 1 else missing.reshape(len(missing), -1).any(axis=1))
+    if len(bad):
+        raise VpunnError(f"y is missing in rows {examples(bad)}; drop those rows first.")

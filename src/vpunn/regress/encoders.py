@@ -14,12 +14,12 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from vpunn._rows import row_groups, row_weights
+from vpunn._rows import check_no_missing, row_groups, row_weights
 from vpunn._types import Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress.estimators import HierarchicalInput, check_no_missing
+from vpunn.regress._inputs import HierarchicalInput
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.tree import Tree
 

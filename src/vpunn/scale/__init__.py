@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vpunn.scale.class_sums import ClassSums
     from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
     from vpunn.scale.fitting import fit_classifier
     from vpunn.scale.heads import minimize_heads
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from vpunn.scale.predictor import Predictor
     from vpunn.scale.scores import evaluate_stream
     from vpunn.scale.streams import Written, encode_stream, predict_stream
-    from vpunn.scale.sums import BallSums, ClassSums, shrunk_centroids
+    from vpunn.scale.sums import BallSums, shrunk_centroids
 
 __all__ = [
     "BallSums",
@@ -35,7 +36,7 @@ __all__ = [
 #: name → module, imported when first asked for: encoding labels needs no classifier
 _LATER = {
     "BallSums": "sums",
-    "ClassSums": "sums",
+    "ClassSums": "class_sums",
     "Predictor": "predictor",
     "Written": "streams",
     "encode_frame": "cluster",

@@ -167,3 +167,14 @@ def exact_products(a: Array, b: Array, weights: Array | None = None) -> Fraction
         kernels.add_products(limbs[0], _LOWEST, columns[0][part], columns[1][part], weigh[part])
         kernels.normalise(limbs)
     return ExactSums(1, _LOWEST, limbs).exact(0)
+
+
+def times_ten(sums: ExactSums, places: int) -> ExactSums:
+    """Sums of whole numbers times 10^places."""
+    if places == 0:
+        return sums
+    whole = [sums.exact(i) * 10**places for i in range(len(sums))]
+    odd = [value for value in whole if value.denominator != 1]
+    if odd:
+        raise VpunnError("sums of decimals can only be added to sums of decimals or whole numbers, not of floats.")
+    return ExactSums.of_integers([value.numerator for value in whole], np.arange(len(sums)), len(sums))

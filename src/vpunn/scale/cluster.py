@@ -17,9 +17,10 @@ import numpy as np
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io import streams
 from vpunn.io.streams import Parts, read_batches, table_files
+from vpunn.scale.class_sums import ClassSums
 from vpunn.scale.predictor import Predictor, as_table
 from vpunn.scale.streams import BATCH_ROWS, PART_ROWS, Written
-from vpunn.scale.sums import BallSums, ClassSums
+from vpunn.scale.sums import BallSums
 from vpunn.tree import Tree
 
 #: A checkpoint of sums holds at most so many files: parts are added up in so many groups.

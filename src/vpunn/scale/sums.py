@@ -1,4 +1,4 @@
-"""`BallSums` and `ClassSums`: what regressors, classifiers, encoders and heads learn from rows, as sums that add up exactly.
+"""`BallSums`: what regressors, encoders and heads learn from rows, as sums that add up exactly (`ClassSums` counts classes).
 
 Rows may be summed in any parts, anywhere, and the parts added in any order: the sums are the same bytes, hence so are the
 models made from them (`VPuNNRegressor.from_sums` and its siblings). They grow with the tree, not with the rows.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
 
@@ -18,53 +17,20 @@ import numpy.typing as npt
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress.shrinkage import NodeMoments
-from vpunn.scale._exact import ExactSums, exact_products
+from vpunn.scale._exact import ExactSums, exact_products, times_ten
+from vpunn.scale._frames import (
+    as_arrow,
+    check_node_ids,
+    check_weights,
+    frame_nodes,
+    number_columns,
+    same_tree,
+    sum_column,
+)
+from vpunn.scale.class_sums import ClassSums
 from vpunn.tree import Tree
 
 Array = npt.NDArray[Any]
-
-
-def _check_weights(w: Any, n: int) -> Array | None:
-    """Weights as doubles, None where all are 1."""
-    if w is None:
-        return None
-    weights = np.asarray(w, float)
-    if weights.shape != (n,):
-        raise VpunnError(f"w needs one weight for each of {n:,} rows, got shape {weights.shape}.")
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        raise VpunnError(f"weights must be finite and ≥ 0, got {examples(weights[bad])}.")
-    return weights
-
-
-def _check_nodes(tree: Tree, nodes: Any) -> Array:
-    found = np.asarray(tree.check_nodes(nodes), np.int64)
-    if found.ndim != 1:
-        raise VpunnError(f"nodes must be one node id per row, got shape {found.shape}.")
-    return found
-
-
-def _columns(values: Any, what: str, n: int) -> Array:
-    """Numbers as (n × columns) doubles, or a sentence about what they are."""
-    try:
-        table = np.asarray(values, float)
-    except (TypeError, ValueError):
-        raise VpunnError(f"{what} must be numbers, got {examples(np.asarray(values, object).ravel()[:5])}.") from None
-    table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or len(table) != n:
-        raise VpunnError(f"{what} needs one row for each of {n:,} nodes, got shape {np.shape(values)}.")
-    bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
-    if len(bad):
-        raise VpunnError(f"{what} must be finite; it is not in rows {examples(bad)}. Drop or fill these rows first.")
-    return table
-
-
-def same_tree(a: Tree, b: Tree) -> None:
-    """Refuse sums over two trees."""
-    if a is not b and a.fingerprint != b.fingerprint:
-        raise VpunnError(
-            f"these sums belong to different trees ({a!r} {a.fingerprint}, {b!r} {b.fingerprint}); sum over one tree."
-        )
 
 
 class BallSums(Storable):
@@ -114,18 +80,18 @@ class BallSums(Storable):
                 raise VpunnError("classes are counted without covariates; leave X out.")
             return ClassSums.from_rows(tree, nodes, y, w)
         n = len(np.asarray(nodes))
-        targets = _columns(y, "y", n)
-        width = 0 if X is None else _columns(X, "X", n).shape[1]
+        targets = number_columns(y, "y", n)
+        width = 0 if X is None else number_columns(X, "X", n).shape[1]
         made = cls(tree, targets.shape[1], width)
         made.add_rows(nodes, y, X, w)
         return made
 
     def add_rows(self, nodes: Any, y: Any, X: Any = None, w: Any = None) -> Self:
         """Add rows in place, for streams: no second set of arrays. Nothing is changed if a row is refused."""
-        nodes = _check_nodes(self.tree, nodes)
+        nodes = check_node_ids(self.tree, nodes)
         n = len(nodes)
-        weights = _check_weights(w, n)
-        parts = [_columns(y, "y", n)] + ([] if X is None else [_columns(X, "X", n)])
+        weights = check_weights(w, n)
+        parts = [number_columns(y, "y", n)] + ([] if X is None else [number_columns(X, "X", n)])
         table = np.concatenate(parts, axis=1)
         if parts[0].shape[1] != self.n_targets or table.shape[1] != len(self.columns):
             raise VpunnError(
@@ -169,20 +135,20 @@ class BallSums(Storable):
             raise VpunnError(
                 f"{n_targets} targets and {m - n_targets} covariates need {len(keys)} products, got {examples(named[1])}."
             )
-        table = _as_arrow(frame)
+        table = as_arrow(frame)
         for name in (node, weight, *named[0], *named[1]):
             if name not in table.column_names:
                 raise DataError(f"the frame has no column {name!r}; it has {examples(table.column_names)}.")
-        ids = _frame_nodes(tree, table[node])
+        ids = frame_nodes(tree, table[node])
         made.n_rows = len(ids)
-        made.weight, places, made.exact = _sum_column(table[weight], ids, tree.n_nodes, weight)
+        made.weight, places, made.exact = sum_column(table[weight], ids, tree.n_nodes, weight)
         if places:
             raise DataError(f"column {weight!r} counts rows or weights and must be whole numbers or floats.")
         for j, name in enumerate(named[0]):
-            made.columns[j], made.places[j], exact = _sum_column(table[name], ids, tree.n_nodes, name)
+            made.columns[j], made.places[j], exact = sum_column(table[name], ids, tree.n_nodes, name)
             made.exact &= exact
         for key, name in zip(keys, named[1], strict=True):
-            one, places, exact = _sum_column(table[name], np.zeros(len(ids), np.int64), 1, name)
+            one, places, exact = sum_column(table[name], np.zeros(len(ids), np.int64), 1, name)
             made.products[key] = one.exact(0) / Fraction(10) ** places
             made.exact &= exact
         return made
@@ -213,8 +179,8 @@ class BallSums(Storable):
         for j, theirs in enumerate(other.columns):
             more = other.places[j] - self.places[j]
             if more > 0:
-                self.columns[j], self.places[j] = _times_ten(self.columns[j], more), other.places[j]
-            self.columns[j] += _times_ten(theirs, -more) if more < 0 else theirs
+                self.columns[j], self.places[j] = times_ten(self.columns[j], more), other.places[j]
+            self.columns[j] += times_ten(theirs, -more) if more < 0 else theirs
         for key, value in other.products.items():
             self.products[key] += value
         self.n_rows += other.n_rows
@@ -354,123 +320,6 @@ class BallSums(Storable):
         return made
 
 
-class ClassSums(Storable):
-    """How often each class was seen at each node: what a classifier on a tree, or an encoder of classes, needs of its rows.
-
-    Only cells that were seen are kept, so a class missing in one part is normal; ``+`` joins the classes of both. Weights must
-    be whole numbers here: they count repetitions, and a part of a row cannot be left out (`VPuNNClassifier` chooses its
-    shrinkage by leaving rows out).
-
-    >>> tree = Tree.from_parents([-1, 0, 0])
-    >>> both = ClassSums.from_rows(tree, [1, 1], ["a", "b"]) + ClassSums.from_rows(tree, [2], ["c"])
-    >>> both.classes.tolist(), both.table().tolist()
-    (['a', 'b', 'c'], [[0, 0, 0], [1, 1, 0], [0, 0, 1]])
-    """
-
-    exact = True
-
-    def __init__(self, tree: Tree, classes: Array, nodes: Array, column: Array, counts: Array) -> None:
-        """``counts`` of class ``column`` at ``nodes``; cells may repeat and come in any order."""
-        self.tree, self.classes = tree, classes
-        keys, at = np.unique(nodes.astype(np.int64) * max(len(classes), 1) + column, return_inverse=True)
-        total = np.zeros(len(keys), np.int64)
-        np.add.at(total, at, counts)
-        seen = total > 0
-        self.counts = total[seen]
-        self.nodes, self.column = np.divmod(keys[seen], max(len(classes), 1))
-
-    @classmethod
-    def from_rows(cls, tree: Tree, nodes: Any, y: Any, w: Any = None) -> ClassSums:
-        """Count the class ``y`` of rows at ``nodes``; ``w`` (whole numbers) says how often each row counts."""
-        nodes = _check_nodes(tree, nodes)
-        labels = np.asarray(y)
-        if labels.shape != nodes.shape:
-            raise VpunnError(f"y needs one class for each of {len(nodes):,} rows, got shape {labels.shape}.")
-        from vpunn.regress.estimators import check_no_missing
-
-        check_no_missing(labels)
-        weights = _check_weights(w, len(nodes))
-        if weights is not None and (weights != np.floor(weights)).any():
-            odd = weights[weights != np.floor(weights)]
-            raise VpunnError(f"weights of classes count repetitions and must be whole numbers, got {examples(odd)}.")
-        counts = np.ones(len(nodes), np.int64) if weights is None else weights.astype(np.int64)
-        classes, column = np.unique(labels, return_inverse=True)
-        return cls(tree, classes, nodes, column, counts)
-
-    @classmethod
-    def from_frame(
-        cls, tree: Tree, frame: Any, *, node: str = "node", label: str = "class", count: str = "count"
-    ) -> ClassSums:
-        """Counts computed elsewhere (``GROUP BY node, class``): one row per node and class."""
-        table = _as_arrow(frame)
-        for name in (node, label, count):
-            if name not in table.column_names:
-                raise DataError(f"the frame has no column {name!r}; it has {examples(table.column_names)}.")
-        counts = np.asarray(table[count].to_numpy(zero_copy_only=False))
-        return cls.from_rows(tree, _frame_nodes(tree, table[node]), np.asarray(table[label].to_pylist()), counts)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows counted."""
-        return int(self.counts.sum())
-
-    def weights(self) -> Array:
-        """Rows at every node, as doubles."""
-        return np.bincount(self.nodes, self.counts, minlength=self.tree.n_nodes)
-
-    def table(self) -> Array:
-        """(nodes × classes) counts."""
-        found = np.zeros((self.tree.n_nodes, len(self.classes)), np.int64)
-        found[self.nodes, self.column] = self.counts
-        return found
-
-    def __add__(self, other: Any) -> ClassSums:
-        if not isinstance(other, ClassSums):
-            return NotImplemented
-        same_tree(self.tree, other.tree)
-        if not (len(self.classes) and len(other.classes)):  # an empty part says nothing about the kind of its classes
-            return self if len(self.classes) else other
-        if (self.classes.dtype.kind in "OUS") != (other.classes.dtype.kind in "OUS"):
-            raise VpunnError(
-                f"classes such as {examples(self.classes[:2])} and {examples(other.classes[:2])} are of two kinds; "
-                "read the column as text in every part."
-            )
-        classes = np.union1d(self.classes, other.classes)
-        column = [np.searchsorted(classes, part.classes)[part.column] for part in (self, other)]
-        joined = [np.concatenate(pair) for pair in ((self.nodes, other.nodes), column, (self.counts, other.counts))]
-        return ClassSums(self.tree, classes, *joined)
-
-    def __radd__(self, other: Any) -> ClassSums:
-        return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ClassSums):
-            return NotImplemented
-        same = all(
-            np.array_equal(getattr(self, n), getattr(other, n)) for n in ("classes", "nodes", "column", "counts")
-        )
-        return same and self.tree.fingerprint == other.tree.fingerprint
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"ClassSums({self.n_rows:,} rows, {len(self.classes)} classes; {self.tree!r})"
-
-    def _to_store(self, draft: Draft) -> None:
-        draft.tree(self.tree)
-        draft.labels("classes", self.classes)
-        for name in ("nodes", "column", "counts"):
-            draft.array(name, getattr(self, name))
-
-    @classmethod
-    def _from_store(cls, stored: Stored) -> ClassSums:
-        tree, classes = stored.tree(), stored.labels("classes")
-        nodes = stored.array("nodes", dtype="i8", shape=(None,), low=0, high=tree.n_nodes)
-        column = stored.array("column", dtype="i8", shape=nodes.shape, low=0, high=len(classes))
-        counts = stored.array("counts", dtype="i8", shape=nodes.shape, low=1)
-        return cls(tree, classes, nodes, column, counts)
-
-
 def shrunk_centroids(sums: BallSums) -> Array:
     """(nodes × targets): the mean of each target at every node, shrunk to its parent's, as the regressor would predict it.
 
@@ -525,68 +374,3 @@ def _centred(hi: Array, lo: Array, centre: float, weight: Array, weight_rest: Ar
     p = c * weight
     left = (hi - p) + (lo - _product_error(weight, c) - c * weight_rest)
     return np.asarray(left / math.ldexp(scale, shift))
-
-
-def _times_ten(sums: ExactSums, places: int) -> ExactSums:
-    """Sums of whole numbers times 10^places."""
-    if places == 0:
-        return sums
-    whole = [sums.exact(i) * 10**places for i in range(len(sums))]
-    odd = [value for value in whole if value.denominator != 1]
-    if odd:
-        raise VpunnError("sums of decimals can only be added to sums of decimals or whole numbers, not of floats.")
-    return ExactSums.of_integers([value.numerator for value in whole], np.arange(len(sums)), len(sums))
-
-
-# ---- frames ----------------------------------------------------------------------------------------------------------
-
-
-def _as_arrow(frame: Any) -> Any:
-    """A table of Arrow from pandas, Polars, DuckDB, Arrow, or a mapping of columns."""
-    import pyarrow as pa
-
-    try:
-        if isinstance(frame, pa.Table):
-            return frame
-        if hasattr(frame, "to_arrow"):
-            found = frame.to_arrow()
-            return found if isinstance(found, pa.Table) else pa.table(found)
-        if hasattr(frame, "iloc"):
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"a {type(frame).__name__} cannot be read as a frame: {error}.") from None
-
-
-def _frame_nodes(tree: Tree, column: Any) -> Array:
-    """Node ids of a column of ids, or of labels if it holds text."""
-    import pyarrow as pa
-
-    if column.null_count:
-        raise DataError(f"{column.null_count:,} rows have no node; leave them out, or put them at the root.")
-    if pa.types.is_integer(column.type):
-        return _check_nodes(tree, column.to_numpy())
-    return np.asarray(tree.index(column.to_pylist()), np.int64)
-
-
-def _sum_column(column: Any, at: Array, n: int, name: str) -> tuple[ExactSums, int, bool]:
-    """A column's sums by place, the decimal places they are counted in, and whether they are exact."""
-    import pyarrow as pa
-
-    if column.null_count:
-        raise DataError(f"column {name!r} has {column.null_count:,} missing sums; COALESCE them to 0.")
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return ExactSums.of_integers(column.to_pylist(), at, n), 0, True
-    if pa.types.is_decimal(kind):
-        cells: list[Decimal] = column.to_pylist()
-        whole = [int(cell.scaleb(kind.scale)) for cell in cells]
-        return ExactSums.of_integers(whole, at, n), max(kind.scale, 0), True
-    if pa.types.is_floating(kind):
-        values = np.asarray(column.to_numpy(), float)
-        if not np.isfinite(values).all():
-            raise DataError(f"column {name!r} holds sums that are not finite; find the rows that are NaN or infinite.")
-        sums = ExactSums(n)
-        sums.add(at, values)
-        return sums, 0, False
-    raise DataError(f"column {name!r} holds {kind}; sums are whole numbers, decimals or floats.")

@@ -1,0 +1,146 @@
+"""How estimators read X: which columns are levels or labels, which are covariates, and the node of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vpunn._types import Features
+from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
+from vpunn.io.store import Draft, Storable, Stored
+from vpunn.tree import Tree
+from vpunn.tree.levels import NodeFinder, level_cells
+
+FloatArray = np.ndarray
+
+#: More columns than any table has; a folder that claims more is damaged.
+MAX_COLUMNS = 1_000_000
+
+
+class HierarchicalInput(Storable, BaseEstimator):
+    """How estimators read X: which columns are levels or labels, which are covariates, and which node each row is at.
+
+    Subclasses have the parameter ``tree`` and may have ``covariates``.
+    """
+
+    tree: Tree | None
+    covariates: Sequence[str | int] | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True  # a missing level ends the path
+        return tags
+
+    def _write_input(self, draft: Draft) -> None:
+        """Add to a draft what reading X needs: tree, columns and their names."""
+        check_is_fitted(self)
+        draft.params(self)
+        draft.tree(self.tree_)
+        draft.settings |= {
+            "given_tree": self.tree is not None,
+            "by_label": self._finder.by_label,
+            "n_features": int(self.n_features_in_),
+            "covariate_columns": self._covariate_columns,
+        }
+        if hasattr(self, "feature_names_in_"):
+            draft.labels("feature_names", self.feature_names_in_)
+
+    @classmethod
+    def _read_input(cls, stored: Stored) -> Self:
+        """An estimator that reads X as the saved one did."""
+        tree, n = stored.tree(), stored.setting("n_features", int)
+        model = cls(tree if stored.setting("given_tree", bool) else None, **stored.params(cls))
+        if not 0 < n <= MAX_COLUMNS:
+            raise VpunnError(f"it cannot have {n} columns.")
+        model._covariate_columns = [int(j) for j in stored.setting("covariate_columns", list)]
+        model._level_columns = [j for j in range(n) if j not in model._covariate_columns]
+        if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
+            raise VpunnError(f"columns {model._covariate_columns} are no covariates among {n}.")
+        model._finder = NodeFinder(tree, by_label=stored.setting("by_label", bool))
+        model.tree_, model.n_features_in_ = tree, n
+        if "feature_names" in stored:
+            model.feature_names_in_ = stored.labels("feature_names", n)
+        return model
+
+    @classmethod
+    def _reading(cls, tree: Tree, levels: int | None, n_covariates: int, **params: Any) -> Self:
+        """An estimator without rows: X begins with a column of labels, or with ``levels`` level columns, then covariates."""
+        if levels is not None and not 0 < levels <= MAX_COLUMNS:
+            raise VpunnError(
+                f"levels={levels!r} must be the number of level columns, or None for one column of labels."
+            )
+        first = levels or 1
+        covariates = list(range(first, first + n_covariates))
+        model = cls(tree, **({"covariates": covariates} if covariates else {}), **params)
+        model._covariate_columns, model._level_columns = covariates, list(range(first))
+        model._finder = NodeFinder(tree, by_label=levels is None)
+        model.tree_, model.n_features_in_ = tree, first + n_covariates
+        return model
+
+    def _read_for_fit(self, X: FloatArray) -> tuple[np.ndarray, FloatArray | None]:
+        """Build or take the tree and place the training rows, all of which must be in it."""
+        if self.tree is not None and not isinstance(self.tree, Tree):
+            raise VpunnError(f"tree must be a vpunn.Tree or None, got a {type(self.tree).__name__}.")
+        self._covariate_columns = self._resolve_covariates(X.shape[1])
+        self._level_columns = [j for j in range(X.shape[1]) if j not in self._covariate_columns]
+        if not self._level_columns:
+            raise VpunnError("every column is a covariate; X needs at least one column of labels or levels.")
+        cells = level_cells(X, self._level_columns)
+        if self.tree is None:
+            self._finder = NodeFinder.grow(cells)
+        else:
+            self._finder = NodeFinder(self.tree, by_label=len(self._level_columns) == 1)
+        self.tree_ = self._finder.tree
+        nodes, depths = self._finder.locate(cells)
+        lost = np.flatnonzero(self.tree_.depth[nodes] < depths)
+        if len(lost):
+            shown = [cells[i, 0] if cells.shape[1] == 1 else tuple(cells[i]) for i in lost[:5]]
+            raise TreeError(
+                f"{len(lost):,} training rows are not in the tree: {examples(shown, total=len(lost))}; add them with "
+                "tree.insert, or drop them, or pass tree=None to build the tree from X."
+            )
+        return nodes, self._covariates_of(X)
+
+    def _place(self, X: Features) -> tuple[np.ndarray, np.ndarray, FloatArray | None]:
+        """Nodes of new rows, the depths of their own paths (deeper than the node where labels are unseen), covariates."""
+        check_is_fitted(self)
+        refuse_lazy(X)
+        X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+        nodes, depths = self._finder.locate(level_cells(X, self._level_columns))
+        return nodes, depths, self._covariates_of(X)
+
+    def _resolve_covariates(self, n_columns: int) -> list[int]:
+        if isinstance(self.covariates, str | int):
+            raise VpunnError(f"covariates must be a list of names or positions; write [{self.covariates!r}].")
+        names = list(getattr(self, "feature_names_in_", ()))
+        columns = []
+        for wanted in self.covariates or ():
+            if isinstance(wanted, str):
+                if wanted not in names:
+                    raise VpunnError(f"there is no covariate column {wanted!r} in X, which has {examples(names)}.")
+                columns.append(names.index(wanted))
+            else:
+                if not isinstance(wanted, int | np.integer) or not -n_columns <= wanted < n_columns:
+                    raise VpunnError(f"covariate column {wanted!r} is no position in X, which has {n_columns} columns.")
+                columns.append(int(wanted) % n_columns)
+        return columns
+
+    def _covariates_of(self, X: FloatArray) -> FloatArray | None:
+        if not self._covariate_columns:
+            return None
+        try:
+            values = X[:, self._covariate_columns].astype(float)
+        except (TypeError, ValueError) as error:
+            raise VpunnError(f"covariates must be numeric ({error}); encode other columns first.") from None
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        if len(bad):
+            raise VpunnError(
+                f"covariates must be finite; they are not in rows {examples(bad)}. Impute or drop them first."
+            )
+        return values
