@@ -17,6 +17,42 @@ def _is_mark(c):
 
 
 @njit(cache=True)
+def _comment_end(data, i):
+    """The byte after the comment that opens at ``i`` (comments nest), or −1 if it never closes."""
+    depth = 0
+    while i < len(data):
+        depth += (data[i] == 91) - (data[i] == 93)
+        i += 1
+        if depth == 0:
+            return i
+    return -1
+
+
+@njit(cache=True)
+def _quote_end(data, i):
+    """Where the quote that opens at ``i`` closes, or −1; a doubled quote inside stands for itself."""
+    c = data[i]
+    i += 1
+    while i < len(data):
+        if data[i] == c:
+            if i + 1 == len(data) or data[i + 1] != c:
+                return i
+            i += 1
+        i += 1
+    return -1
+
+
+@njit(cache=True)
+def _rest_end(data, i):
+    """The first byte from ``i`` on that is neither blank nor in a comment."""
+    depth = 0
+    while i < len(data) and (depth > 0 or data[i] <= 32 or data[i] == 91):
+        depth += (data[i] == 91) - (data[i] == 93)
+        i += 1
+    return i
+
+
+@njit(cache=True)
 def scan(data):
     """One pass over the bytes of a Newick tree, with parent pointers as the only stack.
 
@@ -42,17 +78,13 @@ def scan(data):
         if c <= 32:
             i += 1
         elif c == 91:  # [ comment ], which may nest
-            start, depth = i, 0
-            while i < size:
-                depth += (data[i] == 91) - (data[i] == 93)
-                i += 1
-                if depth == 0:
-                    break
-            if depth > 0:
-                why, i = OPEN_COMMENT, start
+            end = _comment_end(data, i)
+            if end < 0:
+                why = OPEN_COMMENT
                 break
             if note[here, 1] == 0:
-                note[here, 0], note[here, 1] = start + 1, i - 1
+                note[here, 0], note[here, 1] = i + 1, end - 1
+            i = end
         elif c == 40:  # (
             if state != _START or closed[here]:
                 why = NAME_FIRST
@@ -89,22 +121,14 @@ def scan(data):
             state = _COLON
             i += 1
         elif state == _START and (c == 39 or c == 34):  # ' or "; doubled inside, it stands for itself
-            start = i
-            i += 1
-            while i < size:
-                if data[i] == c:
-                    if i + 1 < size and data[i + 1] == c:
-                        i += 1
-                    else:
-                        break
-                i += 1
-            if i >= size:
-                why, i = OPEN_QUOTE, start
+            end = _quote_end(data, i)
+            if end < 0:
+                why = OPEN_QUOTE
                 break
-            name[here, 0], name[here, 1] = start + 1, i
+            name[here, 0], name[here, 1] = i + 1, end
             quoted[here] = True
             state = _NAMED
-            i += 1
+            i = end + 1
         elif state == _START:
             name[here, 0] = i
             while i < size and not _is_mark(data[i]):
@@ -127,11 +151,7 @@ def scan(data):
     if parent[here] >= 0 and why in (DONE, NO_END):
         why, where = NOT_CLOSED, opened[parent[here]]
     if why == DONE:
-        depth = 0
-        i += 1
-        while i < size and (depth > 0 or data[i] <= 32 or data[i] == 91):
-            depth += (data[i] == 91) - (data[i] == 93)
-            i += 1
+        i = _rest_end(data, i + 1)
         if i < size:
             why, where = AFTER_END, i
     return why, where, parent[:count], name[:count], length[:count], note[:count], quoted[:count]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn.errors import VpunnError
+
 Array = npt.NDArray[Any]
 
 #: So many additions fit into the spare bits of a limb before carries must be settled.
