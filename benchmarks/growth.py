@@ -4,7 +4,7 @@
     python -m benchmarks.growth big ROWS         # regressor: sum, fit and predict ROWS rows of Parquet (1e8 takes 10 GB of disk)
     python -m benchmarks.growth cluster          # on paper: 1e8 rows on 1e7 leaves, from rates measured here
     python -m benchmarks.growth shards TASK …    # the classifier of tasks (go, wordnet) fitted in shards: accuracy beside one piece
-    python -m benchmarks.growth names ROWS …     # the classifier and PECOS on ROWS names of species, to be placed in their family
+    python -m benchmarks.growth names ROWS … [vpunn] [pecos]  # one or both on ROWS names of species, to be placed in their family
 
 Each size runs in a process of its own, so that peak memory means something; CPU time counts all its threads, and what is prepared
 before the measured step is not in it. The exponent is the slope of log(CPU) against log(size) over the upper half of the sizes.
@@ -135,8 +135,8 @@ def peak_mb() -> float:
 
 
 def exponent(sizes: list[float], seconds: list[float]) -> float:
-    """Slope of log time against log size over the upper half."""
-    half = len(sizes) // 2
+    """Slope of log time against log size over the upper half, of two sizes at least."""
+    half = min(len(sizes) // 2, len(sizes) - 2)
     return float(np.polyfit(np.log(sizes[half:]), np.log(np.maximum(seconds[half:], 1e-4)), 1)[0])
 
 
@@ -294,7 +294,7 @@ def shards(tasks: list[str], counts: tuple[int, ...] = (1, 4), split: int = 1) -
     write_results("growth-shards", found)
 
 
-def names(sizes: list[int], seed: int = 1) -> None:
+def names(sizes: list[int], methods: list[str], seed: int = 1) -> None:
     """Species to families by character 3–5-grams of their names: exact accuracy, CPU and memory of the classifier and of PECOS."""
     from benchmarks.predict.matrix import RESULTS, run, write_case
     from benchmarks.predict.names import species
@@ -303,11 +303,11 @@ def names(sizes: list[int], seed: int = 1) -> None:
     for size in sizes:
         if not (kept / f"names-{size}-{seed}" / "about.json").exists():
             write_case(species(size, seed), kept / f"names-{size}-{seed}")
-        rows += run([f"names-{size}"], ["vpunn", "pecos"], seeds=[seed], kept=kept, budget=7200.0)
-    for method in ("vpunn", "pecos"):
+        rows += run([f"names-{size}"], methods, seeds=[seed], kept=kept, budget=7200.0)
+    for method in methods:
         mine = [
             (size, row["fit s"])
-            for size, row in zip(np.repeat(sizes, 2), rows, strict=True)
+            for size, row in zip(np.repeat(sizes, len(methods)), rows, strict=True)
             if row["method"] == method and "fit s" in row
         ]
         if len(mine) > 1:
@@ -327,7 +327,8 @@ def main() -> None:
     elif given[:1] == ["shards"]:
         shards(given[1:] or ["go", "wordnet"])
     elif given[:1] == ["names"]:
-        names([int(float(size)) for size in given[1:]])
+        methods = [name for name in given[1:] if name.isalpha()]
+        names([int(float(size)) for size in given[1:] if size not in methods], methods or ["vpunn", "pecos"])
     else:
         run(given or list(OPERATIONS))
 

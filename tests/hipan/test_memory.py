@@ -15,7 +15,7 @@ from vpunn.explain import explain
 from vpunn.hipan import HiPaNClassifier, _crew, _nearest
 from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
-from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._holdout import MOST, plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, choose_cost
 from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.hipan._views import unit_rows
@@ -206,3 +206,10 @@ def test_rows_of_the_callers_own_teach_the_combiner():
         HiPaNClassifier(tree).fit(X, y, validation=asked)
     with pytest.raises(VpunnError, match="labels that no training row has"):
         HiPaNClassifier().fit(X, y, validation=(X[:1], ["other"]))
+
+
+def test_of_many_rows_no_more_are_held_out_than_teach():
+    n = 15 * MOST
+    node = np.random.default_rng(0).integers(0, 500, n)
+    (one,) = plan_holdout(node, np.arange(n), 0, 0.1, np.random.default_rng(1))
+    assert 0.99 * MOST <= len(one.out) <= MOST and len(np.unique(node[one.out])) == 500

@@ -36,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 
 #: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
 PLENTY = 2000
+#: So many are held out at most: a combiner learns no more from more, and each is compared with all rows.
+MOST = 10_000
 #: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
 ENOUGH = 1300
 #: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
@@ -90,7 +92,7 @@ def plan_holdout(
     place[order] = np.arange(len(order))
     rows = np.flatnonzero(place[unit] >= 0)
     rows = rows[np.argsort(place[unit[rows]], kind="stable")]
-    part = int(np.ceil(max(share * n, min(PLENTY, 0.2 * n), 1)))
+    part = int(np.ceil(min(max(share * n, min(PLENTY, 0.2 * n), 1), MOST)))
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))

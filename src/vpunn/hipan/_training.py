@@ -95,6 +95,7 @@ def fit_parts(
     nearest = _nearest_row(sample.take(asked).rows, unit)
     enough = ENOUGH if sample.rows.words.nnz < HEAVY else 1
     rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest, enough)
+    del nearest  # it holds all rows by feature
     found: list[HeldOut] = []
     cost: float | None = None
     proposers: set[str] | None = None  # what the first round finds holds for all
@@ -112,6 +113,7 @@ def fit_parts(
         judged = judge(experts, sample.take(out), settings)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
+        del experts  # before the next ones: of a million rows they take gigabytes
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
     everything = _trained(tree, sample, proposers, settings, rng)

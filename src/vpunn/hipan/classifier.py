@@ -53,7 +53,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         paths, plain labels a root with one child per class.
     candidates : nodes proposed per row by the centroids, again by the heads, and half as many through the dictionary.
     epochs : passes over the data; rows that the heads explain well are left out of the later ones.
-    holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few).
+    holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few; at most 10,000).
     hidden : units of the combiner.
     n_jobs : threads that answer, each a tile of 1,024 rows at a time, and that propose and judge in `fit` (None: one, −1: one
         per core); the bits stay the same.
