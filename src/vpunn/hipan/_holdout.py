@@ -7,10 +7,10 @@ that has never seen one takes it for a sure answer.
 *Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
 Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
 without any. Good and Turing: a new row belongs to the classes met r times with probability (r+1) N_{r+1} / n, which is what
-leaving out rows at random shows. But a class met less often is not likelier than one met more often, and code lists that
-give every code at least one text break the formula: it says N_1/n for the unmet, of which there may be none. So the masses
-per class, m_r = (r+1) N_{r+1} / (n N_r), are made increasing by pooling from r = 0 upwards (the isotonic fit). Where the
-formula holds nothing changes. Where it does not, rows were not drawn at random but listed: single rows are held out less often,
+leaving out rows at random shows. But code lists that give every code at least one text break the formula: it says N_1/n for the
+unmet, of which there may be none. A class that would be expected more than three times is met in 95 of 100 cases, so each
+of the unmet ones stands for three rows at most, all of them for 3 N_0. Where that is enough for N_1 nothing changes. Where it is
+not, surely not, rows were not drawn at random but listed: single rows are held out less often,
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
@@ -42,6 +42,8 @@ MOST = 10_000
 ENOUGH = 1300
 #: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
+#: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
+UNMET = 3.0
 #: So many standard deviations (of a count: its root) more classes of one unit than the formula allows make a list.
 SURELY = 3.0
 #: A held-out row stands for at most so many.
@@ -188,21 +190,13 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
     """The chance of a single row to be held out, and the share of questions about classes of one unit that random rows miss."""
     classes = np.unique(node, return_index=True)[1]
     met = np.bincount(units[classes], minlength=3).astype(float)  # N_r
-    met[0] = n_empty
-    asked = np.append(np.arange(1, len(met)) * met[1:], 0.0)  # (r+1) N_{r+1}
     if met[1] == 0:
         return 1.0, 0.0
-    mass, number, last = asked[0], met[0], 0
-    while last + 1 < len(met) - 1 and met[last + 1] > 0 and mass * met[last + 1] > asked[last + 1] * number:
-        last += 1
-        mass, number = mass + asked[last], number + met[last]
-    rate = mass / max(number, 1e-12)
-    if last == 0 or rate * met[0] >= 0.5 * asked[0]:
-        return float(min(1.0, rate * met[0] / asked[0])) if last else 1.0, 0.0
-    if met[1] - rate * met[0] < SURELY * np.sqrt(met[1]):
-        return float(rate * met[0] / asked[0]), 0.0
-    shown = asked[1] / asked.sum()  # what random rows show of classes of one unit
-    return float(rate * met[0] / asked[0]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
+    unmet = min(met[1], UNMET * n_empty)
+    if met[1] - unmet < SURELY * np.sqrt(met[1]):
+        return float(unmet / met[1]), 0.0
+    shown = 2 * met[2] / (np.arange(len(met)) @ met)  # what random rows show of classes of one unit
+    return float(unmet / met[1]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
 
 
 def units(
