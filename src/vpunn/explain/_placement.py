@@ -36,7 +36,8 @@ class Explanation:
     """Why a node got its score. ``score`` is the sum of the balls' ``head``, ``log_probability`` of their ``log_conditional``.
 
     ``evidence`` is what the combiner saw for the node, by name; empty if the node was not among the candidates. ``blocks`` says
-    how much each block of features spoke: the log-odds that would be lost if it had brought average evidence.
+    how much each block of features spoke: the log-odds that would be lost if it had brought average evidence. Where one expert
+    settled the row alone, ``settled_by`` names it, and its block is all that spoke: it moved the probability from the prior.
     """
 
     node: int
@@ -46,9 +47,12 @@ class Explanation:
     balls: list[BallContribution]
     evidence: dict[str, float]
     blocks: dict[str, float] = field(default_factory=dict)
+    settled_by: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.label}: probability {np.exp(self.log_probability):.3f}, head score {self.score:+.3f}"]
+        if self.settled_by:
+            lines.append(f"  settled by the {self.settled_by} alone")
         if len(self.blocks) > 1:
             lines.append("  spoke for it: " + ", ".join(f"{name} {value:+.2f}" for name, value in self.blocks.items()))
         for ball in self.balls:
@@ -107,7 +111,12 @@ def explain(
         evidence = dict(zip(model.experts_.names(), posterior.evidence[0, at[0]].tolist(), strict=True))
     score = sum(step.head for step in steps)
     said = _spoke(model, posterior.evidence[0, at[0]]) if len(at) else {}
-    return Explanation(i, tree.labels[i], score, sum(step.log_conditional for step in steps), steps, evidence, said)
+    total, settled = sum(step.log_conditional for step in steps), ""
+    if posterior.settled is not None and posterior.settled[0]:
+        speaker = model.first_.block or "words"
+        settled = "linear heads of the words" if model.first_.block is None else f"trained head of {speaker!r}"
+        said = {name: total - float(np.log(model.prior_[i])) if name == speaker else 0.0 for name in said}
+    return Explanation(i, tree.labels[i], score, total, steps, evidence, said, settled)
 
 
 def _spoke(model: HasTree, evidence: np.ndarray) -> dict[str, float]:

@@ -17,6 +17,7 @@ from vpunn.hipan._balls import Balls
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
+from vpunn.hipan._first import FirstOpinion, among_settled, settle
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import Prior, down_the_largest, rounded
 from vpunn.hipan._training import slots
@@ -44,6 +45,7 @@ class Answering(Storable):
     linear_: Linear
     dense_: dict[str, Dense]
     combiner_: Combiner
+    first_: FirstOpinion | None = None
     layout_: Layout
     miss_scores_: np.ndarray
     multilabel_: bool
@@ -158,8 +160,7 @@ class Answering(Storable):
 
         def answer(part: slice) -> tuple[Posterior, Any]:
             some = rows if part == slice(0, len(rows)) else rows[part]
-            seen = experts.examine(some, int(self.candidates))
-            return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
+            return self._answered(some, experts, evidence)
 
         answered = in_threads(answer, list(experts.batches(len(rows))), self.n_jobs)
         if len(answered) == 1 and not evidence:
@@ -179,7 +180,21 @@ class Answering(Storable):
             np.concatenate([_widened(part[:, :-1], wide, 0) for part in read]) if evidence else None,
             np.concatenate([p.unknown for p in found if p.unknown is not None]),
             self.fixed_,
+            None if found[0].settled is None else np.concatenate([p.settled for p in found]),
         )
+
+    def _answered(self, rows: Rows, experts: Experts, evidence: bool) -> tuple[Posterior, Any]:
+        """The distributions of some rows, and all evidence if it is asked for; rows that the first opinion settles need none."""
+        first, limit = self.first_, int(self.candidates)
+        if first is None or not first.speaks(experts):
+            seen = experts.examine(rows, limit)
+            return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
+        below, known = first.hear(experts, rows), first.known(rows)
+        others = np.flatnonzero(~(known & first.settled(below)) | evidence)
+        seen = experts.examine(rows[others], limit)
+        posterior = among_settled(self._posterior_of(seen, self.combiner_), others, len(rows), self.balls_.classes)
+        settle(posterior, first, below, known, self.balls_.classes)
+        return posterior, seen.evidence if evidence else None
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""

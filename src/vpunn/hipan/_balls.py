@@ -20,8 +20,9 @@ from vpunn.tree.sweeps import sweep_up
 FREQUENT = 500
 #: Entries a row may read to open candidates and to score them, its rarest features first (all features count as evidence).
 PROPOSING = 1_500, 5_000
-#: Items of a node that a row is compared with one by one; larger nodes are known well enough by their sums.
-MEMORY = 64
+#: Items of a node that a row is compared with one by one, at most: sums and the nearest items of all tell the rest. On validation
+#: rows 16 are as good as 64 and half the work; folders that do not say how many were made with those.
+MEMORY, MEMORY_ONCE = 16, 64
 #: Depth-1 balls that are compared with each other as a whole, at most.
 BRANCHES = 64
 #: So many classes are all candidates of every row.
@@ -81,8 +82,10 @@ class Balls:
     What takes long to build is one of the `derived` arrays; a saved model brings them along as ``made``.
     """
 
-    def __init__(self, tree: Tree, items: Items, made: Mapping[str, np.ndarray] | None = None) -> None:
-        self.tree, self.items = tree, items
+    def __init__(
+        self, tree: Tree, items: Items, made: Mapping[str, np.ndarray] | None = None, remembers: int = MEMORY
+    ) -> None:
+        self.tree, self.items, self.remembers = tree, items, remembers
         n = tree.n_nodes
         self.parent, self.inner = np.array(tree.parent), ~tree.is_leaf
         self.depth, self.n_children = np.array(tree.depth), np.array(tree.n_children)
@@ -116,7 +119,7 @@ class Balls:
     @cached_property
     def memory(self) -> Memory:
         """The items by node; made for the first row that is asked."""
-        return _memory(self.items, self.tree.n_nodes)
+        return _memory(self.items, self.tree.n_nodes, self.remembers)
 
     def _made(self) -> dict[str, np.ndarray]:
         """The `derived` arrays, from the items."""
@@ -158,7 +161,7 @@ class Balls:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Balls, (self.tree, self.items, self.derived())
+        return Balls, (self.tree, self.items, self.derived(), self.remembers)
 
     @property
     def n_entries(self) -> int:
@@ -171,12 +174,12 @@ class Balls:
         return np.asarray(feature * np.int64(2 * self.tree.n_nodes) + self.entry_block)
 
 
-def _memory(items: Items, n_nodes: int) -> Memory:
-    """The items once more, sorted by node, so that those of a node are read in one sweep."""
+def _memory(items: Items, n_nodes: int, most: int) -> Memory:
+    """The items once more, sorted by node, so that those of a node, ``most`` at the most, are read in one sweep."""
     key = items.node.astype(np.int64) * 128 - items.kind  # of a node descriptions first, the last kind in front
     order = np.argsort(key, kind="stable")
     words, start = items.X[order], np.searchsorted(items.node[order], np.arange(n_nodes + 1))
-    span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + MEMORY)], 1)
+    span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + most)], 1)
     longest = int(np.diff(words.indptr).max(initial=1))
     return Memory(span, items.kind[order], items.weight[order], Sparse.of(words), longest)
 

@@ -193,7 +193,7 @@ def fit_combiner(
     penalty = np.float32(DOUBT / n)
     alone = _best_alone(z, valid, truth, weight, [k for k, name in enumerate(names) if _decides(name)], scale)
     params = [
-        _fit_linear(z, valid, truth, weight, alone, float(penalty))[0],
+        fit_linear(z, valid, truth, weight, alone, float(penalty))[0],
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),
         np.zeros(hidden, np.float32),
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
@@ -255,14 +255,14 @@ def _best_alone(
     best, found = np.inf, np.zeros(z.shape[2], np.float32)
     for k in columns:
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
-        pair, loss = _fit_linear(np.ascontiguousarray(z[:, :, [k, NONE]]), valid, truth, weight, start, 1e-4)
+        pair, loss = fit_linear(np.ascontiguousarray(z[:, :, [k, NONE]]), valid, truth, weight, start, 1e-4)
         if loss < best:
             best, found = loss, np.zeros_like(found)
             found[[k, NONE]] = pair
     return found
 
 
-def _fit_linear(
+def fit_linear(
     z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, start: np.ndarray, penalty: float
 ) -> tuple[np.ndarray, float]:
     """The best combiner without hidden units, a ridge drawing it to ``start``, and its loss: convex, so that whichever evidence is

@@ -245,9 +245,23 @@ class Dense:
         assert self.space is not None and self.head is not None
         unit, length = self.space.read(X)
         closed = (unit @ self.mean) * (length[:, None] * self.mean_length) + self.mean_bias
-        trained = (unit @ self.head_direction) * (length[:, None] * self.head_length) + self.head[-1]
+        trained = self._by_trained_head(unit, length)
         near, balls = unit @ self.memory, unit @ self.centroid
         return Look(self, length, near, balls, closed, trained)
+
+    @property
+    def has_trained_head(self) -> bool:
+        """Whether classes are few enough for one."""
+        return self.head is not None and self.head.shape[1] > 0
+
+    def trained(self, X: npt.NDArray[Any]) -> Floats:
+        """Scores (rows, classes) by the trained head alone."""
+        assert self.space is not None
+        return self._by_trained_head(*self.space.read(X))
+
+    def _by_trained_head(self, unit: Floats, length: Floats) -> Floats:
+        assert self.head is not None
+        return np.asarray((unit @ self.head_direction) * (length[:, None] * self.head_length) + self.head[-1])
 
 
 @dataclass

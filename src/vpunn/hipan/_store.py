@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.errors import DataError, examples
-from vpunn.hipan._balls import MEASURES, PARTS, Balls, Items
+from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
+from vpunn.hipan._first import FirstOpinion, first_speakers
 from vpunn.hipan._linear import Linear, is_for
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
@@ -60,6 +61,10 @@ def write(model: Any, draft: Draft) -> None:
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
     draft.array("miss_scores", model.miss_scores_)
+    draft.settings["remembers"] = int(balls.remembers)
+    if model.first_ is not None:
+        draft.settings["first"] = {"block": model.first_.block, "sure": model.first_.sure}
+        draft.array("first.weight", model.first_.weight)
     write_layout(model.layout_, draft)
     draft.settings["linear_cost"] = float(model.linear_.cost)
     draft.array("linear.classes", model.linear_.classes.astype(np.int32))
@@ -84,10 +89,14 @@ def read(cls: Any, stored: Stored) -> Any:
     # First, because everything built below has a place for each feature: a folder cannot claim more of them than it holds.
     start = stored.array("head.feature_start", dtype="i8", shape=(width + 1,), low=0, monotone=True)
     items = _items(stored, tree, width)
+    remembers = stored.setting("remembers", int) if "remembers" in stored.settings else MEMORY_ONCE
+    if not 0 < remembers <= MEMORY_ONCE:
+        raise DataError(f"{str(stored.path)!r}: setting 'remembers' is {remembers!r}.")
     if all(name in stored for name in _DERIVED.values()):
-        model.balls_ = balls = Balls(tree, items, _derived(stored, start, 2 * tree.n_nodes, len(items.node)))
+        made = _derived(stored, start, 2 * tree.n_nodes, len(items.node))
+        model.balls_ = balls = Balls(tree, items, made, remembers)
     else:
-        model.balls_ = balls = Balls(tree, items)
+        model.balls_ = balls = Balls(tree, items, remembers=remembers)
         block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
         if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
             raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save them again.")
@@ -103,9 +112,21 @@ def read(cls: Any, stored: Stored) -> Any:
         for number, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
     }
     model.combiner_ = _combiner(stored, len(model.experts_.names()))
+    model.first_ = _first(stored, model)
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
+
+
+def _first(stored: Stored, model: Any) -> FirstOpinion | None:
+    """The first opinion, if the folder has one, of an expert that is there."""
+    if "first" not in stored.settings:
+        return None
+    about = stored.setting("first", dict)
+    block, sure = about.get("block"), about.get("sure")
+    if block not in first_speakers(model.experts_) or not isinstance(sure, float) or not 0 <= sure < np.inf:
+        raise DataError(f"{str(stored.path)!r}: setting 'first' is {about!r}.")
+    return FirstOpinion(block, sure, stored.array("first.weight", dtype="f8", shape=(3,), low=-1e6, high=1e6))
 
 
 def write_layout(layout: Layout, draft: Draft) -> None:

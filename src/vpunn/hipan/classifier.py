@@ -21,6 +21,7 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
+from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import fit_rings, rings_around
@@ -64,6 +65,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     seen carry no weight; an empty row gets the prior. A node without training rows stays possible through the
     rest mass, and becomes a candidate of its own through ``X_nodes``.
 
+    >>> from vpunn import Tree
     >>> tree = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")], root="life")
     >>> X = np.array([[2, 0, 1, 0], [0, 2, 1, 0], [2, 0, 0, 1], [0, 2, 0, 1]] * 5, dtype=float)
     >>> model = HiPaNClassifier(tree, random_state=0).fit(X, ["bird", "fish", "tree", "fern"] * 5)
@@ -166,6 +168,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         A combiner is surer about the rows it has learned from than about others; the temperature takes that back.
         """
         candidates, evidence, _ = held.seen
+        self.first_ = None
         halves = np.array_split(rng.permutation(len(held.node)), 2)
         combiners = [self.combiner_] * 2
         if len(halves[1]) >= FEW:
@@ -177,10 +180,14 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             temperature = fit_temperature(score, valid, truth, held.weight)
             self.combiner_ = self.combiner_.cooled(temperature)
             combiners = [combiner.cooled(temperature) for combiner in combiners]
+            self.first_ = choose_first(self.experts_, evidence, score / temperature, valid, truth)
         scores = np.empty(len(held.node))
         for rows, combiner in zip(halves, combiners, strict=True):
             if len(rows):
                 posterior = self._posterior_of(held.take(rows).seen, combiner)
+                if self.first_ is not None:
+                    below = self.first_.heard(self.experts_, evidence[rows])
+                    settle(posterior, self.first_, below, candidates[rows, -1] >= 0, self.balls_.classes)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
         self.miss_scores_ = scores
 

@@ -100,7 +100,8 @@ class Posterior(NodeDistribution):
     the prior the nodes of a branch are for a row, and ``ring_weights`` how far from the best candidate an answer lies.
     ``rows`` and ``evidence`` (rows, k, columns) are what the combiner read, kept only when an explanation is asked for.
     ``unknown`` rows (rows,) brought nothing known: they have the prior, and their one candidate is the node that lies in the most
-    probable ball at every depth, made as probable as the most probable node. ``fixed`` is what follows from the prior.
+    probable ball at every depth, made as probable as the most probable node. ``fixed`` is what follows from the prior. ``settled``
+    rows (rows,) were answered by one expert alone (`_first`); None if there is no such expert.
     """
 
     tree: Tree
@@ -115,6 +116,7 @@ class Posterior(NodeDistribution):
     evidence: np.ndarray | None = None
     unknown: np.ndarray | None = None
     fixed: Prior | None = None
+    settled: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rest)

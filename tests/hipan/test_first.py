@@ -1,0 +1,131 @@
+"""A first opinion: rows that one expert settles, and that everything else stays as it would be."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import vpunn
+from stores import write_head
+from vpunn import HiPaNClassifier, Tree
+from vpunn.errors import DataError
+from vpunn.explain import explain
+from vpunn.hipan._first import OTHERWISE, FirstOpinion
+from vpunn.hipan._holdout import _question
+
+TREE = Tree.from_paths([(g, f"{g}{k}") for g in "ab" for k in range(3)], root="all")
+CLASSES = [f"{g}{k}" for g in "ab" for k in range(3)]
+
+
+def texts(rows: int, seed: int, doubtful: float = 0.4) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Rows of four words of their class; doubtful ones have words of any class."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 6, rows)
+    word = rng.integers(0, 10, (rows, 4)) + 10 * np.where(
+        rng.random((rows, 1)) < doubtful, rng.integers(0, 6, (rows, 4)), kind[:, None]
+    )
+    X = sparse.csr_matrix((np.ones(4 * rows), (np.repeat(np.arange(rows), 4), word.ravel())), shape=(rows, 60))
+    return X, np.array(CLASSES, object)[kind]
+
+
+@pytest.fixture(scope="module")
+def model() -> HiPaNClassifier:
+    return HiPaNClassifier(TREE, random_state=0).fit(*texts(1500, 0))
+
+
+def test_most_sure_rows_are_settled_and_answered_as_all_experts_together_would(model):
+    X, y = texts(800, 1)
+    posterior = model.posterior(X)
+    settled = posterior.settled
+    assert 0.1 < settled.mean() < 0.9  # the doubtful ones are not
+    first, model.first_ = model.first_, None
+    try:
+        heard = model.posterior(X)
+    finally:
+        model.first_ = first
+    assert heard.settled is None
+    same = posterior.best() == heard.best()
+    assert same[~settled].all() and same[settled].mean() >= 1 - 3 * OTHERWISE
+    np.testing.assert_array_equal(posterior.probability[~settled], heard.probability[~settled])
+    right = model.labels_[posterior.best()[settled]] == y[settled]
+    said = posterior.top_k(1)[1][settled, 0]
+    assert abs(said.mean() - right.mean()) < 0.05
+    np.testing.assert_allclose(posterior.probability.sum(1) + posterior.rest, 1.0)
+
+
+def test_the_same_bits_alone_in_a_batch_and_with_evidence(model):
+    X, _ = texts(120, 2)
+    whole = model.posterior(X)
+    told = model.posterior(X, evidence=True)
+    np.testing.assert_array_equal(whole.probability, told.probability)
+    np.testing.assert_array_equal(whole.settled, told.settled)
+    assert told.evidence.shape[0] == 120
+    for step in (1, 7):
+        parts = [model.posterior(X[k : k + step]) for k in range(0, 120, step)]
+        np.testing.assert_array_equal(np.concatenate([p.top_k(3)[1] for p in parts]), whole.top_k(3)[1])
+
+
+def test_rows_without_a_known_word_are_not_settled(model):
+    posterior = model.posterior(sparse.vstack([sparse.csr_matrix((2, 60)), texts(3, 3, 0.0)[0]]).tocsr())
+    assert posterior.settled.tolist() == [False, False, True, True, True]
+    assert posterior.unknown.tolist() == [True, True, False, False, False]
+
+
+def test_explanations_say_who_settled_the_row(model):
+    X, _ = texts(200, 4)
+    settled = model.posterior(X).settled
+    sure, open_ = int(np.flatnonzero(settled)[0]), int(np.flatnonzero(~settled)[0])
+    found = explain(model, X[[sure]])
+    assert "settled by the linear heads of the words alone" in str(found)
+    assert found.label == model.predict(X[[sure]])[0]
+    assert found.blocks["words"] == pytest.approx(found.log_probability - np.log(model.prior_[found.node]))
+    assert "settled" not in str(explain(model, X[[open_]]))
+
+
+def test_numbers_settle_too():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 6, 1200)
+    X = rng.normal(size=(6, 5))[kind] * 2 + rng.normal(size=(1200, 5))
+    model = HiPaNClassifier(TREE, random_state=0).fit(X[:900], np.array(CLASSES, object)[kind[:900]])
+    posterior = model.posterior(X[900:])
+    assert model.first_.block == "numbers" and posterior.settled.any()
+    assert "settled by the trained head of 'numbers' alone" in str(explain(model, X[900:][posterior.settled][:1]))
+
+
+def test_saved_loaded_and_damaged(model, tmp_path):
+    X, _ = texts(100, 5)
+    model.save(tmp_path / "m")
+    again = vpunn.load(tmp_path / "m")
+    assert again.first_.sure == model.first_.sure
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    head = json.loads((tmp_path / "m" / "model.json").read_text())
+    for wrong in ({"block": "colour", "sure": 1.0}, {"block": None, "sure": "much"}, {"block": None, "sure": -1.0}):
+        write_head(tmp_path / "m", head | {"settings": head["settings"] | {"first": wrong}})
+        with pytest.raises(DataError, match="'first'"):
+            vpunn.load(tmp_path / "m")
+
+
+def test_an_opinion_of_classes_that_have_grown_is_not_asked(model, tmp_path):
+    model.save(tmp_path / "m")
+    grown = vpunn.load(tmp_path / "m")
+    grown.linear_ = type(grown.linear_)(grown.linear_.classes[:-1], grown.linear_.weight[:, :-1])
+    assert isinstance(grown.first_, FirstOpinion) and not grown.first_.speaks(grown.experts_)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "empty", "chance", "listed"),
+    [
+        ([1] * 60 + [5] * 40, 400, 1.0, False),  # many answers without a row: as Good and Turing say
+        ([1] * 60 + [5] * 40, 20, 1.0, False),  # each stands for three rows at most: still enough
+        ([1] * 60 + [5] * 40, 10, 0.5, True),
+        ([1] * 60 + [5] * 40, 0, 0.0, True),  # a list: every code has a text
+        ([1] * 4 + [5] * 40, 0, 0.0, False),  # a few single rows may be luck
+    ],
+)
+def test_how_often_single_rows_are_asked_about(sizes, empty, chance, listed):
+    node = np.repeat(np.arange(len(sizes)), sizes)
+    found, single = _question(np.array(sizes)[node], node, empty)
+    assert found == pytest.approx(chance) and (single > 0) is listed
