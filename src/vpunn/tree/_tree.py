@@ -20,6 +20,7 @@ from vpunn.tree import _labels as labelled
 from vpunn.tree import _loops
 from vpunn.tree import _parents as several
 from vpunn.tree import _validate as validate
+from vpunn.tree._arrays import as_ids, frozen, machine_ids, node_column, paired
 from vpunn.tree._out import TreeOut
 from vpunn.tree._packed import PackedCode
 from vpunn.tree._parents import NodeSets, TreeParents
@@ -78,12 +79,12 @@ class Tree(TreeOut, TreeParents):
         """For internal use: the arrays must already be a valid preorder (see `check_tree`), extra parents acyclic."""
         for name, array in (("parent", parent), ("depth", depth), ("size", size), ("digit", digit)):
             array = np.ascontiguousarray(array, dtype=np.int32)
-            self.__dict__[name] = _frozen(array)
-        self.__dict__["labels"] = _frozen(labels)
-        self.__dict__["columns"] = {key: _frozen(np.asarray(value)) for key, value in (columns or {}).items()}
+            self.__dict__[name] = frozen(array)
+        self.__dict__["labels"] = frozen(labels)
+        self.__dict__["columns"] = {key: frozen(np.asarray(value)) for key, value in (columns or {}).items()}
         self.__dict__["report"] = tuple(report)
         start, ids = several.no_extra(len(parent)) if extra_parents is None else extra_parents
-        self.__dict__["extra_parents"] = (_frozen(np.asarray(start, np.int64)), _frozen(np.asarray(ids, np.int32)))
+        self.__dict__["extra_parents"] = (frozen(np.asarray(start, np.int64)), frozen(np.asarray(ids, np.int32)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -116,7 +117,7 @@ class Tree(TreeOut, TreeParents):
         if len(order) < n:
             raise TreeError(validate.describe_cycle(given, names, order))
         names = order if names is None else names[order]
-        table = {key: _column(key, value, n)[order] for key, value in (columns or {}).items()}
+        table = {key: node_column(key, value, n)[order] for key, value in (columns or {}).items()}
         extra = None
         if extra_parents is not None:
             place = np.empty(n, np.int64)
@@ -172,12 +173,12 @@ class Tree(TreeOut, TreeParents):
     @cached_property
     def is_leaf(self) -> np.ndarray:
         """Boolean array: which nodes have no children."""
-        return _frozen(self.size == 1)
+        return frozen(self.size == 1)
 
     @cached_property
     def leaves(self) -> IntArray:
         """Ids of the leaves, in preorder."""
-        return _frozen(np.flatnonzero(self.is_leaf).astype(np.int32))
+        return frozen(np.flatnonzero(self.is_leaf).astype(np.int32))
 
     @property
     def n_leaves(self) -> int:
@@ -197,7 +198,7 @@ class Tree(TreeOut, TreeParents):
     @cached_property
     def n_children(self) -> IntArray:
         """Number of children of every node."""
-        return _frozen(np.bincount(self.parent[1:], minlength=self.n_nodes).astype(np.int32))
+        return frozen(np.bincount(self.parent[1:], minlength=self.n_nodes).astype(np.int32))
 
     @cached_property
     def leaf_counts(self) -> IntArray:
@@ -231,14 +232,14 @@ class Tree(TreeOut, TreeParents):
         start = np.zeros(self.n_nodes + 1, np.int64)
         np.cumsum(self.n_children, out=start[1:])
         ids = np.argsort(self.parent[1:], kind="stable").astype(np.int32) + np.int32(1)
-        return _frozen(start), _frozen(ids)
+        return frozen(start), frozen(ids)
 
     @cached_property
     def levels(self) -> tuple[IntArray, IntArray]:
         """Nodes by depth: ``(start, ids)``; depth ``k`` is ``ids[start[k]:start[k+1]]``, in preorder."""
         start = np.zeros(self.max_depth + 2, np.int64)
         np.cumsum(np.bincount(self.depth), out=start[1:])
-        return _frozen(start), _frozen(np.argsort(self.depth, kind="stable").astype(np.int32))
+        return frozen(start), frozen(np.argsort(self.depth, kind="stable").astype(np.int32))
 
     # ---- labels ----------------------------------------------------------------------------------------------------
 
@@ -291,7 +292,7 @@ class Tree(TreeOut, TreeParents):
             raise TreeError(
                 f"node ids {examples(array[bad])} are outside this tree of {self.n_nodes:,} nodes (ids 0 to {self.n_nodes - 1})."
             )
-        return _machine_ids(array)
+        return machine_ids(array)
 
     def _one_node(self, node: Any) -> int:
         """A single checked node id."""
@@ -314,10 +315,10 @@ class Tree(TreeOut, TreeParents):
 
         ``u`` and ``v`` broadcast. A node with itself gives its own depth. Two ints give an int.
         """
-        a, b = _as_ids(u), _as_ids(v)
+        a, b = as_ids(u), as_ids(v)
         if a.shape != b.shape:
             # copies, because the kernels want plain arrays and NumPy warns about writing to broadcast views
-            a, b = (x.copy() for x in _broadcast(a, b))
+            a, b = (x.copy() for x in paired(a, b))
         depth = self.packed.lca_depth(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
         return depth if depth.ndim else int(depth)
 
@@ -350,7 +351,7 @@ class Tree(TreeOut, TreeParents):
         if wanted.dtype.kind not in "iu" and wanted.size:
             raise TreeError(f"a depth must be a whole number, got {examples(wanted.ravel())}.")
         wanted = wanted.astype(np.int64)
-        ids, wanted = _broadcast(ids, wanted)
+        ids, wanted = paired(ids, wanted)
         if np.any((wanted > self.depth[ids]) | (wanted < 0)):
             at = np.flatnonzero((wanted > self.depth[ids]) | (wanted < 0))[0]
             node, k = int(ids.reshape(-1)[at]), int(wanted.reshape(-1)[at])
@@ -364,7 +365,7 @@ class Tree(TreeOut, TreeParents):
 
     def is_ancestor(self, u: Nodes, v: Nodes) -> Any:
         """Whether each ``u`` is an ancestor of ``v`` or ``v`` itself: is ``v`` inside ``u``'s slice?"""
-        a, b = _broadcast(self.check_nodes(u), self.check_nodes(v))
+        a, b = paired(self.check_nodes(u), self.check_nodes(v))
         # One comparison suffices once the offset is read as unsigned: v < u wraps to a huge number.
         inside = (b - a).astype(np.uint32) < self.size[a].view(np.uint32)
         return inside if np.ndim(inside) else bool(inside)
@@ -436,7 +437,7 @@ class Tree(TreeOut, TreeParents):
         """The same shape with other labels, columns or report (None keeps them). O(n) checks, no copy of the shape."""
         n = self.n_nodes
         names = self.labels if labels is None else validate.as_labels(labels, n)
-        table = self.columns if columns is None else {key: _column(key, value, n) for key, value in columns.items()}
+        table = self.columns if columns is None else {key: node_column(key, value, n) for key, value in columns.items()}
         assert names is not None
         said = self.report if report is None else report
         return Tree(self.parent, self.depth, self.size, self.digit, names, table, said, self.extra_parents)
@@ -558,44 +559,3 @@ def check_tree(tree: Any, *, explain: bool = False) -> bool | tuple[bool, str]:
         except TreeError as error:
             reason = str(error)
     return (not reason, reason) if explain else not reason
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _as_ids(nodes: Any) -> IntArray:
-    """Integer array of ids, unchecked (the kernels check ranges as they read)."""
-    ids = np.asarray(nodes)
-    if ids.dtype.kind not in "iu":
-        if ids.size:
-            raise TreeError(f"node ids must be integers, got {examples(ids.ravel())}; tree.index(labels) finds them.")
-        ids = ids.astype(np.int64)
-    return _machine_ids(ids)
-
-
-def _machine_ids(ids: np.ndarray) -> IntArray:
-    """Integers as the kernels know them; also signed, because differences of unsigned ids wrap around."""
-    return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
-
-
-def _broadcast(a: np.ndarray, b: np.ndarray) -> Sequence[np.ndarray]:
-    """Both arrays in their common shape."""
-    if a.shape == b.shape:
-        return a, b
-    try:
-        return np.broadcast_arrays(a, b)
-    except ValueError:
-        raise TreeError(
-            f"arrays of shapes {a.shape} and {b.shape} do not pair up; give equal shapes, or one and many."
-        ) from None
-
-
-def _column(name: str, values: Any, n: int) -> np.ndarray:
-    array = np.asarray(values)
-    if array.shape[:1] != (n,):
-        got = f"{len(array):,}" if array.ndim else repr(values)
-        raise TreeError(f"column {name!r} needs one value per node: got {got} for {n:,} nodes.")
-    return array
