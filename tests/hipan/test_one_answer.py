@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import vpunn
 from commands import predict_app, run
 from strategies import random_tree
 from vpunn.errors import VpunnError
@@ -46,29 +47,53 @@ def test_every_way_to_ask_gives_the_same_node(seed):
     assert np.array_equal(stopped, answer)
 
 
+def placed_texts(seed, rows=260):
+    """Texts that lean towards their node in a random tree of names, most of them unsure: there the two rules part."""
+    tree, _, _ = random_rows(seed)
+    rng = np.random.default_rng(seed)
+    nodes = rng.choice(np.arange(1, tree.n_nodes), rows)
+    text = [
+        " ".join([*rng.choice(WORDS, 2), *rng.choice([f"v{ball}" for ball in tree.ancestors(n)], 2)])
+        for n in nodes.tolist()
+    ]
+    return tree, pd.DataFrame({"text": text, "name": tree.labels[nodes]})
+
+
 def test_the_command_line_predicts_scores_and_explains_that_answer(tmp_path):
-    rng = np.random.default_rng(0)
-    kinds = np.array(["bird/owl", "bird/robin", "fish/cod", "fish/eel"])
-    label = rng.choice(kinds, 200)
-    text = [" ".join(rng.choice(WORDS[10 * i : 10 * i + 14], 3)) for i in pd.Series(label).map(list(kinds).index)]
-    frame = pd.DataFrame(
-        {"text": text, "kind": [k.split("/")[0] for k in label], "name": [k.split("/")[1] for k in label]}
-    )
-    frame[:150].to_csv(tmp_path / "train.csv", index=False)
-    frame[150:].to_csv(tmp_path / "test.csv", index=False)
-    app, model = predict_app(), tmp_path / "model"
-    run(app, "fit", tmp_path / "train.csv", "--target", "kind,name", "--text", "text", "--out", model)
-    said = json.loads(run(app, "predict", model, tmp_path / "test.csv", "--json"))
-    right = np.mean([row["label"] == name for row, name in zip(said, frame["name"][150:], strict=True)])
-    scored = json.loads(run(app, "evaluate", model, tmp_path / "test.csv", "--json"))
-    assert scored["exact"] == pytest.approx(right)
-    [shared] = json.loads(run(app, "predict", model, "--ask", "w1", "--rule", "path", "--json"))
-    assert shared["label"] in ("owl", "robin", "cod", "eel")
-    with pytest.raises(VpunnError, match="leave --stop and --top out"):
-        run(app, "predict", model, "--ask", "w1", "--rule", "path", "--top", 3)
+    tree, frame = placed_texts(3)
+    vpunn.write_tree(tree, tmp_path / "tree.csv")
+    frame[:180].to_csv(tmp_path / "train.csv", index=False)
+    frame[180:].to_csv(tmp_path / "test.csv", index=False)
+    app, model, new = predict_app(), tmp_path / "model", tmp_path / "test.csv"
+    words = ("--target", "name", "--text", "text", "--tree", tmp_path / "tree.csv")
+    run(app, "fit", tmp_path / "train.csv", *words, "--out", model)
+
+    said = [row["label"] for row in json.loads(run(app, "predict", model, new, "--json"))]
+    by_path = [row["label"] for row in json.loads(run(app, "predict", model, new, "--rule", "path", "--json"))]
+    assert sum(a != b for a, b in zip(said, by_path, strict=True)) > 3  # else nothing below could fail
+    first = [
+        row["label"] for row in json.loads(run(app, "predict", model, new, "--top", 2, "--json")) if row["rank"] == 1
+    ]
+    assert said == first
+    run(app, "predict", model, new, "--out", tmp_path / "out.csv")
+    assert said == pd.read_csv(tmp_path / "out.csv", dtype=str)["label"].tolist()
+
+    right = np.mean([label == name for label, name in zip(said, frame["name"][180:], strict=True)])
+    other = np.mean([label == name for label, name in zip(by_path, frame["name"][180:], strict=True)])
+    assert right != other
+    (tmp_path / "parts").mkdir()
+    frame[180:220].to_csv(tmp_path / "parts" / "a.csv", index=False)
+    frame[220:].to_csv(tmp_path / "parts" / "b.csv", index=False)
+    for asked in (new, tmp_path / "parts"):  # a table, and files that are streamed
+        assert json.loads(run(app, "evaluate", model, asked, "--json"))["exact"] == pytest.approx(right)
+    for row in [i for i, (a, b) in enumerate(zip(said, by_path, strict=True)) if a != b][:3]:
+        assert json.loads(run(app, "explain", model, new, "--row", row, "--json"))["label"] == said[row]
+
     for ask in ("", "w1 w2", "unknown"):
         [place] = json.loads(run(app, "predict", model, "--ask", ask, "--json"))
         assert json.loads(run(app, "explain", model, "--ask", ask, "--json"))["label"] == place["label"]
+    with pytest.raises(VpunnError, match="leave --stop and --top out"):
+        run(app, "predict", model, "--ask", "w1", "--rule", "path", "--top", 3)
 
 
 def test_the_rule_that_weighs_paths_is_asked_for_by_name():
