@@ -107,6 +107,18 @@ def semantic_ids(n: int) -> Step:
     return lambda: ids(rows)
 
 
+def refine(n: int) -> Step:
+    """One sweep of `refine_tree` over n rows, a tenth of them in a wrong leaf; three children a ball, fifteen rows a leaf."""
+    from vpunn.tabular import refine_tree
+    from vpunn.tabular.refine import planted_rows
+
+    depth = round(np.log(n / 15) / np.log(3))
+    rows, tree, leaf = planted_rows(0.5, 0, spreads=tuple(4.0 * 0.6**k for k in range(depth)), columns=8)
+    rng = np.random.default_rng(1)
+    start = np.where(rng.random(len(leaf)) < 0.1, rng.permutation(leaf), leaf)
+    return lambda: refine_tree(rows, tree, start, sweeps=1, verbose=False)
+
+
 OPERATIONS: dict[str, tuple[Callable[[int], Step], tuple[int, ...]]] = {
     "build a tree": (build, (30_000, 100_000, 300_000, 1_000_000, 3_000_000)),
     "codes table": (codes, (30_000, 100_000, 300_000, 1_000_000, 3_000_000)),
@@ -115,6 +127,7 @@ OPERATIONS: dict[str, tuple[Callable[[int], Step], tuple[int, ...]]] = {
     "fit from sums": (fit, (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "fit rows in memory": (fit_rows, (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "semantic ids": (semantic_ids, (30_000, 100_000, 300_000, 1_000_000)),
+    "refine a tree": (refine, (3_645, 10_935, 32_805, 98_415)),
 }
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from vpunn.errors import VpunnError
 from vpunn.tabular import LatentTreeEncoder, refine_tree, triplet_accuracy
+from vpunn.tabular._refine_kernels import closest
 from vpunn.tabular.refine import _State, planted_rows
 from vpunn.tree import Tree
 
@@ -166,3 +167,12 @@ def test_bad_input_is_named():
         refine_tree(np.zeros((2, 1)), tree, np.array([1, 2]), max_children=1)
     with pytest.raises(VpunnError, match="no structure to find"):
         triplet_accuracy(tree, np.array([1, 2]), Tree.from_parents([-1]), np.array([0, 0]))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 6))
+def test_the_closest_balls_are_those_of_a_stable_sort(seed, balls, many):
+    rng = np.random.default_rng(seed)
+    mean = rng.integers(0, 3, (balls + 1, 2)).astype(float)  # many are equally near
+    at = rng.permutation(balls + 1)[:balls]
+    gap = ((mean[at] - mean[0]) ** 2).sum(axis=1)
+    assert closest(0, at, mean, many).tolist() == np.argsort(gap, kind="stable")[:many].tolist()

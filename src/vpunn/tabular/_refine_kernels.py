@@ -150,6 +150,26 @@ def _restore(ball, balls, at, box, numbers):
 
 
 @njit(cache=True)
+def closest(ball, at, mean, many):
+    """Which of the balls ``at`` lie nearest to a ``ball``, nearest first, the first among equals: positions in ``at``."""
+    best, gaps = np.empty(many, np.int64), np.empty(many)
+    count = 0
+    for j in range(len(at)):
+        gap = 0.0
+        for k in range(mean.shape[1]):
+            gap += (mean[at[j], k] - mean[ball, k]) ** 2
+        place = count
+        while place > 0 and gaps[place - 1] > gap:
+            place -= 1
+        if place < many:
+            count = min(count + 1, many)
+            for i in range(count - 1, place, -1):
+                best[i], gaps[i] = best[i - 1], gaps[i - 1]
+            best[place], gaps[place] = j, gap
+    return best[:count]
+
+
+@njit(cache=True)
 def move_rows(data, leaf, near, tries, balls, model):
     """Offer every row the ``tries`` nearest of the leaf balls ``near`` its own; a move stays only if the score falls.
 

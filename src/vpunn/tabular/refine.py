@@ -297,9 +297,14 @@ class _State:
         room = (self.parent > -2) & (self.depth == self.depth[up]) & (self.n_kids > 0) & (self.n_kids < self.max_kids)
         room[up] = False
         others = np.flatnonzero(room)
-        gap = ((self.mean[others] - self.mean[ball]) ** 2).sum(axis=1)
-        for other in others[np.argsort(gap, kind="stable")[:TRIES]]:
+        for other in others[self._closest(ball, others)]:
             yield (int(other),)
+
+    def _closest(self, ball: int, others: np.ndarray) -> np.ndarray:
+        """Positions of the few of ``others`` whose means are nearest to the ball's."""
+        from vpunn.tabular import _refine_kernels
+
+        return np.asarray(_refine_kernels.closest(ball, others, self.mean, TRIES))
 
     def _reattach(self, ball: int, other: int) -> None:
         up = int(self.parent[ball])
@@ -312,8 +317,7 @@ class _State:
         up = int(self.parent[ball])
         others = np.flatnonzero((self.parent > -1) & (self.depth == self.depth[ball]) & (self.parent != up))
         # the ball wants to sit where its new siblings are near
-        gap = ((self.mean[self.parent[others]] - self.mean[ball]) ** 2).sum(axis=1)
-        for other in others[np.argsort(gap, kind="stable")[:TRIES]]:
+        for other in others[self._closest(ball, self.parent[others].astype(np.int64))]:
             yield (int(other),)
 
     def _exchange(self, ball: int, other: int) -> None:
