@@ -48,6 +48,12 @@ class Seen(NamedTuple):
     label: np.ndarray
     evidence: np.ndarray
 
+    def some(self, part: slice) -> Seen:
+        """Some of the rows."""
+        low, high, _ = part.indices(len(self.start) - 1)
+        span = slice(self.start[low], self.start[max(low, high)])
+        return Seen(self.start[low : max(low, high) + 1] - self.start[low], self.label[span], self.evidence[span])
+
     @staticmethod
     def joined(parts: list[Seen]) -> Seen:
         """Several, one after the other."""

@@ -13,9 +13,9 @@ from vpunn.hipan.kernels import sets as kernels
 from vpunn.hipan.kernels.sets import Sparse
 
 #: Cost of a row beyond its margin, the constant feature, and passes over the active rows.
-COST, BIAS, EPOCHS = 1.0, 0.3, 6
+COST, BIAS, EPOCHS = 3.0, 0.3, 6
 #: Features in more than this share of the rows make no near misses.
-COMMON = 0.01
+COMMON = 0.03
 #: Smaller weights are dropped.
 FLOOR = 0.03
 

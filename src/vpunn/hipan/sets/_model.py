@@ -7,7 +7,9 @@ own, along all edges of the graph, so that no ball is less likely than one of it
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -27,8 +29,9 @@ from vpunn.hipan.sets._repair import fit_repair, risk_threshold
 from vpunn.hipan.sets._trust import agreement, weighed
 from vpunn.tree import Tree
 
-#: Rows held out at most; two thirds teach the combiner, the others repair it by depth and set the promise of ``stop="risk"``.
-HELD_OUT = 4000
+#: Rows held out at most: a fifth of all at a time, with heads trained anew for each, until there are so many. Two thirds
+#: teach the combiner, the others repair it by depth and set the promise of ``stop="risk"``.
+HELD_OUT, FIFTHS = 8000, 5
 #: Fewer of them do both.
 FEW = 150
 #: Log-odds below this count as nothing.
@@ -132,10 +135,12 @@ def fit_sets(
     unit: np.ndarray,
     settings: Settings,
     rng: np.random.Generator,
+    validation: tuple[Rows, sparse.csr_matrix] | None = None,
 ) -> SetModel:
     """Fit on rows whose labels are ``sets`` of node ids, ``(start, ids)``; rows of one ``unit`` are left out together.
 
-    ``texts`` are descriptions of all nodes (nodes × features), one matrix a kind: further evidence about the balls.
+    ``texts`` are descriptions of all nodes (nodes × features), one matrix a kind: further evidence about the balls. With
+    ``validation``, rows and their balls (rows × nodes), those teach the combiner and none are left out.
     """
     closed = closed_sets(tree, sets)
     ball = np.flatnonzero(np.asarray(closed.sum(0)).ravel() > 0)
@@ -143,35 +148,76 @@ def fit_sets(
         raise VpunnError("every label is the root of the tree, which holds for all rows; there is nothing to learn.")
     Y = sparse.csr_matrix(closed[:, ball])
     texts = [sparse.csr_matrix(text[ball]) for text in texts]
-    out = held_out(unit, rng)
-    rest = np.setdiff1d(np.arange(len(unit)), out)
     crew = settings.crew
-    reached("heads 1/2", 0.0)
-    teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng, crew)
-    reached("evidence", 0.4)
-    teach, check = np.array_split(out, [max(2 * len(out) // 3, 1)]) if len(out) > FEW else (out, out)
-    seen = _examined(teacher, rows[teach], crew)
-    row = np.repeat(np.arange(len(teach)), np.diff(seen.start))
-    truth = _has(Y[teach], row, seen.label)
-    reached("combiner", 0.5)
-    teacher = replace(teacher, odds=fit_odds(seen.evidence, truth, weight[teach][row], settings.hidden, rng))
-    seen = _examined(teacher, rows[check], crew)
-    teacher = _repaired(teacher, teacher.judge(seen), Y[check], closed[check])
-    reached("heads 2/2", 0.6)
+    reached("heads", 0.0)
+    asked = []
+    for k, out in enumerate(parts := [] if validation else held_out(unit, rng)):
+        rest = np.setdiff1d(np.arange(len(unit)), out)
+        teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng, crew)
+        asked.append(Asked.of(teacher, rows[out], closed[out], weight[out], crew))
+        reached("heads", 0.7 * (k + 1) / (len(parts) + 1))
     model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng, crew)
-    kept = ("odds", "slope", "shift", "rest", "risk_p", "risk_weight", "risk_rows")
-    return replace(model, **{name: getattr(teacher, name) for name in kept})
+    if validation:
+        order = rng.permutation(len(validation[0]))
+        asked = [Asked.of(model, validation[0][order], validation[1][order], np.ones(len(order)), crew)]
+    return _taught(model, asked, settings, rng)
 
 
-def held_out(unit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows that are held out, in random order: whole units, a fifth of the rows, at most so many as make a good combiner."""
+class Asked(NamedTuple):
+    """Rows that the heads of a model have not seen, in random order: what it knows about them, their balls and weights."""
+
+    seen: Seen
+    closed: sparse.csr_matrix  #: rows × nodes
+    weight: np.ndarray
+
+    @staticmethod
+    def of(model: SetModel, rows: Rows, closed: sparse.csr_matrix, weight: np.ndarray, crew: Crew) -> Asked:
+        """Rows examined by a model, blocks of them by whoever does the work."""
+        found = crew.run(_examine_part, (crew.share(model),), ((rows[part],) for part in crew.slices(len(rows))))
+        return Asked(Seen.joined([Seen(*part) for part in found]), closed, weight)
+
+    @staticmethod
+    def joined(parts: list[Asked]) -> Asked:
+        """Several, one after the other."""
+        seen, closed, weight = zip(*parts, strict=True)
+        return Asked(Seen.joined(list(seen)), sparse.csr_matrix(sparse.vstack(closed)), np.concatenate(weight))
+
+    def some(self, part: slice) -> Asked:
+        """Some of the rows."""
+        return Asked(self.seen.some(part), self.closed[part], self.weight[part])
+
+
+def _examine_part(model: SetModel, rows: Rows) -> Arrays:
+    return tuple(model.examine(rows))
+
+
+def _taught(model: SetModel, asked: list[Asked], settings: Settings, rng: np.random.Generator) -> SetModel:
+    """The model with a combiner learned from rows that were asked, and repaired on others of them."""
+    reached("combiner", 0.7)
+    cuts = [max(2 * len(part.weight) // 3, 1) for part in asked]
+    few = sum(len(part.weight) for part in asked) <= FEW
+    teach = Asked.joined([part if few else part.some(slice(cut)) for part, cut in zip(asked, cuts, strict=True)])
+    check = teach if few else Asked.joined([part.some(slice(cut, None)) for part, cut in zip(asked, cuts, strict=True)])
+    row = np.repeat(np.arange(len(teach.weight)), np.diff(teach.seen.start))
+    truth = _has(teach.closed[:, model.ball], row, teach.seen.label)
+    odds = fit_odds(teach.seen.evidence, truth, teach.weight[row], settings.hidden, rng)
+    model = replace(model, odds=odds)
+    return _repaired(model, model.judge(check.seen), check.closed)
+
+
+def held_out(unit: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Rows that are held out, in random order, one round after the other: whole units, a fifth of the rows each."""
     n = len(unit)
-    wanted = min(HELD_OUT, max(n // 5, 1))
-    order = rng.permutation(int(unit.max(initial=0)) + 1)
-    place = order[unit]
-    cut = np.sort(place)[wanted - 1]
-    rows = np.flatnonzero(place <= cut)
-    return rng.permutation(rows if len(rows) < n else rows[: max(n // 2, 1)])
+    place = rng.permutation(int(unit.max(initial=0)) + 1)[unit]
+    order = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))  # a unit is not cut
+    if len(starts) == 1:
+        return [rng.permutation(n)[: max(n // 2, 1)]]
+    wanted = min(HELD_OUT, n)
+    rounds = min(FIFTHS, -(-wanted * FIFTHS // n))
+    cuts = np.append(starts, n)[np.searchsorted(starts, np.arange(1, rounds + 1) * wanted // rounds)]
+    parts = [order[a:b] for a, b in itertools.pairwise([0, *cuts.tolist()]) if a < b]
+    return [rng.permutation(part) for part in parts if len(part) < n]
 
 
 def _with_heads(
@@ -194,18 +240,9 @@ def _with_heads(
     return SetModel(tree, ball, class_nodes, rows, Y, texts, trust, *heads, blank, *plain, 0.0, none, none, 0)
 
 
-def _examined(model: SetModel, rows: Rows, crew: Crew) -> Seen:
-    """`SetModel.examine`, blocks of rows by whoever does the work."""
-    found = crew.run(_examine_part, (crew.share(model),), ((rows[part],) for part in crew.slices(len(rows))))
-    return Seen.joined([Seen(*part) for part in found])
-
-
-def _examine_part(model: SetModel, rows: Rows) -> Arrays:
-    return tuple(model.examine(rows))
-
-
-def _repaired(model: SetModel, posterior: SetPosterior, Y: sparse.csr_matrix, closed: sparse.csr_matrix) -> SetModel:
+def _repaired(model: SetModel, posterior: SetPosterior, closed: sparse.csr_matrix) -> SetModel:
     """The model with log-odds repaired by depth, the rate of labels that are no candidates, and the promise of risk."""
+    Y = sparse.csr_matrix(closed[:, model.ball])
     row = np.repeat(np.arange(len(posterior)), np.diff(posterior.start))
     rate = model.memory.rate.astype(np.float64)
     missed = float(Y.sum() - _has(Y, row, posterior.label).sum())
