@@ -64,7 +64,7 @@ SETS = [
         },
     ),
     no(fit_sets("';'", "t.parquet"), "'b;c' in the column 'tags'", parquet(tags=[["a"], ["b;c"]] * 6)),
-    yes("predict {sets} t.csv --json", ('"label": "night|wings"', '"probability": null'), {"t.csv": NEW}),
+    yes("predict {sets} t.csv --json", ('"label": "wings|night"', '"probability": null'), {"t.csv": NEW}),
     yes("predict {sets} t.csv --top 2 --json", ('"rank": 2', '"depth": 1', '"label": "night"'), {"t.csv": NEW}),
     yes("predict {sets} t.csv --out o.csv", "written: o.csv (3 rows)", {"t.csv": NEW}),
     yes("predict {sets} t.csv --out o.parquet", "written: o.parquet (3 rows)", {"t.csv": NEW}),
@@ -180,7 +180,7 @@ def test_cells_and_options(case, tmp_path, models):
     assert not (tmp_path / "rep").exists()
 
 
-STAGES = ("heads 1/2", "evidence", "combiner", "heads 2/2")
+STAGES = ("heads 1/6", "heads 6/6", "combiner")
 
 
 def test_a_fit_of_label_sets_tells_its_stages_unless_quiet(tmp_path):

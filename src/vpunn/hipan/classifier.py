@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
@@ -108,12 +109,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             raise VpunnError("requires y to be passed, but the target y is None.")
         sets = label_sets.read_sets(y, multilabel, classes)
         if sets is not None and not sets.single():
-            if validation is not None:
-                raise VpunnError(
-                    "validation rows are for one label per row; a model of label sets holds rows out itself."
-                )
-            return cast(HiPaNClassifier, label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups))
+            found = label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups, validation)
+            return cast(HiPaNClassifier, found)
         self.multilabel_, y = False, y if sets is None else list(sets.labels)
+        validation = label_sets.single_pair(validation)
         flat: np.ndarray | None = None
         blocks, y = inputs.checked_pair(self, X, y)
         if self.tree is None:
@@ -211,11 +210,16 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'
         weights on all rows again).
 
-        The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is.
+        The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree). The combiner stays as it is. With
+        label sets the heads of all balls are trained again on all rows; `calibrate` again for the promise of ``stop="risk"``.
         """
         if self._several():
-            raise VpunnError("a model of label sets learns all rows at once; fit it again with the new rows added.")
+            label_sets.learn_more(self, X, y, sample_weight, classes)
+            return self
         if not hasattr(self, "balls_"):
+            named = classes if issparse(y) else None
+            if label_sets.read_sets(y, classes=named) is not None:
+                return self.fit(X, y, sample_weight=sample_weight, classes=named)
             if self.tree is None and classes is not None and y is not None:
                 known = np.unique(np.asarray(classes))
                 missing = np.setdiff1d(known, np.unique(targets.as_column(y)))

@@ -8,6 +8,7 @@ import vpunn
 from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
+from vpunn.hipan.sets._model import held_out
 from vpunn.hipan.sets._trust import agreement, weighed
 from vpunn.metrics import sets as scores
 
@@ -209,8 +210,10 @@ def test_labels_outside_the_tree_and_plain_models_are_refused(fitted):
         HiPaNClassifier(TREE).fit(X, [*Y[:-1], {"yeti", "dog"}])
     with pytest.raises(VpunnError, match="'yeti'"):
         model.calibrate(X[:1], [{"yeti"}])
-    with pytest.raises(VpunnError, match="all rows at once"):
-        model.partial_fit(X, Y)
+    with pytest.raises(VpunnError, match="'yeti'"):
+        model.partial_fit(X[:1], [{"yeti"}])
+    with pytest.raises(VpunnError, match="one per row"):
+        model.partial_fit(X[:2], [{"dog"}])
     with pytest.raises(VpunnError, match="stop="):
         model.predict_sets(X, "depth")
     plain = HiPaNClassifier(random_state=0).fit(np.eye(4), ["a", "b", "a", "b"])
@@ -246,15 +249,104 @@ def test_trust_against_all_pairs():
         assert np.isclose(weight**2, (sum(pairs) + 4 * 0.25) / (len(pairs) + 4), atol=1e-5)
 
 
+def texts_of(table: np.ndarray, Y: list) -> np.ndarray:
+    """Descriptions of the leaves: words that most of their rows have."""
+    texts = np.zeros((TREE.n_nodes, table.shape[1]))
+    for leaf in LEAVES:
+        texts[TREE.index(leaf)] = table[[leaf in row for row in Y]].mean(0) > 0.5
+    return texts
+
+
 def test_unknown_words_change_nothing_also_beside_descriptions():
     X, Y = sample(240, seed=11)
     table = X.toarray()
     table[:, 39] = 0  # a word that no training row has
-    texts = np.zeros((TREE.n_nodes, 40))
-    for leaf in LEAVES:
-        texts[TREE.index(leaf)] = table[[leaf in row for row in Y]].mean(0) > 0.5
-    texts[:, 39] = 1
-    model = HiPaNClassifier(TREE, random_state=0).fit(sparse.csr_matrix(table), Y, X_nodes=sparse.csr_matrix(texts))
+    texts = sparse.csr_matrix(texts_of(table, Y))
+    model = HiPaNClassifier(TREE, random_state=0).fit(sparse.csr_matrix(table), Y, X_nodes=texts)
     known, more = table[:20], table[:20].copy()
     more[:, 39] = 5.0
     assert np.allclose(model.predict_node_proba(known), model.predict_node_proba(more), atol=1e-5)
+
+
+def test_a_word_that_only_a_description_has_speaks_for_it(tmp_path):
+    X, Y = sample(600, seed=11)
+    thin = X.toarray() * (np.random.default_rng(1).random(X.shape) > 0.6)
+    table, texts = np.hstack([thin, np.zeros((600, 6))]), np.zeros((TREE.n_nodes, 46))
+    for k, leaf in enumerate(LEAVES):
+        texts[TREE.index(leaf), 40 + k] = 1
+        if leaf != "owl":  # no row of the owl says its name, those of others mostly do
+            table[:, 40 + k] = [leaf in row and i % 3 > 0 for i, row in enumerate(Y)]
+    fit = HiPaNClassifier(TREE, random_state=0).fit
+    model = fit(sparse.csr_matrix(table[:400]), Y[:400], X_nodes=sparse.csr_matrix(texts))
+    asked = table[[i for i in range(400, 600) if "owl" in Y[i]]]
+    named = asked.copy()
+    named[:, 40 + LEAVES.index("owl")] = 1
+    before, after = (
+        model.predict_node_proba(rows)[:, TREE.index(["owl", "animal"])].mean(0) for rows in (asked, named)
+    )
+    assert (after > before + 0.1).all()
+    names = model.sets_.names()
+    assert "share of the words of description 1" in names and len(set(names)) == len(names)
+    model.save(tmp_path / "model")
+    assert np.array_equal(vpunn.load(tmp_path / "model").predict_proba(named), model.predict_proba(named))
+
+
+def test_rows_are_held_out_in_rounds_of_whole_units():
+    rng = np.random.default_rng(0)
+    for n, rounds in ((1000, 5), (20_000, 2), (90_000, 1), (3, 3)):
+        unit = np.arange(n) // 2
+        parts = held_out(unit, rng)
+        rows = np.concatenate(parts)
+        assert len(parts) <= rounds and len(np.unique(rows)) == len(rows) and all(len(part) < n for part in parts)
+        assert len(rows) >= min(n, 8000) and max(map(len, parts)) <= max(0.21 * n, 2)
+        assert all(set(unit[part]).isdisjoint(unit[np.setdiff1d(np.arange(n), part)]) for part in parts)
+    assert [len(part) for part in held_out(np.zeros(5, int), rng)] == [2]
+
+
+def test_validation_rows_teach_the_combiner():
+    """Rows that are asked about have far fewer words than training rows: their own marginals are honest only if they teach."""
+    X, Y = sample(600, seed=3)
+    thin = sparse.csr_matrix(X.toarray() * (np.random.default_rng(1).random(X.shape) > 0.6))
+
+    def fit(*rows, **options):
+        return HiPaNClassifier(TREE, random_state=0).fit(*rows, **options)
+
+    own, asked = fit(X[:200], Y[:200]), fit(X[:200], Y[:200], validation=(thin[200:400], Y[200:400]))
+    truth = scores.with_ancestors(TREE, scores.table_of(TREE, [TREE.index(sorted(y)) if y else [] for y in Y[400:]]))
+    kept = np.arange(TREE.n_nodes) > 0
+    wrong = [
+        scores.ball_calibration(truth, model.predict_node_proba(thin[400:]) * kept).value for model in (own, asked)
+    ]
+    assert len(asked.sets_.rows) == 200 and wrong[1] < wrong[0]
+    again = fit(X[:200], Y[:200], validation=(thin[200:400], Y[200:400]))
+    assert np.array_equal(again.predict_proba(thin[400:]), asked.predict_proba(thin[400:]))
+    for bad, said in ((X, "a pair"), ((X[:2], [{"dog"}]), "one each"), ((X[:1], [{"yeti"}]), "'yeti'")):
+        with pytest.raises(VpunnError, match=said):
+            fit(X, Y, validation=bad)
+    one = [{"dog"}, {"cat"}] * 20
+    with pytest.raises(VpunnError, match="several labels or none"):
+        fit(X[:40], one, validation=(X[40:42], [{"dog"}, set()]))
+    plain = fit(X[:40], [label for row in one for label in row], validation=(X[40:80], ["dog", "cat"] * 20))
+    sets = fit(X[:40], one, validation=(X[40:80], one))
+    assert not sets.multilabel_ and np.array_equal(sets.predict_proba(X), plain.predict_proba(X))
+
+
+def test_more_rows_are_learned_later(tmp_path):
+    X, Y = sample(600, seed=5)
+    early = [i for i in range(300) if "owl" not in Y[i]]
+    model = HiPaNClassifier(TREE, random_state=0).partial_fit(X[early], [Y[i] for i in early])
+    assert model.multilabel_ and "owl" not in model.classes_
+    before = model.score(X[500:], Y[500:])
+    model.save(tmp_path / "model")
+    loaded = vpunn.load(tmp_path / "model").partial_fit(X[300:500], Y[300:500])
+    model.partial_fit(X[300:500], Y[300:500], sample_weight=np.ones(200))
+    assert "owl" in model.classes_ and len(model.sets_.rows) == len(early) + 200
+    assert model.score(X[500:], Y[500:]) > before
+    assert np.array_equal(loaded.predict_proba(X[500:]), model.predict_proba(X[500:]))
+    p = model.predict_node_proba(X[500:])
+    start, up = TREE.all_parents
+    assert (p[:, np.repeat(np.arange(TREE.n_nodes), np.diff(start))] <= p[:, up]).all()
+    flat = HiPaNClassifier(random_state=0).partial_fit(X[:100], Y[:100])
+    with pytest.raises(VpunnError, match="'yeti'"):
+        flat.partial_fit(X[:1], [{"yeti"}])
+    assert flat.partial_fit(X[100:200], Y[100:200]).score(X[200:], Y[200:]) > 0.4

@@ -367,3 +367,10 @@ def _raise(row, parents, order):
         for q in range(parents.start[label], parents.start[label + 1]):
             if row[label] > row[parents.ids[q]]:
                 row[parents.ids[q]] = row[label]
+
+
+@kernel
+def lift(table, parents, order):
+    """Raise every ball of rows (rows, labels) to the largest value below it."""
+    for i in range(len(table)):
+        _raise(table[i], parents, order)

@@ -8,12 +8,14 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._dense import directed, exactly
-from vpunn.hipan._views import says
+from vpunn.hipan._views import says, unit_rows
+from vpunn.hipan.kernels.sets import Sparse, lift
+from vpunn.hipan.sets._trust import weighed
 
 #: Nearest items that vote, and the ridge of the head per row.
 NEAREST, RIDGE = 10, 1e-2
-#: A ball is a candidate if a plane says more than this: votes, heads, descriptions.
-VOTE_CUT, HEAD_CUT, TEXT_CUT = 0.0, 0.2, 0.3
+#: A ball is a candidate if a plane says more than this: votes, heads, and of descriptions cosine and share of words.
+VOTE_CUT, HEAD_CUT, TEXT_CUT, SHARE_CUT = 0.0, 0.2, 0.3, 0.5
 
 
 @dataclass
@@ -70,10 +72,53 @@ def _directions(X: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndar
     return exactly(z / np.where(length > 0, length, 1.0)[:, None])
 
 
-def text_planes(words: sparse.csr_matrix, texts: list[sparse.csr_matrix]) -> list[np.ndarray]:
-    """Cosine of rows with the description of every ball, one plane a kind of description; all of unit length.
+@dataclass
+class Description:
+    """One kind of description of every ball: its words at unit length, and the share that each word has of it."""
 
-    Words that no training row has are left out on both sides beforehand (`_trust.weighed`): rows held out and new rows, whose
-    unknown words are mostly dropped when texts become features, are then alike.
+    name: str
+    words: sparse.csr_matrix  #: balls × features, each feature times its trust
+    share: sparse.csr_matrix  #: balls × features; the shares of a ball sum to 1
+    parents: Sparse
+    order: np.ndarray
+
+    @classmethod
+    def of(
+        cls, name: str, text: sparse.csr_matrix, trust: np.ndarray, parents: Sparse, order: np.ndarray
+    ) -> Description:
+        """From the description of every ball, balls × features."""
+        share = unit_rows(text)
+        share.data = share.data**2
+        return cls(name, weighed(text, trust), share, parents, order)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the planes."""
+        return (
+            f"similarity with {self.name}",
+            f"share of the words of {self.name}",
+            f"largest share of the words of {self.name} below it",
+        )
+
+    def planes(self, rows: sparse.csr_matrix, weighed_rows: sparse.csr_matrix) -> list[np.ndarray]:
+        """Cosine with every ball's description, how much of it the row says, and the most it says of one below."""
+        present = sparse.csr_matrix((np.ones(rows.nnz, np.float32), rows.indices, rows.indptr), shape=rows.shape)
+        near = sparse.csr_matrix(weighed_rows @ self.words.T).toarray().astype(np.float32)
+        said = sparse.csr_matrix(present @ self.share.T).toarray().astype(np.float32)
+        below = said.copy()
+        lift(below, self.parents, self.order)
+        return [near, said, below]
+
+
+def readable(texts: list[sparse.csr_matrix], words: sparse.csr_matrix) -> list[sparse.csr_matrix]:
+    """Descriptions without the words that no row has.
+
+    Rows held out may have such words and new rows cannot, if the features were made of the training rows alone.
     """
-    return [sparse.csr_matrix(words @ text.T).toarray().astype(np.float32) for text in texts]
+    known = np.bincount(words.indices, minlength=words.shape[1]) > 0
+    return [sparse.csr_matrix(text @ sparse.diags(known.astype(np.float32))) for text in texts]
+
+
+def beyond(texts: list[sparse.csr_matrix], words: sparse.csr_matrix) -> bool:
+    """Whether descriptions have words that no row has: then features were made of both, and new rows may have them."""
+    known = np.bincount(words.indices, minlength=words.shape[1]) > 0
+    return any(not known[text.indices].all() for text in texts)

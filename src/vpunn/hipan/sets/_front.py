@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from vpunn.hipan import _targets as targets
 from vpunn.hipan._holdout import units
 from vpunn.hipan._inputs import descriptions, half_precision
 from vpunn.hipan._store import write_layout
-from vpunn.hipan._views import Layout, checked_blocks
+from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
 from vpunn.hipan.sets._trust import weighed
 from vpunn.io.store import Draft, Stored
@@ -22,13 +22,28 @@ from vpunn.io.store import Draft, Stored
 if TYPE_CHECKING:
     from vpunn.hipan.sets._posterior import SetPosterior
 
-__all__ = ["calibrate", "explain_sets", "fit_label_sets", "predict_sets", "read", "read_sets", "score", "write"]
+__all__ = [
+    "calibrate",
+    "explain_sets",
+    "fit_label_sets",
+    "learn_more",
+    "predict_sets",
+    "read",
+    "read_sets",
+    "score",
+    "single_pair",
+    "write",
+]
 
+#: Where fewer rows differ from each other, copies of them are what will be asked: then copies are not held out together.
+DISTINCT = 10
 #: Ways to cut marginals to answers.
 STOPS = ("threshold", "risk", "size")
 
 
-def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_nodes: Any, groups: Any) -> Any:
+def fit_label_sets(
+    model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_nodes: Any, groups: Any, validation: Any
+) -> Any:
     """Fit ``model`` (a `HiPaNClassifier`) on label sets."""
     from sklearn.utils import check_random_state
 
@@ -46,16 +61,69 @@ def fit_label_sets(model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_no
     model.tree_, model.layout_, model.flat_ = tree, Layout.of(blocks), flat is not None
     rows = half_precision(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
     unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
+    if group is None and len(np.unique(unit)) < DISTINCT:
+        unit = np.arange(len(unit))
     counts = np.diff(sets.start)[keep]
     chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[np.repeat(weight > 0, np.diff(sets.start))]
     texts = [] if X_nodes is None else _texts(model, X_nodes)
     known = np.unique(node) if sets.classes is None or model.tree is None else np.unique(_columns(sets, tree))
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
     if flat is not None:
-        known = np.arange(1, tree.n_nodes)
-    model.sets_ = fit_sets(tree, rows, chosen, texts, known[known > 0], weight[keep], unit, settings, rng)
+        known, model.classes_ = np.arange(1, tree.n_nodes), flat
+    known, asked = known[known > 0], None if validation is None else _asked(model, validation)
+    model.sets_ = fit_sets(tree, rows, chosen, texts, known, weight[keep], unit, settings, rng, asked)
     set_classes(model, flat)
     return model
+
+
+def _asked(model: Any, validation: Any) -> tuple[Rows, sparse.csr_matrix]:
+    """Rows of the caller's own to learn the combiner from, and their balls."""
+    X, y = _pair(validation)
+    rows = half_precision(model.layout_.read(checked_blocks(model, X, model.layout_)))
+    closed = closed_truth(model, y)
+    if closed.shape[0] != len(rows) or not len(rows):
+        raise VpunnError(
+            f"validation has {len(rows):,} rows and {closed.shape[0]:,} label sets; at least one, and one each."
+        )
+    return rows, closed
+
+
+def _pair(validation: Any) -> Any:
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise VpunnError(f"validation is a pair (X, y) of rows and their labels, got {type(validation).__name__}.")
+    return validation
+
+
+def single_pair(validation: Any) -> Any:
+    """Validation rows of a model of one label per row, whose label sets have one label each."""
+    if validation is None:
+        return None
+    X, y = _pair(validation)
+    sets = read_sets(y)
+    if sets is not None and not sets.single():
+        raise VpunnError("validation has rows with several labels or none, and every training row has one label.")
+    return X, y if sets is None else sets.column()
+
+
+def learn_more(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+    """More rows for a fitted model of sets: words, memory and heads are those of all rows, the combiner stays as it is."""
+    from sklearn.utils import check_random_state
+
+    from vpunn.hipan.sets._model import closed_sets, with_rows
+
+    rows = half_precision(model._rows(X))
+    start, node = _nodes_of(model, y, classes)
+    if len(start) - 1 != len(rows):
+        raise VpunnError(f"X has {len(rows):,} rows but there are {len(start) - 1:,} label sets; one per row.")
+    closed = closed_sets(model.tree_, (start, node))
+    weight = targets.checked_weight(sample_weight, rows.words)
+    keep = np.flatnonzero(weight > 0)
+    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    crew, engine = model._settings().crew, model.sets_
+    grown = with_rows(engine, rows[keep], closed[keep], weight[keep], rng, crew)
+    known = np.union1d(engine.class_nodes, node[node > 0])
+    model.sets_ = replace(grown, class_nodes=known)
+    set_classes(model, model.classes_ if model.flat_ else None)
 
 
 def set_classes(model: Any, flat: np.ndarray | None) -> None:
@@ -104,22 +172,27 @@ def predict_sets(
     return [set(labels[kept.indices[a:b]].tolist()) for a, b in zip(kept.indptr[:-1], kept.indptr[1:], strict=True)]
 
 
-def closed_truth(model: Any, y: Any, multilabel: bool = False, classes: Any = None) -> sparse.csr_matrix:
+def closed_truth(model: Any, y: Any) -> sparse.csr_matrix:
     """The balls of true label sets, (rows × nodes), without the root; labels that are not in the tree are refused."""
     from vpunn.hipan.sets._model import closed_sets
 
-    sets = read_sets(y, multilabel, classes)
+    return closed_sets(model.tree_, _nodes_of(model, y))
+
+
+def _nodes_of(model: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of label sets, ``(start, ids)``."""
+    sets = read_sets(y, True, classes)
     if sets is None:
         raise VpunnError(
             "this model has several labels per row; give one set of labels per row, such as [{'a', 'b'}, set()]."
         )
     node = targets.check_in_tree(model.label_tree_, list(sets.labels)) if sets.labels else np.zeros(0, np.int32)
-    return closed_sets(model.tree_, (sets.start, node.astype(np.int32)))
+    return sets.start, node.astype(np.int32)
 
 
 def calibrate(model: Any, posterior: SetPosterior, y: Any) -> None:
     """Set the promise of ``stop="risk"`` on rows that ``fit`` has not seen."""
-    truth = closed_truth(model, y, multilabel=True)
+    truth = closed_truth(model, y)
     if truth.shape[0] != len(posterior):
         raise VpunnError(f"X has {len(posterior):,} rows but y has {truth.shape[0]:,}; one label set per row.")
     model.sets_ = model.sets_.calibrated(posterior, truth)
@@ -129,7 +202,7 @@ def score(model: Any, X: Any, y: Any) -> float:
     """Mean F1 of the predicted and the true sets with their ancestors; two empty sets agree."""
     from vpunn.metrics import sets as metrics
 
-    truth = closed_truth(model, y, multilabel=True)
+    truth = closed_truth(model, y)
     return metrics.example_f1(truth, model.posterior(X).above(0.5))
 
 

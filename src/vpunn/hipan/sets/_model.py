@@ -49,7 +49,8 @@ class SetModel:
     class_nodes: np.ndarray
     rows: Rows
     Y: sparse.csr_matrix  #: rows × ball, closed under ancestors
-    texts: list[sparse.csr_matrix]  #: descriptions, ball × features, one matrix a kind
+    weight: np.ndarray  #: of each row
+    texts: list[sparse.csr_matrix]  #: descriptions, nodes × features, one matrix a kind
     trust: np.ndarray  #: weight of each feature, by how much rows that share it agree
     heads: sparse.csr_matrix  #: features × ball
     offset: np.ndarray
@@ -65,15 +66,19 @@ class SetModel:
         self.memory = remember(
             self.tree, self.ball, weighed(self.rows.words, self.trust), self.Y, self.heads, self.offset
         )
-        self.described = [weighed(text, self.trust) for text in self.texts]
         self.blocks = [_blocks.Block.fitted(name, X, self.Y) for name, X in self.rows.dense.items()]
-        cuts = [_blocks.VOTE_CUT, _blocks.HEAD_CUT] * len(self.blocks) + [_blocks.TEXT_CUT] * len(self.texts)
-        self.cuts = np.array(cuts, np.float32)
         place = np.full(self.tree.n_nodes, -1, np.int64)
         place[self.ball] = np.arange(len(self.ball))
         order = place[self.tree.topological]
         self.order = order[order >= 0]
         self.group = np.minimum(self.tree.depth[self.ball].astype(np.int64), DEPTHS)
+        self.described = [
+            _blocks.Description.of(f"description {k + 1}", text[self.ball], self.trust, self.memory.parents, self.order)
+            for k, text in enumerate(self.texts)
+        ]
+        cuts = [_blocks.VOTE_CUT, _blocks.HEAD_CUT] * len(self.blocks)
+        cuts += [_blocks.TEXT_CUT, _blocks.SHARE_CUT, _blocks.SHARE_CUT] * len(self.texts)
+        self.cuts = np.array(cuts, np.float32)
 
     def posterior(self, rows: Rows, *, evidence: bool = False) -> SetPosterior:
         """Marginals of rows; with ``evidence`` what the combiner read is kept."""
@@ -96,7 +101,7 @@ class SetModel:
             some = rows[slice(at, at + _evidence.BATCH)]
             words = weighed(some.words, self.trust)
             planes = [p for block in self.blocks for p in block.planes(some.dense[block.name])]
-            planes += _blocks.text_planes(words, self.described)
+            planes += [p for kind in self.described for p in kind.planes(some.words, words)]
             shape = (len(planes), len(some), len(self.ball))
             stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
             parts.append(_evidence.examine(self.memory, words, stacked, self.cuts))
@@ -104,8 +109,8 @@ class SetModel:
 
     def names(self) -> tuple[str, ...]:
         """Names of the columns of evidence."""
-        dense = tuple(name for block in self.blocks for name in block.names())
-        return _evidence.COLUMNS + dense + tuple(f"similarity with description {k + 1}" for k in range(len(self.texts)))
+        others: list[_blocks.Block | _blocks.Description] = [*self.blocks, *self.described]
+        return _evidence.COLUMNS + tuple(name for other in others for name in other.names())
 
     def settle(self, start: np.ndarray, label: np.ndarray, odds: np.ndarray) -> np.ndarray:
         """Marginals (rows, ``ball``) of candidates with log-odds."""
@@ -147,15 +152,16 @@ def fit_sets(
     if not len(ball):
         raise VpunnError("every label is the root of the tree, which holds for all rows; there is nothing to learn.")
     Y = sparse.csr_matrix(closed[:, ball])
-    texts = [sparse.csr_matrix(text[ball]) for text in texts]
-    crew = settings.crew
-    reached("heads", 0.0)
-    asked = []
-    for k, out in enumerate(parts := [] if validation else held_out(unit, rng)):
+    wide = _blocks.beyond(texts, rows.words)
+    crew, asked = settings.crew, []
+    parts = [] if validation else held_out(unit, rng)
+    for k, out in enumerate(parts):
+        reached(f"heads {k + 1}/{len(parts) + 1}", 0.7 * k / (len(parts) + 1))
         rest = np.setdiff1d(np.arange(len(unit)), out)
-        teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], texts, weight[rest], rng, crew)
+        known = texts if wide else _blocks.readable(texts, rows.words[rest])
+        teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], known, weight[rest], rng, crew)
         asked.append(Asked.of(teacher, rows[out], closed[out], weight[out], crew))
-        reached("heads", 0.7 * (k + 1) / (len(parts) + 1))
+    reached(f"heads {len(parts) + 1}/{len(parts) + 1}", 0.7 * len(parts) / (len(parts) + 1))
     model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng, crew)
     if validation:
         order = rng.permutation(len(validation[0]))
@@ -237,7 +243,7 @@ def _with_heads(
     none, blank = np.zeros(0), Odds(*(np.zeros(0, np.float32),) * 7)
     plain = np.ones(DEPTHS + 1), np.zeros(DEPTHS + 1)
     heads = trained.weights, trained.offset
-    return SetModel(tree, ball, class_nodes, rows, Y, texts, trust, *heads, blank, *plain, 0.0, none, none, 0)
+    return SetModel(tree, ball, class_nodes, rows, Y, weight, texts, trust, *heads, blank, *plain, 0.0, none, none, 0)
 
 
 def _repaired(model: SetModel, posterior: SetPosterior, closed: sparse.csr_matrix) -> SetModel:
@@ -261,6 +267,34 @@ def _repaired(model: SetModel, posterior: SetPosterior, closed: sparse.csr_matri
     # These rows also chose the repair, and new ones may be told a little less surely: without `calibrate` no label that is
     # more likely than not is left out, whatever share of misses is accepted.
     return replace(found, risk_p=np.minimum(found.risk_p, 0.5))
+
+
+def with_rows(
+    model: SetModel,
+    rows: Rows,
+    closed: sparse.csr_matrix,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    crew: Crew,
+) -> SetModel:
+    """The model with further rows and their balls (rows × nodes). Heads are trained on all rows; the combiner stays as it is."""
+    old = model.Y.tocoo()
+    before = sparse.csr_matrix((old.data, (old.row, model.ball[old.col])), shape=(old.shape[0], model.tree.n_nodes))
+    every = sparse.csr_matrix(sparse.vstack([before, closed]))
+    ball = np.flatnonzero(np.asarray(every.sum(0)).ravel() > 0)
+    kept = ("odds", "slope", "shift", "rest", "risk_p", "risk_weight", "risk_rows")
+    grown = _with_heads(
+        model.tree,
+        ball,
+        model.class_nodes,
+        Rows.joined([model.rows, rows]),
+        sparse.csr_matrix(every[:, ball]),
+        model.texts,
+        np.concatenate([model.weight, weight]),
+        rng,
+        crew,
+    )
+    return replace(grown, **{name: getattr(model, name) for name in kept})
 
 
 def closed_sets(tree: Tree, sets: tuple[np.ndarray, np.ndarray]) -> sparse.csr_matrix:

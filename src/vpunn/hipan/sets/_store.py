@@ -26,6 +26,7 @@ def write(model: SetModel, draft: Draft) -> None:
         _matrix(draft, f"text{k}", text)
     for k, block in enumerate(model.rows.dense.values()):
         draft.array(f"dense{k}", block)
+    draft.array("weight", model.weight.astype(np.float32))
     draft.array("offset", model.offset, balls=True)
     draft.array("trust", model.trust.astype(np.float32))
     for name, value in model.odds._asdict().items():
@@ -68,7 +69,7 @@ def read(stored: Stored, tree: Tree, layout: Layout) -> SetModel:
         name: np.array(stored.array(f"dense{k}", dtype="f4", shape=(n, columns)))
         for k, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
     }
-    texts = [_read_matrix(stored, f"text{k}", balls, width) for k in range(stored.setting("texts", int))]
+    texts = [_read_matrix(stored, f"text{k}", tree.n_nodes, width) for k in range(stored.setting("texts", int))]
     sets = _read_matrix(stored, "sets", n, balls)
     if not (sets.data == 1).all():
         raise DataError(f"{str(stored.path)!r}: the label sets are not 0 and 1; the model is damaged.")
@@ -83,12 +84,17 @@ def read(stored: Stored, tree: Tree, layout: Layout) -> SetModel:
         trust = np.array(stored.array("trust", dtype="f4", shape=(width,), low=0))
     else:  # written before features were weighed
         trust = np.ones(width, np.float32)
+    if "weight" in stored:
+        weight = np.array(stored.array("weight", dtype="f4", shape=(n,), low=0))
+    else:  # written before rows were added to fitted models
+        weight = np.ones(n, np.float32)
     model = SetModel(
         tree,
         ball,
         class_nodes,
         Rows(_read_matrix(stored, "rows", n, width), dense),
         sets,
+        weight,
         texts,
         trust,
         _read_matrix(stored, "heads", width, balls),
