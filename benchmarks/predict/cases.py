@@ -50,7 +50,9 @@ def encoded(task: PlacementTask, encoder: str) -> tuple[dict[str, Any], list[Any
     from vpunn.text import sentence_features
 
     features = sentence_features(encoder)
-    parts = {part: features.transform(task.texts[part]) for part in PARTS}
+    texts = np.unique(np.concatenate([task.texts[part] for part in PARTS]).astype(str))  # one list, whatever the split
+    rows = features.transform(texts)
+    parts = {part: rows[np.searchsorted(texts, task.texts[part].astype(str))] for part in PARTS}
     return parts, [features.transform(texts) for texts in task.descriptions]
 
 

@@ -20,7 +20,7 @@ from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns
 from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
-from vpunn.hipan.kernels.ranks import log_ranks
+from vpunn.hipan.kernels.ranks import add_log_ranks
 from vpunn.tree import Tree
 
 TREE = Tree.from_paths([("a", "b"), ("a", "c"), ("d", "e"), ("d", "f", "g"), ("d", "f", "h")], root="r")
@@ -110,8 +110,10 @@ def test_best_columns_and_ranks_match_sorting(seed, limit, width):
     values = rng.integers(0, 5, (4, width)).astype(np.float32)
     limit = min(limit, width)
     np.testing.assert_array_equal(best_columns(values, limit), np.argsort(-values, axis=1, kind="stable")[:, :limit])
-    evidence = np.concatenate([values, np.zeros((4, 1), np.float32)], 1)[:, :, None]
-    ranks = log_ranks(evidence, np.zeros((4, width), np.int32), np.array([0]))[:, :-1, 0]
+    evidence = np.zeros((4, width + 1, 2), np.float32)
+    evidence[:, :-1, 0] = values
+    add_log_ranks(evidence, np.zeros((4, width), np.int32), np.array([0]))
+    ranks = evidence[:, :-1, 1]
     np.testing.assert_allclose(ranks, -np.log1p((values[:, None, :] > values[:, :, None]).sum(2)), rtol=1e-6)
 
 

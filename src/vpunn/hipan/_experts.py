@@ -112,17 +112,26 @@ class Experts:
 
     def examine(self, rows: Rows, limit: int) -> Seen:
         """Candidates of every row and the evidence about them: ``limit`` by each way of proposing; all where there are few."""
-        from vpunn.hipan.kernels.ranks import log_ranks
+        from vpunn.hipan.kernels.ranks import add_log_ranks
 
         read = self.read(rows)
         looks = [e.look(rows.words if block is None else rows.dense[block]) for block, e in self.others()]
         candidates = self.proposals(rows, read, looks, limit)
         candidates[~rows.known()] = -1
         candidates = np.ascontiguousarray(candidates[:, : max(int((candidates >= 0).sum(1).max(initial=0)), 1)])
-        evidence, branch_score = gather(self.balls, self.heads, Sparse.of(rows.words), read, candidates)
-        evidence = np.concatenate([evidence, *(look.evidence(candidates) for look in looks)], 2) if looks else evidence
-        ranks = log_ranks(evidence, candidates, self._ranked_columns)
-        return Seen(candidates, np.concatenate([evidence, ranks], 2), branch_score)
+        evidence = np.zeros((len(rows), candidates.shape[1] + 1, len(self._names)), np.float32)
+        branch_score = gather(self.balls, self.heads, Sparse.of(rows.words), read, candidates, evidence)
+        at = len(evidence_names(self.balls.n_kinds))
+        for look in looks:
+            said = look.evidence(candidates)
+            evidence[:, :, at : at + said.shape[2]] = said
+            at += said.shape[2]
+        add_log_ranks(evidence, candidates, self._ranked_columns)
+        return Seen(candidates, evidence, branch_score)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return self.names()
 
     @cached_property
     def _ranked_columns(self) -> np.ndarray:

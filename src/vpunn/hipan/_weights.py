@@ -171,11 +171,13 @@ def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.nda
 
 
 def gather(
-    balls: Balls, heads: Heads, rows: Sparse, read: Sparse, candidates: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Evidence (rows, candidates + 1, columns) for the candidates, see `combiner.EVIDENCE`; scores of the depth-1 balls."""
+    balls: Balls, heads: Heads, rows: Sparse, read: Sparse, candidates: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Write the evidence for the candidates, see `combiner.EVIDENCE`, into the first columns of ``out`` (rows, candidates + 1,
+    columns), all zero; returns the scores of the depth-1 balls."""
     if not balls.items.X.shape[1]:
-        return _without_words(balls, candidates), np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
+        _without_words(balls, candidates, out)
+        return np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
     from vpunn.hipan.kernels.evidence import gather_evidence
 
     measures = balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood
@@ -193,13 +195,13 @@ def gather(
             balls.memory,
             balls.n_kinds,
             room,
+            out,
         )
 
 
-def _without_words(balls: Balls, candidates: np.ndarray) -> np.ndarray:
+def _without_words(balls: Balls, candidates: np.ndarray, out: np.ndarray) -> None:
     """What there is to say about candidates where no block holds words: how often they were met, and where they stand."""
     names = evidence_names(balls.n_kinds)
-    out = np.zeros((len(candidates), candidates.shape[1] + 1, len(names)), np.float32)
     parent = np.maximum(balls.parent[candidates], 0)
     said = {
         "log count of training items": np.log1p(balls.counts[candidates]),
@@ -212,4 +214,3 @@ def _without_words(balls: Balls, candidates: np.ndarray) -> np.ndarray:
         out[:, :-1, names.index(name)] = values
     out[:, :-1][candidates < 0] = 0
     out[:, -1, names.index("none of the candidates")] = 1
-    return out

@@ -78,10 +78,10 @@ class Row(NamedTuple):
 
 
 def gather_evidence(
-    rows, reading, candidates, ancestry, places, deepest, entries, numbers, branch_weight, memory, n_kinds, room
-) -> tuple[np.ndarray, np.ndarray]:
-    """Evidence for every candidate of every row, (rows, candidates + 1, columns), the last slot being "none"; and the
-    scores (rows, branches) of the depth-1 balls."""
+    rows, reading, candidates, ancestry, places, deepest, entries, numbers, branch_weight, memory, n_kinds, room, out
+) -> np.ndarray:
+    """Write the evidence for every candidate of every row into the first columns of ``out`` (rows, candidates + 1, columns), all
+    zero, the last slot being "none"; returns the scores (rows, branches) of the depth-1 balls."""
     n_rows, width = candidates.shape
     n_blocks, longest = width * (deepest + 2), longest_row(rows.indptr)
     hits = most_hits(rows.indptr, rows.indices, entries.start, n_blocks)
@@ -103,17 +103,16 @@ def gather_evidence(
         room.empty("shared", memory.longest + 1, np.int64),
         np.empty(width, np.int32),
     )
-    out = np.zeros((n_rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
     branch_score = np.empty((n_rows, branch_weight.shape[1]), np.float32)
     tree = ancestry, places
-    given = entries, numbers, branch_weight, memory
+    given = entries, numbers, branch_weight, memory, n_kinds
     _gather(rows, reading, candidates, tree, given, (listed, found), work, row, out, branch_score)
-    return out, branch_score
+    return branch_score
 
 
 @kernel
 def _gather(rows, reading, candidates, tree, given, found, work, row, out, branch_score):
-    (ancestry, places), (entries, numbers, branch_weight, memory), (listed, hits) = tree, given, found
+    (ancestry, places), (entries, numbers, branch_weight, memory, n_kinds), (listed, hits) = tree, given, found
     n_rows, width = candidates.shape
     place, x, mark = listed.place, row.x, row.mark
     for r in range(n_rows):
@@ -129,7 +128,7 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
             _judge(c, rows, r, ancestry, places, place, numbers, work, out[r, j])
             _remember(c, memory, x, mark, row.found, numbers.norm2, out[r, j])
             row.classes[j] = work.branch[place[c]]
-        _compare_candidates(out[r], candidates[r], n_classes, ancestry.parent, row.classes)
+        _compare_candidates(out[r], candidates[r], n_classes, n_kinds, ancestry.parent, row.classes)
         if branch_score.shape[1]:
             branch_scores(rows, r, branch_weight, branch_score[r])
             top = branch_score[r, 0]
@@ -269,7 +268,7 @@ def _remember(c, memory, x, mark, found, norm2, z):
 
 
 @helper
-def _compare_candidates(z, classes, n_classes, parent, branch):
+def _compare_candidates(z, classes, n_classes, n_kinds, parent, branch):
     """Evidence relative to the row's best candidate, agreement with siblings, and the slot for "none of these"."""
     none = z[len(z) - 1]
     none[22] = 1
@@ -283,7 +282,7 @@ def _compare_candidates(z, classes, n_classes, parent, branch):
         top = _below_best(z, n_classes, BELOW_BEST[i, 0], BELOW_BEST[i, 1])
         if BELOW_BEST[i, 2]:
             none[BELOW_BEST[i, 0]] = top
-    for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
+    for kind in range(N_EVIDENCE, N_EVIDENCE + PER_KIND * n_kinds, PER_KIND):
         for first in range(kind, kind + 3):
             none[first] = _below_best(z, n_classes, first, first + 3)
     for j in range(n_classes):

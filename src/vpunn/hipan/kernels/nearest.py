@@ -14,6 +14,10 @@ from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
 CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
 #: Entries of a feature that can be read while one item is fetched and multiplied.
 DEAR = 20
+#: What an item that was met has at least: a product of two tiny numbers may be zero. It is nothing beside `LOOSE`.
+TINY = np.float32(1e-30)
+#: More items than there are.
+NONE_LEFT = np.int64(2**40)
 
 
 def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
@@ -68,11 +72,10 @@ def _nearest(rows, own, index, label, total, met, listed, best, found, value):
 
 
 class Pruned(NamedTuple):
-    """What `nearest_of` works with: products so far, which items have one, their list, the best; features from rare to common, a
-    bound on what the rest of them can add, and the row by feature."""
+    """What `nearest_of` works with: products so far (0: not met), the list of items met, the best; features from rare to common,
+    a bound on what the rest of them can add, and the row by feature."""
 
     total: np.ndarray
-    met: np.ndarray
     listed: np.ndarray
     best: np.ndarray
     rarest: np.ndarray
@@ -93,7 +96,6 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
     value = np.zeros((len(own), limit), np.float32)
     work = Pruned(
         room.full("product", n_items, np.float32),
-        room.full("met", n_items, np.bool_),
         room.empty("items", n_items + 1, np.int32),
         np.empty(limit, np.int32),
         np.empty(longest, np.int64),
@@ -108,33 +110,33 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
 @kernel
 def _nearest_of(rows, own, index, items, most, label, everything, work, found, value):
     (indptr, indices, data), (start, item, weight) = rows, index
-    total, met, listed, best, rarest, bound, x = work
+    total, listed, best, rarest, bound, x = work
     for r in range(len(found)):
         features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, everything, rarest)
         _bounds(rows, rarest, features, most, bound)
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = data[a]
-        count, k = np.int64(0), 0
+        count, k, full = np.int64(0), 0, False
         while k < features:
             f, v = indices[rarest[k]], data[rarest[k]]
             more = start[f + 1] - start[f]
-            if more > count >= len(best) and _few_left(total, count, listed, best, bound[k]) * DEAR <= more:
-                break
-            for e in range(start[f], start[f + 1]):
-                i = item[e]
-                if own[r] >= 0 and label[i] == own[r]:
-                    continue
-                total[i] += v * weight[e]
-                listed[count] = i
-                count += not met[i]
-                met[i] = True
+            if more > count >= len(best):
+                left = _few_left(total, count, listed, best, bound[k])
+                if left * DEAR <= more:
+                    break
+                full = left < NONE_LEFT
+            if full:  # no item that was not met can be among the best
+                for e in range(start[f], start[f + 1]):
+                    t = total[item[e]]
+                    total[item[e]] = t + v * weight[e] if t > 0 else np.float32(0)
+            else:
+                count = _meet(f, v, index, own[r], label, total, listed, count)
             k += 1
         kept = keep_best(total, count, len(best), listed, best)
         least = total[best[kept - 1]] * CLOSE if kept == len(best) else np.float32(0)
         left = np.int64(0)
         for j in range(count):
             i = listed[j]
-            met[i] = False
             near = total[i] + bound[k] >= least
             total[i] = 0
             if near:
@@ -156,13 +158,28 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
 
 
 @helper
+def _meet(f, v, index, own, label, total, listed, count):
+    """Add a feature's part to the products of its items and list those not met before; returns how many are listed."""
+    start, item, weight = index
+    for e in range(start[f], start[f + 1]):
+        i = item[e]
+        if own >= 0 and label[i] == own:
+            continue
+        t = total[i]
+        listed[count] = i
+        count += t == 0  # no question asked: a wrong guess costs more than a write
+        total[i] = t + v * weight[e] + TINY
+    return count
+
+
+@helper
 def _few_left(total, count, listed, best, bound):
     """How many items may still be among the best if no product grows by more than ``bound``; a lot if others may be, too."""
     least = total[best[keep_best(total, count, len(best), listed, best) - 1]] * CLOSE
     near = np.int64(0)
     for j in range(count):
         near += total[listed[j]] + bound >= least
-    return near if bound < least else np.int64(2**40)
+    return near if bound < least else NONE_LEFT
 
 
 @helper

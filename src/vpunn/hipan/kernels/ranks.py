@@ -7,18 +7,17 @@ import numpy as np
 from vpunn.hipan.kernels import kernel
 
 
-def log_ranks(evidence, candidates, columns) -> np.ndarray:
-    """−ln(1 + how many candidates of the row are better) by each of the columns, (rows, slots, columns); 0 for "none"."""
-    rows, width = candidates.shape
-    out = np.zeros((rows, width + 1, len(columns)), np.float32)
+def add_log_ranks(evidence, candidates, columns) -> None:
+    """Write −ln(1 + how many candidates of the row are better) by each of the columns into the last ones; "none" has no rank."""
+    width = candidates.shape[1]
     table = -np.log(np.arange(1, width + 2)).astype(np.float32)
-    _log_ranks(evidence, candidates, columns, table, np.empty(width, np.float32), out)
-    return out
+    _add_log_ranks(evidence, candidates, columns, table, np.empty(width, np.float32))
 
 
 @kernel
-def _log_ranks(evidence, candidates, columns, table, values, out):
+def _add_log_ranks(evidence, candidates, columns, table, values):
     rows, width = candidates.shape
+    first = evidence.shape[2] - len(columns)
     for r in range(rows):
         count = 0
         while count < width and candidates[r, count] >= 0:
@@ -30,4 +29,4 @@ def _log_ranks(evidence, candidates, columns, table, values, out):
                 better = 0
                 for i in range(count):
                     better += values[i] > values[j]
-                out[r, j, k] = table[better]
+                evidence[r, j, first + k] = table[better]
