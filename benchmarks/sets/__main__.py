@@ -3,7 +3,8 @@
     python -m benchmarks.sets --tasks proteins --splits 1,2,3 --methods vpunn,10-NN,napkinxc-plt
 
 All methods read word 1–2-gram TF-IDF of the texts (``--starts``: beginnings of words that mix letters and digits too,
-``--characters``: character 3–5-grams within words), learn from train
+``--characters``: character 3–5-grams within words; ``--names``: names of the terms too, as ``X_nodes`` of vpunn and as
+further training rows of the others), learn from train
 and validation rows and are scored on the test rows, on the sets with all ancestors by any path. ``average`` is the mean of 10-NN
 and one-vs-rest SVM. Each method runs in a process of its own; one that needs longer than ``--limit`` seconds is said not to have
 finished. With ``--keep FOLDER`` scores are kept there, and read again by a later run with other methods.
@@ -85,14 +86,19 @@ def risk_kept(truth: Any, found: Any, alpha: float, draws: int = 100) -> dict[st
 class Case:
     """One task and split, and what methods say about its test rows."""
 
-    def __init__(self, name: str, seed: int, keep: Path | None, limit: float, characters: bool, starts: bool) -> None:
-        self.name = name + "-characters" * characters + "-starts" * starts
+    def __init__(
+        self, name: str, seed: int, keep: Path | None, limit: float, characters: bool, starts: bool, names: bool
+    ) -> None:
+        self.name = name + "-characters" * characters + "-starts" * starts + "-names" * names
         self.seed, self.keep, self.limit = seed, keep, limit
         self.task = whole(load_set_task(name, seed))
         features = text_features(
             characters=(3, 5) if characters else None, min_rows=2 if characters else 1, starts=starts
         )
-        self.X = features.fit_transform(self.task.texts["train"]).tocsr()
+        self.described = self.task.tree.columns["name"].astype(object) if names else np.zeros(0, object)
+        features.fit(np.concatenate([self.task.texts["train"], self.described]))
+        self.X = features.transform(self.task.texts["train"]).tocsr()
+        self.nodes = features.transform(self.described).tocsr() if names else self.X[:0]
         self.test = features.transform(self.task.texts["test"]).tocsr()
         self.Y, self.truth = self.task.closed("train"), self.task.closed("test")
         self.bits = scores.information_content(self.task.tree, self.Y)
@@ -105,12 +111,21 @@ class Case:
         stem = None if self.keep is None else self.keep / f"{self.name}-{self.seed}-{method.replace(' ', '-')}"
         if stem is not None and stem.with_suffix(".json").exists():
             return sparse.load_npz(stem.with_suffix(".npz")), json.loads(stem.with_suffix(".json").read_text())
-        found, cost = run(method, self.X, self.Y, self.test, self.task, self.seed, self.limit)
+        X, Y = (self.X, self.Y) if method == "vpunn" else self._with_names()
+        found, cost = run(method, X, Y, self.test, self.nodes, self.task, self.seed, self.limit)
         if stem is not None:
             stem.parent.mkdir(parents=True, exist_ok=True)
             sparse.save_npz(stem.with_suffix(".npz"), found)
             stem.with_suffix(".json").write_text(json.dumps(cost))
         return found, cost
+
+    def _with_names(self) -> tuple[Any, Any]:
+        """Training rows, and the name of every ball that some row has as a row of it and its ancestors."""
+        met = np.flatnonzero(np.asarray(self.Y.sum(0)).ravel() > 0) if len(self.described) else np.zeros(0, int)
+        if not len(met):
+            return self.X, self.Y
+        own = scores.with_ancestors(self.task.tree, scores.table_of(self.task.tree, met[:, None].tolist()))
+        return sparse.vstack([self.X, self.nodes[met]]).tocsr(), sparse.vstack([self.Y, own]).tocsr()
 
 
 def main(
@@ -122,12 +137,13 @@ def main(
     keep: Annotated[Path | None, typer.Option(help="Folder to keep scores in.")] = None,
     characters: Annotated[bool, typer.Option(help="Character 3–5-grams besides words, for all methods.")] = False,
     starts: Annotated[bool, typer.Option(help="Beginnings of words that mix letters and digits, for all.")] = False,
+    names: Annotated[bool, typer.Option(help="Names of the terms, for all: X_nodes, or further rows.")] = False,
 ) -> None:
     """Score methods on tasks and write benchmarks/results/sets.json."""
     rows: list[dict[str, Any]] = []
     for name in tasks.split(","):
         for seed in map(int, splits.split(",")):
-            case, ours = Case(name, seed, keep, limit, characters, starts), None
+            case, ours = Case(name, seed, keep, limit, characters, starts, names), None
             for method in methods.split(","):
                 try:
                     found, cost = case.scored(method)

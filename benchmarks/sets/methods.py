@@ -35,7 +35,8 @@ def fit_vpunn(X: Any, Y: Any, seed: int, folder: Path) -> Any:
         start, ids = stored["start"], stored["ids"]
     tree = _tree(folder)
     labels = [set(tree.labels[ids[a:b]].tolist()) for a, b in itertools.pairwise(start)]
-    return HiPaNClassifier(tree, random_state=seed).fit(X, labels)
+    nodes = sparse.load_npz(folder / "nodes.npz")
+    return HiPaNClassifier(tree, random_state=seed).fit(X, labels, X_nodes=nodes if nodes.shape[0] else None)
 
 
 def score_vpunn(model: Any, test: Any, width: int) -> Scores:
@@ -106,12 +107,17 @@ METHODS = {
 }
 
 
-def run(name: str, X: Any, Y: Any, test: Any, task: Any, seed: int, limit: float) -> tuple[Scores, dict[str, float]]:
-    """Scores (rows × nodes) of a method and what it cost; TimeoutError after ``limit`` seconds by the clock."""
+def run(
+    name: str, X: Any, Y: Any, test: Any, nodes: Any, task: Any, seed: int, limit: float
+) -> tuple[Scores, dict[str, float]]:
+    """Scores (rows × nodes) of a method and what it cost; TimeoutError after ``limit`` seconds by the clock.
+
+    ``nodes`` are descriptions of all nodes, or has no rows.
+    """
     kept = np.flatnonzero(np.asarray(Y.sum(0)).ravel() > 0)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for part, matrix in (("X", X), ("Y", Y[:, kept]), ("test", test)):
+        for part, matrix in (("X", X), ("Y", Y[:, kept]), ("test", test), ("nodes", nodes)):
             sparse.save_npz(folder / part, sparse.csr_matrix(matrix, dtype=np.float32), compressed=False)
         rows = task.nodes["train"]
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])])

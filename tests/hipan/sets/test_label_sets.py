@@ -303,6 +303,12 @@ def test_rows_are_held_out_in_rounds_of_whole_units():
     assert [len(part) for part in held_out(np.zeros(5, int), rng)] == [2]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_single_row():
+    model = HiPaNClassifier(TREE, random_state=0).fit(np.eye(3)[:1], [{"dog", "oak"}])
+    assert np.isfinite(model.predict_node_proba(np.eye(3))).all() and model.predict(np.eye(3)[:1]) == [{"dog", "oak"}]
+
+
 def test_validation_rows_teach_the_combiner():
     """Rows that are asked about have far fewer words than training rows: their own marginals are honest only if they teach."""
     X, Y = sample(600, seed=3)

@@ -157,7 +157,7 @@ def fit_sets(
     parts = [] if validation else held_out(unit, rng)
     for k, out in enumerate(parts):
         reached(f"heads {k + 1}/{len(parts) + 1}", 0.7 * k / (len(parts) + 1))
-        rest = np.setdiff1d(np.arange(len(unit)), out)
+        rest = np.setdiff1d(np.arange(len(unit)), out) if len(unit) > 1 else out
         known = texts if wide else _blocks.readable(texts, rows.words[rest])
         teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], known, weight[rest], rng, crew)
         asked.append(Asked.of(teacher, rows[out], closed[out], weight[out], crew))

@@ -37,6 +37,10 @@ def fit_odds(
 ) -> Odds:
     """Minimise the weighted log loss: the linear part first (convex), then hidden units by Adam; the last third is averaged."""
     n, width = evidence.shape
+    if not n:  # the rows held out had nothing in common with the others: even odds
+        zero = np.zeros(width, np.float32)
+        empty = np.zeros((hidden, width), np.float32), np.zeros(hidden, np.float32), np.zeros(hidden, np.float32)
+        return Odds(zero, zero + 1, zero, *empty, np.zeros(1, np.float32))
     centre, scale = evidence.mean(0, dtype=np.float64), evidence.std(0, dtype=np.float64)
     scale[scale < 1e-6] = 1.0
     z = ((evidence - centre) / scale).astype(np.float32)
