@@ -100,9 +100,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         ``X`` is one matrix, or a dict (or `Views`) of named blocks of features, such as ``{"words": X, "meaning": E}``.
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
-        training rows of their node (not with label sets), and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
-        are held out together, as rows with the same features and label always are. With ``validation=(X, y)`` the combiner learns
-        from those rows and none are held out: better where they look more like the questions to come than the training rows do.
+        training rows of their node (not with label sets), and each kind is also compared directly. Rows of one of the ``groups``
+        (texts of one source) are held out together, as rows with the same features and label always are. With
+        ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look more like the
+        questions to come than the training rows do.
         """
         settings = self._settings()
         if y is None:
