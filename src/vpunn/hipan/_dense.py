@@ -274,6 +274,7 @@ class Look:
     balls: Floats
     closed: Floats
     trained: Floats
+    nearest: Nodes | None = None  #: items from the nearest on, once they have been looked for
 
     def propose(self, limit: int) -> list[Nodes]:
         """Nodes by centroid, by closed-form head, ``limit`` of each, and by nearest item; the first may repeat."""
@@ -284,7 +285,8 @@ class Look:
             return []
         n = block.tree.n_nodes
         own = np.flatnonzero(block.block_at[:n] >= 0).astype(np.int32)
-        by_item = block.memory_node[best_columns(self.near, min(2 * limit, self.near.shape[1]))]
+        self.nearest = best_columns(self.near, min(max(2 * limit, VOTERS), self.near.shape[1]))
+        by_item = block.memory_node[self.nearest[:, : 2 * limit]]
         found = [
             own[best_columns(self.balls[:, : len(own)], min(limit, len(own)))],
             block.classes[best_columns(self.closed, min(limit, len(block.classes)))],
@@ -294,10 +296,12 @@ class Look:
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
-        from vpunn.hipan.kernels.dense import gather_dense
+        from vpunn.hipan.kernels.dense import best_columns, gather_dense
 
         block = self.block
         tree = block.tree
+        voters = min(VOTERS, self.near.shape[1])
+        nearest = best_columns(self.near, voters) if self.nearest is None else self.nearest[:, :voters]
         found: Floats = gather_dense(
             candidates,
             tree.parent,
@@ -306,7 +310,7 @@ class Look:
             (self.balls, block.block_at),
             (self.closed, self.trained, block.class_at),
             block.n_kinds,
-            VOTERS,
+            np.ascontiguousarray(nearest),
             np.float32(SHARPNESS),
         )
         return found

@@ -17,7 +17,7 @@ def fit_logistic(
     X: npt.NDArray[Any], y: npt.NDArray[Any], weight: npt.NDArray[Any], n_classes: int
 ) -> npt.NDArray[np.float32]:
     """Weights (columns + 1, classes), bias last. Rows are set aside by their position: every fifth."""
-    X = np.asarray(X, np.float64)
+    X = np.asarray(X, np.float32)  # steps are chosen in 64 bits; what they are chosen by need not be
     aside = np.arange(len(X)) % round(1 / ASIDE) == 0
     start = np.zeros((X.shape[1] + 1, n_classes))
     best, chosen, kept = np.inf, PENALTIES[0], start
@@ -36,17 +36,19 @@ def _loss(
     X: npt.NDArray[Any], y: npt.NDArray[Any], weight: npt.NDArray[Any], penalty: float, w: npt.NDArray[Any]
 ) -> tuple[float, npt.NDArray[Any]]:
     """Mean cross-entropy with a ridge, and its gradient."""
-    score = X @ w[:-1] + w[-1]
+    score = X @ w[:-1].astype(np.float32) + w[-1].astype(np.float32)
     score -= score.max(1, keepdims=True)
     p = np.exp(score)
     total = p.sum(1, keepdims=True)
     share = (weight / weight.sum()).astype(np.float64)
     at = np.arange(len(y))
-    loss = float(share @ (np.log(total[:, 0]) - score[at, y])) + 0.5 * penalty * float((w[:-1] ** 2).sum())
+    loss = float(share @ (np.log(total[:, 0].astype(np.float64)) - score[at, y]))
     p /= total
     p[at, y] -= 1.0
-    p *= share[:, None]
-    return loss, np.concatenate([X.T @ p + penalty * w[:-1], p.sum(0)[None]])
+    p *= share[:, None].astype(np.float32)
+    slope = np.concatenate([X.T @ p, p.sum(0)[None]]).astype(np.float64)
+    slope[:-1] += penalty * w[:-1]
+    return loss + 0.5 * penalty * float((w[:-1] ** 2).sum()), slope
 
 
 def _minimise(

@@ -100,11 +100,12 @@ def _log_share(z, count, score, into, family, group):
     return -np.log(total)
 
 
-def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, voters, sharpness) -> np.ndarray:
-    """Evidence (rows, candidates + 1, columns) from the products of rows with items, centroids and heads; last slot "none"."""
+def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, best, sharpness) -> np.ndarray:
+    """Evidence (rows, candidates + 1, columns) from the products of rows with items, centroids and heads; last slot "none".
+
+    ``best`` are the items that vote, the nearest first."""
     rows, width = candidates.shape
     out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
-    best = best_columns(items[0], min(voters, items[0].shape[1]))
     vote, up = np.empty(best.shape[1], np.float32), np.empty(width, np.int32)
     _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness, best, vote, up, out)
     return out
