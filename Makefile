@@ -74,10 +74,17 @@ test-floor:  ## the core's tests on the lowest versions that pyproject.toml decl
 	.venv-floor/bin/pip install -q --disable-pip-version-check -c .venv-floor/floors.txt -e . 'pytest>=8,<9' 'pytest-xdist>=3.5' 'hypothesis>=6.100' networkx sympy
 	.venv-floor/bin/pytest -n 2 --dist worksteal tests/tree tests/codes tests/io tests/metrics tests/network tests/regress tests/hipan tests/hipaq tests/structure tests/cli
 
+# On the PATH, or kept by pyenv and not switched on. Extras without torch: its wheels for other versions are gigabytes
+# (`make test` has it; make test-all EXTRAS=dev takes everything everywhere).
 test-all:  ## the suite on every Python from 3.11 on that this machine has; says which it has not
-	@for v in 3.11 3.12 3.13 3.14; do \
-	  if python$$v -c '' 2> /dev/null; then \
-	    echo "Python $$v" && python$$v -m venv .venv-$$v && .venv-$$v/bin/pip $(INSTALL) -e '.[dev]' && \
+	@for v in $(or $(VERSIONS),3.11 3.12 3.13 3.14); do \
+	  found=; \
+	  for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python; do \
+	    if [ -z "$$found" ] && "$$p" -c '' 2> /dev/null; then found=$$p; fi; \
+	  done; \
+	  if [ -n "$$found" ]; then \
+	    echo "Python $$v: $$found" && "$$found" -m venv .venv-$$v && \
+	    .venv-$$v/bin/pip $(INSTALL) -e '.[$(or $(EXTRAS),test)]' && \
 	    .venv-$$v/bin/pytest -n 2 --dist worksteal || exit 1; \
 	  else echo "Python $$v was not found on this machine: not tested"; fi; \
 	done

@@ -47,6 +47,15 @@ def examples(values: Iterable[object], total: int | None = None, limit: int = 5)
     return text if count <= len(shown) else f"{text} and {count - len(shown):,} more"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count and what is counted, in words for one and for several (by default with an s).
+
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "row has", "rows have")
+    ('1 row', '1,200 rows', '2 rows have')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def _short(value: object, limit: int = 200) -> str:
     """A value as Python writes it, cut if it is long: a message is a sentence, whatever a file holds."""
     try:

@@ -129,7 +129,7 @@ def test_groups_and_kinds_in_numbers_are_told():
     sample = read_sample(frame, inputs, "t")
     assert len(set(sample.groups.tolist())) == 42  # two sources, and forty rows that stand alone
     notes = "; ".join(sample.report.notes)
-    assert "2 groups in 'from'" in notes and "40 rows without a group in 'from' stand alone" in notes
+    assert "2 groups in 'from'" in notes and "40 rows without a group in 'from', each held out alone" in notes
     assert "'shop' holds 5 different whole numbers and is read as a quantity" in notes
     with pytest.raises(VpunnError, match="is the target"):
         Inputs(("label",), ("text",), groups="label")

@@ -36,7 +36,7 @@ UNSEEN = [
     *[
         yes(
             score(m),
-            ('"rows": 3', "1 rows have labels the model does not know ('penguin')", "deepest known ancestor"),
+            ('"rows": 3', "1 row has labels the model does not know ('penguin')", "deepest known ancestor"),
             {"t.csv": NEW},
         )
         for m in ("flat", "levels", "tree")
@@ -54,7 +54,7 @@ UNSEEN = [
         for m in ("flat", "levels", "tree")
     ],
     yes(score("levels"), "'agaric'", {"t.csv": STRANGE}),
-    yes(score("flat", extra=""), "note: 1 rows have labels", {"t.csv": NEW}),
+    yes(score("flat", extra=""), "note: 1 row has labels", {"t.csv": NEW}),
     no(score("flat", "maybe"), "choose one of error, skip, ancestor, wrong", T),
     no(score("flat", "skip"), "none has a label that the model knows", {"t.csv": "text,kind\nx,penguin\n"}),
     no(score("flat", "error"), "did you mean 'owl'?", {"t.csv": "text,kind\nx,owll\n"}),
@@ -110,7 +110,7 @@ UNSEEN = [
     ),
     yes(
         fit("--text text --target kind --tree tree.csv --missing drop"),
-        "1 rows left out",
+        "1 row left out",
         {"t.csv": TRAIN + "x,penguin\n", "tree.csv": TREE},
     ),
     no("explain {flat} --ask bird --node penguin", "no node is labelled 'penguin'"),

@@ -118,7 +118,7 @@ BLANKS = [
     ),
     yes(
         "evaluate {flat} t.csv --unseen skip --json",
-        ('"rows": 1', "1 rows without a label left out"),
+        ('"rows": 1', "1 row without a label left out"),
         {"t.csv": "text,kind\nnight bird,owl\npond,\n"},
     ),
     yes("evaluate {levels} t.csv --json", '"rows": 3', {"t.csv": GAPS}),
@@ -149,17 +149,17 @@ DUPLICATES = [
     ),
     yes(
         "fit t.csv --out new --text text --target kind",
-        ("same inputs as another row and a different label", "1 classes with one row"),
+        ("same inputs as another row and a different label", "1 class with one row"),
         {"t.csv": REPEATED + "night bird,wren\n"},
     ),
     yes(
         "fit t.csv --out new --text text --target kind",
-        "differ in case, blanks or underscores only, such as 'Owl', 'owl'",
+        "1 name differs in case, blanks or underscores only, such as 'Owl', 'owl'",
         {"t.csv": REPEATED + "dark bird,Owl\n"},
     ),
     yes(
         "fit t.csv --out new --text text --target kind",
-        "1 labels had blanks around them",
+        "1 label written with blanks around",
         {"t.csv": REPEATED + "dark bird, owl\n"},
     ),
     no(fit("--text text --target kind --folds 3"), "--folds needs a whole number from 2 to 2", {"t.csv": REPEATED}),

@@ -61,7 +61,7 @@ def folder(tmp_path_factory, app):
             )
         ],
         (("fit", "{}/gaps.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "no label"),
-        (("fit", "{}/silent.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "no features"),
+        (("fit", "{}/silent.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "hold no word"),
         (("fit", "{}/table.csv", "--out", "{}/new", "--text", ",", "--target", "kind"), "at least one column"),
         (("fit", "{}/table.csv", "--out", "{}/new", "--text", "gloss", "--target", ","), "at least one column"),
         (("fit", "{}/table.csv", "--out", "{}/new", "--text", "gloss", "--target", "size"), "holds numbers such as"),

@@ -8,12 +8,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from commands import run
 from shapes import AWKWARD
 from strategies import random_tree
-from vpunn import HiPaNClassifier, VpunnError, write_tree
+from vpunn import HiPaNClassifier, VpunnError, VPuNNRegressor, write_tree
 from vpunn.cli import app
+from vpunn.metrics import sets
 from vpunn.report import report_model, report_tree, triage
 
 
@@ -95,3 +97,81 @@ def test_command_on_a_model_and_a_table(tmp_path):
     said = run(app, "report", tmp_path / "model", "--test", tmp_path / "test.csv", "--out", tmp_path / "page.html")
     assert "30 rows are right" in said
     assert "Where it goes wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def block(report, title):
+    """The rows of the table of a title."""
+    return next(block["rows"] for block in report.blocks if block.get("title", "").startswith(title))
+
+
+def test_page_about_numbers_has_the_errors_and_finds_the_ball_that_is_off():
+    rng = np.random.default_rng(0)
+    levels = np.array([[f"o{i % 4}", f"g{i % 12}"] for i in range(600)], object)
+    y = 5.0 * (levels[:, 0] == "o1") + rng.normal(size=600)
+    model = VPuNNRegressor().fit(levels[:400], y[:400])
+    X, truth = levels[400:], y[400:].copy()
+    truth[X[:, 1] == "g5"] += 3.0  # what the model could not know
+    report = report_model(model, X, truth, "numbers")
+    assert outside(report.to_html()) == []
+    value = {row["score"]: row["value"] for row in block(report, "Scores")}
+    mean, sd = model.predict(X, return_std=True)
+    assert value["rows"] == 200 and value["root mean squared error"] == pytest.approx(
+        np.sqrt(np.mean((truth - mean) ** 2))
+    )
+    held = {row["should hold"]: row["hold"] for row in block(report, "Intervals")}
+    assert held[0.9] == pytest.approx(np.mean(np.abs(truth - mean) <= 1.6448536 * sd))
+    off = block(report, "Balls that are off")
+    assert off[0]["ball"] == "g5" and off[0]["mean error"] == pytest.approx((truth - mean)[X[:, 1] == "g5"].mean())
+    assert sum(b["kind"] == "figure" and "balls around row" in b["caption"] for b in report.blocks) == 4
+    for rows, numbers in ((X, truth[:5]), (X[:0], truth[:0]), (X, np.full(200, np.nan))):
+        with pytest.raises(VpunnError):
+            report_model(model, rows, numbers, "no")
+    with pytest.raises(VpunnError, match="one target"):
+        report_model(VPuNNRegressor().fit(levels, np.column_stack([y, y])), X, truth, "no")
+
+
+def test_page_about_honest_numbers_accuses_nobody():
+    rng = np.random.default_rng(1)
+    levels = np.array([[f"o{i % 4}", f"g{i % 12}"] for i in range(900)], object)
+    y = rng.normal(size=900)
+    report = report_model(VPuNNRegressor().fit(levels[:450], y[:450]), levels[450:], y[450:], "numbers")
+    assert "No ball is off" in report.to_html()
+
+
+def test_page_about_label_sets_has_the_scores_of_the_metrics():
+    rng = np.random.default_rng(0)
+    tree = random_tree(30, 3)
+    leaves = tree.leaves[:6]
+    Y = rng.uniform(size=(300, 6)) < 0.3
+    X = sparse.csr_matrix(
+        np.maximum(Y @ rng.normal(size=(6, 20)) + 0.3 * rng.normal(size=(300, 20)), 0)
+    )  # as words are
+    labels = [{tree.labels[leaf] for leaf in leaves[row]} for row in Y]
+    model = HiPaNClassifier(tree, random_state=0).fit(X[:200], labels[:200])
+    names = [f"words__w{j}" for j in range(20)]
+    report = report_model(model, X[200:], labels[200:], "sets", feature_names=names)
+    assert outside(report.to_html()) == []
+    value = {row["score"]: row["value"] for row in block(report, "Sets with their ancestors")}
+    ids = [tree.index(sorted(row)).tolist() if row else [] for row in labels[200:]]
+    truth = sets.with_ancestors(tree, sets.table_of(tree, ids))
+    posterior = model.posterior(X[200:])
+    said, every = posterior.above(0.5), posterior.node_proba()
+    every[:, 0] = 0.0
+    assert value["F1 by rows"] == pytest.approx(sets.example_f1(truth, said))
+    assert value["Fmax"] == pytest.approx(sets.f_max(truth, every).value)
+    assert value["sets exactly right"] == pytest.approx(np.mean(np.asarray((truth != said).sum(1)).ravel() == 0))
+    by_depth = block(report, "By depth")
+    assert sum(row["labels that rows have"] for row in by_depth) == truth.sum()
+    at_half = next(row for row in block(report, "Other thresholds") if row["threshold"] == 0.5)
+    assert at_half["precision"] == pytest.approx(sets.precision_recall(truth, said).precision)
+    assert any(
+        "w1" in row["speaks for it"]
+        for b in report.blocks
+        if "Labels of row" in b.get("title", "")
+        for row in b["rows"]
+    )
+    for X_, y_ in ((X, labels[:5]), (X[:0], [])):
+        with pytest.raises(VpunnError):
+            report_model(model, X_, y_, "no")
+    with pytest.raises(VpunnError):
+        report_model(model, X[:1], [{"no such label"}], "no")

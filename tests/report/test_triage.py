@@ -161,4 +161,4 @@ def test_the_surest_mistakes_are_not_lost(bias):
     found = triage(head, np.zeros((400, 1)), ["a"] * 340 + ["b"] * 60)
     (worst,) = found.overconfident()
     assert worst["name"] == "a" and worst["accuracy"] == 0.85 and worst["confidence"] > 0.999
-    assert "1 subtrees are over-confident" in found.verdict
+    assert "1 subtree is over-confident" in found.verdict

@@ -21,7 +21,7 @@ from vpunn.errors import DataError, TreeError, VpunnError
 from vpunn.hipan.table_models import TableClassifier, TableRegressor, open_table_model
 from vpunn.hipan.table_samples import read_sample
 from vpunn.hipan.tables import Inputs
-from vpunn.io import read_table, streams, write_table
+from vpunn.io import _blocks, read_table, streams, write_table
 from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream
 
 WORDS = {"owl": "night bird hoots", "wren": "small bird sings", "carp": "pond fish", "eel": "long slippery fish"}
@@ -54,7 +54,7 @@ def shop(tmp_path_factory):
 def blocks(monkeypatch):
     """Text passes through in blocks, as if it were large."""
     monkeypatch.setattr(streams, "SMALL", 0)
-    monkeypatch.setattr(streams, "BLOCK", 2000)
+    monkeypatch.setattr(_blocks, "BLOCK", 2000)
 
 
 @pytest.mark.parametrize("model", ["places", "sizes"])
@@ -157,7 +157,7 @@ def test_labels_of_a_table_and_of_the_tree_are_encoded(tmp_path, blocks):
     with pytest.raises(TreeError, match="not in the tree: 'z'"):
         encode_stream(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x")
     encode_stream(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x", unseen="null")
-    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["c,2.0,2.0,2.0,0101", "z,,,,"]
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["c,2,2,2,0101", "z,,,,"]
     encode_stream(tree, None, f"{tmp_path}/nodes/", batch_rows=2, part_rows=2)
     assert ds.dataset(tmp_path / "nodes").to_table()["label"].to_pylist() == tree.labels.tolist()
 

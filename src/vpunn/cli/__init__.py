@@ -15,7 +15,21 @@ from typing import Annotated, Any
 import typer
 
 from vpunn import __version__, _progress
-from vpunn.cli import data, demo, explore, figures, fit, hipaq, info, predict, report, reproduce, structure, tabular
+from vpunn.cli import (
+    codes,
+    data,
+    demo,
+    explore,
+    figures,
+    fit,
+    hipaq,
+    info,
+    predict,
+    report,
+    reproduce,
+    structure,
+    tabular,
+)
 from vpunn.cli.common import state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
@@ -31,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, data, demo, fit, predict, explore, hipaq, tabular, info, figures, report, reproduce):
+for family in (structure, codes, data, demo, fit, predict, explore, hipaq, tabular, info, figures, report, reproduce):
     family.register(app)
 
 
@@ -68,14 +82,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except UnicodeEncodeError as error:  # the words of the command were read in a locale without their letters
-        if state.debug or not any("\udc80" <= letter <= "\udcff" for letter in str(error.object)):
-            raise
-        _say_and_exit("this locale has no letters for a word of the command; set PYTHONUTF8=1 or LC_ALL=C.UTF-8.", 1)
-    except (VpunnError, OSError) as error:
+    except (VpunnError, OSError, UnicodeEncodeError) as error:
+        lost = _lost_letters()
         if state.debug:
             raise
-        _say_and_exit(str(error), 1)
+        _say_and_exit(lost or _in_shell(error), 1)
     except (typer.Abort, KeyboardInterrupt):
         _say_and_exit("stopped.", 130)
     except UsageError as error:
@@ -88,11 +99,27 @@ def main() -> None:
         _say_and_exit(f"{said} ({place} --help tells more)", 2)
 
 
+def _in_shell(error: Exception) -> str:
+    """The sentence of an error, with the shell's way to tell namesakes apart instead of Python's."""
+    if isinstance(error, UnicodeEncodeError):
+        return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
+    path = "say which by its path, as written here; in a table, give level columns (--levels)"
+    return str(error).replace("say which by its node id, or by its path to `find` or `index_paths`", path)
+
+
+def _lost_letters() -> str:
+    """What to say of a command that failed and whose words were read in a locale without their letters."""
+    poor = sys.getfilesystemencoding().lower() not in ("utf-8", "utf8")
+    if poor and any("\udc80" <= letter <= "\udcff" for word in sys.argv for letter in word):
+        return "this locale has no letters for a word of the command; set PYTHONUTF8=1 or LC_ALL=C.UTF-8."
+    return ""
+
+
 def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
     """Our own warnings are sentences for the user; where in the code they arose does not help there."""
     if issubclass(category, DataWarning | CodeChangeWarning):
         sys.stderr.write(f"vpunn: {message}\n")
-    else:
+    elif state.debug or not issubclass(category, DeprecationWarning):  # between libraries, not to the user
         sys.stderr.write(warnings.formatwarning(message, category, *place[:2]))
 
 

@@ -114,12 +114,13 @@ EXAMPLES = {
     "distance": [
         "vpunn distance zoo.csv owl eel",
         "vpunn distance apes.nwk Homo_sapiens Pan_troglodytes Gorilla_gorilla --matrix",
+        "vpunn distance apes.nwk 'homo sapiens' 'pan troglodytes' --match loose",
     ],
     "ball": ["vpunn ball zoo.csv bird"],
     "data list": ["vpunn data list --json | head -n 9"],
     "info": ["vpunn info mass | head -n 6"],
     "discover": ["vpunn discover shop.csv --drop sku --drop title --K 2 --depth 1"],
-    "report": ["vpunn report zoo.csv --out zoo.html"],
+    "report": ["vpunn report zoo.csv --out zoo.html", "vpunn report mass --test mass.csv --out mass.html"],
     "figures": ["vpunn figures F14 --data zoo.csv --out figures"],
     "hipaq trees": ["vpunn hipaq trees --max-nodes 4"],
     "hipaq groups": ["vpunn hipaq groups --id 8,3"],
@@ -197,6 +198,9 @@ def worked_example() -> str:
         run("vpunn evaluate shop new.csv"),
         "Why? Each ball's contribution, in words of the text:",
         run("vpunn explain shop new.csv --row 0"),
+        "And one page to hand on: scores, calibration, where it goes wrong, examples. Models of label sets and of numbers "
+        "get theirs from the same command.",
+        run("vpunn report shop --test new.csv --out shop.html"),
     ]
     return "\n\n".join(steps)
 

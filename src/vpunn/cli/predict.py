@@ -10,7 +10,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
 from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
     from vpunn.hipan.table_models import TableModel
@@ -83,6 +83,8 @@ def predict(
     chosen = {name: v for name, v in (("top", top), ("rule", rule)) if v not in (1, "node")} | until.options()
     if ask is not None:
         refuse_unused({"--keep": keep}, "--ask has no columns")
+    if keep is not None and not split_names(keep):
+        raise VpunnError("name at least one column after --keep.")
     if out is not None:
         refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
         if out != "-" and table is not None and not _is_piped(table) and ask is None:
@@ -115,7 +117,7 @@ def predict(
 
         write_table(pd.DataFrame(found) if frame is None else frame, out)
         if out != "-":
-            typer.echo(f"written: {out} ({len(found['row']):,} rows)")
+            typer.echo(f"written: {out} ({counted(len(found['row']), 'row')})")
         return
     if not json:
         found["path"] = [_short(path) for path in found["path"]]
@@ -140,7 +142,7 @@ def _predict_files(
     predictor = Predictor(model, keep=keep, **options)
     done = predict_stream(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
     _say_dark(done.unknown, list(done.examples), not predictor.places)
-    typer.echo(f"written: {out} ({done.rows:,} rows)")
+    typer.echo(f"written: {out} ({counted(done.rows, 'row')})")
 
 
 def evaluate(
@@ -273,9 +275,10 @@ def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
             if numbers
             else ("nothing the model knows", "prior")
         )
-        holds = "hold" if count > 1 else "holds"
-        many = f"{count:,} row{'s' if count > 1 else ''}"
-        say(f"{many} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {then}'s")
+        holds = "holds" if count == 1 else "hold"
+        say(
+            f"{counted(count, 'row')} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {then}'s"
+        )
 
 
 def _records(found: dict[str, Any]) -> list[dict[str, Any]]:

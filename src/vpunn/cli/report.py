@@ -1,17 +1,20 @@
-"""``vpunn report``: one self-contained page about a tree or a classifier."""
+"""``vpunn report``: one self-contained page about a tree or a model."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vpunn.cli.common import JsonFlag, grouped, refuse_unused, say
 from vpunn.cli.tables import AS_FOUND, Reading
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
     from vpunn.report import Report
 
 
@@ -27,7 +30,8 @@ def report(
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Write a page about a tree (what it is, codes, structure) or about a model on a test table (accuracy, mistakes, examples)."""
+    """Write a page about a tree (what it is, codes, structure) or about a model of vpunn fit on a test table (how good, how
+    honest, where it goes wrong, examples)."""
     from vpunn.io.files import check_writable, save
 
     check_writable(out, (".html", ".htm"))
@@ -60,43 +64,78 @@ def _tree_page(source: str, test: Path | None, out: Path) -> Report:
 
 
 def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading) -> Report:
-    """Rows without a label, or with one the model does not know, are left out, and the page says how many."""
-    import numpy as np
-
+    """Rows without an answer, or with one the model does not know, are left out, and the page says how many."""
     from vpunn.hipan.table_fits import task_rows
     from vpunn.hipan.table_models import open_table_model
-    from vpunn.hipan.tables import locate, matched, place_cells
     from vpunn.report import report_model
 
     fitted = open_table_model(folder)
     inputs = fitted.inputs
-    if not hasattr(fitted.model, "posterior"):
-        raise VpunnError(
-            f"{folder} holds a {type(fitted.model).__name__}; pages are made for classifiers and for trees."
-        )
-    if getattr(fitted.model, "multilabel_", False):
-        raise VpunnError(
-            f"{folder} gives rows several labels, and pages are about one; `vpunn evaluate {folder}` scores it."
-        )
     if test is None and inputs.task is None:
         raise VpunnError(
             "a page about a model needs --test TABLE with the target column, of rows it was not fitted on."
         )
     frame = task_rows(inputs) if test is None else reading.read(test, inputs)
     where = test or inputs.task
-    cells, _ = matched(place_cells(frame, inputs.target, where), fitted.model.label_tree_, inputs.match)
-    _, new = locate(fitted.model.label_tree_, cells)
-    keep = np.flatnonzero(~new & ~cells.blank)
-    if len(keep) == 0:
-        raise VpunnError(f"no row of {where} has a label this model knows in {', '.join(inputs.target)}.")
-    X = fitted.rows(frame.iloc[keep], where)
-    shown = frame[list(inputs.text)].iloc[keep] if inputs.text else None
+    kind, pick = (
+        ("a regressor", _numbers)
+        if inputs.levels
+        else ("a classifier of label sets", _label_sets)
+        if getattr(fitted.model, "multilabel_", False)
+        else ("a classifier", _labels)
+    )
+    rows, y, left_out = pick(fitted, frame, where)
+    if not len(rows):
+        raise VpunnError(f"no row of {where} has an answer this model knows in {', '.join(inputs.target)}.")
+    X = fitted.rows(frame.iloc[rows], where)
+    shown = frame[list(inputs.text)].iloc[rows].fillna("") if inputs.text else None
     texts = None if shown is None else [" / ".join(map(str, row)) for row in shown.itertuples(index=False)]
     command = f"vpunn report {folder}{f' --test {test}' if test else ''} --out {out}"
-    title = f"{folder.name}: a classifier on {len(keep):,} test rows"
-    page = report_model(fitted.model, X, cells.take(keep).labels(), title, command, texts=texts)
-    if len(keep) < len(frame):
-        left_out = f"{len(frame) - len(keep):,} of {len(frame):,} rows have no label this model knows and were left out"
-        page.text(f"{left_out}.")
-        say(left_out)
+    title = f"{folder.name}: {kind} on {counted(len(rows), 'test row')}"
+    names = getattr(fitted, "feature_names", lambda: None)()
+    page = report_model(fitted.model, X, y, title, command, texts=texts, feature_names=names)
+    for note in left_out:
+        page.text(f"{note}.")
+        say(note)
     return page
+
+
+def _labels(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+    """Rows with a label the model knows, their labels, and what is left out."""
+    import numpy as np
+
+    from vpunn.hipan.tables import locate, matched, place_cells
+
+    tree, inputs = fitted.model.label_tree_, fitted.inputs
+    cells, _ = matched(place_cells(frame, inputs.target, where), tree, inputs.match)
+    rows = np.flatnonzero(~locate(tree, cells)[1] & ~cells.blank)
+    return rows, cells.take(rows).labels(), _left_out(len(rows), len(frame), "label this model knows")
+
+
+def _label_sets(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+    """All rows; labels the model does not know are left out of their sets."""
+    import numpy as np
+
+    from vpunn.hipan.table_sets import set_cells
+
+    known = set(fitted.model.label_tree_.labels.tolist())
+    given = fitted.labels(set_cells(frame, fitted.inputs, where))
+    new = sorted({label for row in given for label in row} - known, key=str)
+    note = [f"{counted(len(new), 'label')} the model does not know ({examples(new, limit=3)}) left out"]
+    return np.arange(len(frame)), [row & known for row in given], note if new else []
+
+
+def _numbers(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+    """Rows with a number."""
+    import numpy as np
+
+    from vpunn.hipan.tables import numbers_of
+
+    y = numbers_of(frame, fitted.inputs.target, where)[:, 0]
+    rows = np.flatnonzero(~np.isnan(y))
+    return rows, y[rows], _left_out(len(rows), len(frame), "number")
+
+
+def _left_out(kept: int, total: int, what: str) -> list[str]:
+    gone = total - kept
+    return [f"{gone:,} of {counted(total, 'row')} have no {what} and were left out"] if gone else []

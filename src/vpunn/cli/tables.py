@@ -47,8 +47,12 @@ class Reading:
         from vpunn.io import read_table
 
         as_text = [*inputs.as_text, *keep]
+        numbers = [
+            *inputs.columns,
+            *(inputs.target if inputs.levels else ()),
+        ]  # nothing is said of other columns' commas
         try:
-            return read_table(table, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding)
+            return read_table(table, as_text=as_text, numbers=numbers, delimiter=self.delimiter, encoding=self.encoding)
         except DataError as error:
             raise DataError(re.sub(r"pass encoding='(\S+)'", r"give --encoding \1", str(error))) from error
 

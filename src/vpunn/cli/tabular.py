@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, counted
 
 Table = Annotated[Path, typer.Argument(help="Table file (.csv, .tsv, .txt or .parquet).")]
 Model = Annotated[Path, typer.Argument(help="Folder that 'vpunn tabular fit' wrote.")]
@@ -137,7 +137,7 @@ def generate(
 
     check_table_path(out)
     made = pd.DataFrame(TabHiPaN.load(model).sample(n, ball, seed=seed))
-    typer.echo(f"written: {write_table(made, out)} ({n:,} rows from ball {ball})")
+    typer.echo(f"written: {write_table(made, out)} ({counted(n, 'row')} from ball {ball})")
 
 
 def edit(

@@ -16,7 +16,7 @@ import numpy as np
 from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
@@ -62,9 +62,9 @@ class Evaluation:
         """One sentence."""
         rows = int(self.scores["rows"])
         if "exact" in self.scores:
-            said = f"{100 * self.scores['exact']:.1f} % of {rows:,} rows are placed exactly"
+            said = f"{100 * self.scores['exact']:.1f} % of {counted(rows, 'row')} placed exactly"
         else:
-            said = f"root mean squared error {self.scores['RMSE']:.4g} over {rows:,} rows, R² {self.scores['R²']:.3f}"
+            said = f"root mean squared error {self.scores['RMSE']:.4g} over {counted(rows, 'row')}, R² {self.scores['R²']:.3f}"
         return "; ".join([said, *self.notes])
 
     def __str__(self) -> str:
@@ -223,10 +223,11 @@ class TableClassifier:
                 "wrong": "counted as wrong",
             }
             notes.append(
-                f"{int(new.sum()):,} rows have labels the model does not know ({examples(labels, limit=3)}), {how[unseen]}"
+                f"{counted(int(new.sum()), 'row has', 'rows have')} labels the model does not know "
+                f"({examples(labels, limit=3)}), {how[unseen]}"
             )
         if blank.any():
-            notes.append(f"{int(blank.sum()):,} rows without a label left out")
+            notes.append(f"{counted(int(blank.sum()), 'row')} without a label left out")
         keep = np.flatnonzero(~((new | blank) if unseen == "skip" else blank))
         if not len(keep):
             raise DataError(f"no row of {str(where)!r} can be scored: none has a label that the model knows.")
@@ -234,7 +235,7 @@ class TableClassifier:
         scored = self.score(X, nodes[keep], np.asarray(new[keep]) & (unseen == "wrong"))
         dark = int((~self.known(X)).sum())
         if dark:
-            notes.append(f"{dark:,} rows hold nothing the model knows (answered by the prior)")
+            notes.append(f"{counted(dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)")
         return replace(scored, notes=tuple(notes))
 
     def score(self, X: Any, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
@@ -330,7 +331,7 @@ class TableRegressor:
         notes = []
         if new.any():
             how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
-            notes.append(f"{int(new.sum()):,} rows have levels the model does not know, {how}")
+            notes.append(f"{counted(int(new.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
         mean, sd = self.model.predict(X[keep], return_std=True)
         error = numbers[keep, 0] - mean
         spread = numbers[keep, 0] - numbers[keep, 0].mean()
@@ -401,6 +402,10 @@ def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
     try:
         features.fit(texts)
     except ValueError as error:
+        if "empty vocabulary" in str(error):
+            raise DataError(
+                f"the texts of {str(where)!r} hold no word (letters or digits); name another column in --text, or fill it in."
+            ) from None
         raise DataError(f"the texts of {str(where)!r} give no features: {error}.") from error
 
 
@@ -443,7 +448,22 @@ ANSWER_NAMES = frozenset(
 def kept_columns(frame: pd.DataFrame, names: Sequence[str], where: object) -> dict[str, Any]:
     """Columns of a table that are handed through beside the answers."""
     check_columns(frame, names, where)
-    return {f"given {name}" if name in ANSWER_NAMES else name: frame[name].to_numpy() for name in names}
+    return {called: frame[name].to_numpy() for name, called in kept_names(names).items()}
+
+
+def kept_names(names: Sequence[str]) -> dict[str, str]:
+    """What kept columns are called beside the answers, each otherwise than all others.
+
+    >>> kept_names(["sku", "row", "given row"])
+    {'sku': 'sku', 'row': 'given given row', 'given row': 'given row'}
+    """
+    found = {}
+    for name in names:
+        called = name
+        while called in ANSWER_NAMES or (called != name and called in names):
+            called = f"given {called}"
+        found[name] = called
+    return found
 
 
 def paths_of(tree: Tree, nodes: np.ndarray) -> list[str]:

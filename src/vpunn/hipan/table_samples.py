@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vpunn.errors import DataError, check_choice, examples
+from vpunn.errors import DataError, check_choice, counted, examples
 from vpunn.hipan.tables import (
     MISSING,
     Cells,
@@ -123,7 +123,9 @@ def with_groups(sample: Sample, inputs: Inputs) -> Sample:
     groups = np.array(
         [f"row {k}" if gone else f"group {cell}" for k, (cell, gone) in enumerate(zip(column, blank, strict=True))]
     )
-    told = [f"{len(set(groups[~blank].tolist())):,} groups in {inputs.groups!r}, whose rows are held out together"]
+    told = [
+        f"{counted(len(set(groups[~blank].tolist())), 'group')} in {inputs.groups!r}, whose rows are held out together"
+    ]
     if blank.any():
-        told.append(f"{int(blank.sum()):,} rows without a group in {inputs.groups!r} stand alone")
+        told.append(f"{counted(int(blank.sum()), 'row')} without a group in {inputs.groups!r}, each held out alone")
     return replace(sample, groups=groups, report=replace(sample.report, notes=(*sample.report.notes, *told)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, paths_of
 from vpunn.hipan.table_samples import Sample, with_groups
 from vpunn.hipan.tables import Cells, Inputs, describe_table, matched, place_cells, unseen_error
@@ -180,15 +180,18 @@ class SetTableClassifier(TableClassifier):
         if new and unseen == "error":
             fix = "--unseen ancestor or skip scores the rest"
             raise DataError(
-                f"{len(new):,} labels of {str(where)!r} are not known to the model: {examples(new)}; {fix}."
+                f"{counted(len(new), 'label')} of {str(where)!r} not known to the model: {examples(new)}; {fix}."
             )
-        notes = [f"{len(new):,} labels the model does not know ({examples(new, limit=3)}) are left out"] if new else []
+        notes = (
+            [f"{counted(len(new), 'label')} the model does not know ({examples(new, limit=3)}) left out"] if new else []
+        )
         if new and unseen == "skip":
             rows = [k for k, row in enumerate(given) if row <= known.keys()]
             if not rows:
                 raise DataError(f"no row of {str(where)!r} can be scored: none has only labels that the model knows.")
             notes = [
-                f"{len(given) - len(rows):,} rows have labels the model does not know ({examples(new, limit=3)}), left out"
+                f"{counted(len(given) - len(rows), 'row has', 'rows have')} labels the model does not know "
+                f"({examples(new, limit=3)}), left out"
             ]
             frame, given = frame.iloc[rows], [given[k] for k in rows]
         truth = scores.with_ancestors(
@@ -197,7 +200,7 @@ class SetTableClassifier(TableClassifier):
         X = self.rows(frame, where)
         dark = int((~self.known(X)).sum())
         if dark:
-            notes.append(f"{dark:,} rows hold nothing the model knows (answered by the prior)")
+            notes.append(f"{counted(dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)")
         posterior = self.model.posterior(X)
         said = posterior.above(0.5)
         every = posterior.node_proba()

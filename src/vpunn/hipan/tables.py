@@ -9,6 +9,7 @@ whose cells are all whole numbers written plainly holds numbers (007 is a name).
 from __future__ import annotations
 
 import csv
+import re
 import reprlib
 import unicodedata
 from collections import Counter
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.hipan._targets import LARGEST_FEATURE
 from vpunn.io.frames import check_columns
 from vpunn.io.tables import whole_labels
 from vpunn.tree import Tree
@@ -236,12 +238,14 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
         else:
             values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
             odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
-            if len(odd) and _is_decimal(str(column.iloc[odd[0]])):  # as older versions of pandas give up on 1e999
+            if len(odd) and _PLAIN_NUMBER.fullmatch(
+                str(column.iloc[odd[0]])
+            ):  # as older versions of pandas give up on 1e999
                 _refuse_cells(column, odd[:1], where, block, "too large or infinite", "correct or leave out these rows")
             if len(odd):
                 fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
                 _refuse_cells(column, odd, where, block, "not numeric", fix)
-        infinite = np.flatnonzero(np.isinf(values))
+        infinite = np.flatnonzero(np.abs(values) > LARGEST_FEATURE)
         if len(infinite):
             _refuse_cells(column, infinite, where, block, "too large or infinite", "correct or leave out these rows")
         found[:, k] = values
@@ -284,6 +288,9 @@ def refuse_measurements(cells: Cells, names: Sequence[str], where: object) -> No
         )
 
 
+_PLAIN_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+
+
 def _is_decimal(text: str) -> bool:
     try:
         float(text)
@@ -300,33 +307,50 @@ def _key(label: Any) -> str:
     return " ".join(str(label).replace("_", " ").casefold().split())
 
 
-def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]:
-    """Cells as the tree writes them, and how many were rewritten by ``"loose"`` matching (Homo_sapiens ~ Homo sapiens).
+class Spelling:
+    """Names as a tree writes them: built once, asked often.
 
-    Loosely, a readable name (the tree's column ``name``, as ontologies have it) means its node too, if it means one only.
-    The number 7 and the text "7" always match. A first level column that holds nothing but the root's label is left out.
+    The number 7 and the text "7" always match. Loosely, case, underscores and runs of blanks do not count, and a readable name
+    (the tree's column ``name``, as ontologies have it) means its node too, each if it means one label only.
+
+    >>> spell = Spelling(Tree.from_paths([["Homo_sapiens"], ["Pan"]], root="apes"), "loose")
+    >>> spell("homo sapiens"), spell("Pan"), spell("Gorilla")
+    (('Homo_sapiens', True), ('Pan', False), ('Gorilla', False))
     """
-    check_choice("match", match, MATCHES)
-    labels = tree.labels.tolist()
-    known = set(labels)
-    by_text = _unique({}, ((str(label), label) for label in labels))
-    by_key: dict[str, Any] = {}
-    if match == "loose":
-        names = tree.columns["name"].tolist() if "name" in tree.columns else []
-        by_key = _unique({}, ((_key(name), label) for name, label in zip(names, labels, strict=False) if name))
-        by_key |= _unique({}, ((_key(label), label) for label in labels))
-    values, loose = cells.values.copy(), 0
+
+    def __init__(self, tree: Tree, match: str = "exact") -> None:
+        check_choice("match", match, MATCHES)
+        labels = tree.labels.tolist()
+        self.known = set(labels)
+        self.by_text = _unique({}, ((str(label), label) for label in labels))
+        self.by_key: dict[str, Any] = {}
+        if match == "loose":
+            names = tree.columns["name"].tolist() if "name" in tree.columns else []
+            self.by_key = _unique({}, ((_key(name), label) for name, label in zip(names, labels, strict=False) if name))
+            self.by_key |= _unique({}, ((_key(label), label) for label in labels))
+
+    def __call__(self, cell: Any) -> tuple[Any, bool]:
+        """The tree's name for a cell, or the cell itself if it has none, and whether it was matched loosely."""
+        if cell is None or cell in self.known:
+            return cell, False
+        if str(cell) in self.by_text:
+            return self.by_text[str(cell)], False
+        key = _key(cell)
+        return (self.by_key[key], True) if key in self.by_key else (cell, False)
+
+
+def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]:
+    """Cells as the tree writes them (`Spelling`), and how many were rewritten by ``"loose"`` matching.
+
+    A first level column that holds nothing but the root's label is left out.
+    """
+    spell, values, loose = Spelling(tree, match), cells.values.copy(), 0
     for k in range(values.shape[1]):
         for i, cell in enumerate(values[:, k].tolist()):
-            if cell is None or cell in known:
-                continue
-            if str(cell) in by_text:
-                values[i, k] = by_text[str(cell)]
-            elif _key(cell) in by_key:
-                values[i, k] = by_key[_key(cell)]
-                loose += 1
+            values[i, k], loosely = spell(cell)
+            loose += loosely
     first = [cell for cell in values[:, 0].tolist() if cell is not None]
-    if values.shape[1] > 1 and first and all(cell == labels[0] for cell in first):
+    if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
         values = values[:, 1:]
     return Cells(values, cells.trimmed, cells.gaps, cells.ends), loose
 
@@ -401,13 +425,15 @@ class TableReport:
     def verdict(self) -> str:
         """One line: what was read."""
         parts = [
-            f"{self.rows:,} rows, {self.columns:,} columns",
-            f"{self.classes:,} classes" + (f", depth {self.depth}" if self.depth > 1 else ""),
-            f"{self.gaps + self.ends:,} rows with blank levels" if self.gaps + self.ends else "no blank levels",
-            f"{self.duplicates:,} duplicate rows",
-            f"{self.singles:,} classes with one row",
+            f"{counted(self.rows, 'row')}, {counted(self.columns, 'column')}",
+            counted(self.classes, "class", "classes") + (f", depth {self.depth}" if self.depth > 1 else ""),
+            f"{counted(self.gaps + self.ends, 'row')} with blank levels"
+            if self.gaps + self.ends
+            else "no blank levels",
+            counted(self.duplicates, "duplicate row"),
+            f"{counted(self.singles, 'class', 'classes')} with one row",
         ]
-        parts += [f"{self.dropped:,} rows left out"] if self.dropped else []
+        parts += [f"{counted(self.dropped, 'row')} left out"] if self.dropped else []
         return f"read {self.where}: {'; '.join(parts)}"
 
     def __str__(self) -> str:
@@ -444,17 +470,27 @@ def describe_table(
     conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
     notes = []
     if cells.gaps:
-        notes.append(f'{cells.gaps:,} rows have a blank level above a given one; it is called "{UNKNOWN}"')
+        notes.append(
+            f'{counted(cells.gaps, "row has", "rows have")} a blank level above a given one; it is called "{UNKNOWN}"'
+        )
     if cells.ends:
-        notes.append(f"{cells.ends:,} rows end above the last level column; their label is the level they reach")
+        notes.append(
+            f"{counted(cells.ends, 'row ends', 'rows end')} above the last level column, at the label reached there"
+        )
     if cells.trimmed:
-        notes.append(f"{cells.trimmed:,} labels had blanks around them or letters in two parts, which do not count")
+        notes.append(
+            f"{counted(cells.trimmed, 'label')} written with blanks around or letters in two parts, which do not count"
+        )
     if rematched:
-        notes.append(f"{rematched:,} labels were matched loosely (case, underscores and blanks do not count)")
+        notes.append(
+            f"{counted(rematched, 'label was', 'labels were')} matched loosely (case, underscores and blanks do not count)"
+        )
     if conflicts:
-        notes.append(f"{conflicts:,} rows have the same inputs as another row and a different label")
+        notes.append(
+            f"{counted(conflicts, 'row has', 'rows have')} the same inputs as another row and a different label"
+        )
     if dropped:
-        notes.append(f"{dropped:,} rows without a label or a number, or not in the tree, were left out")
+        notes.append(f"{counted(dropped, 'row')} without a label or a number, or not in the tree, left out")
     notes += [
         f"the column {name!r} holds {different} different whole numbers and is read as a quantity; if they stand for kinds, "
         "name it in --text"
@@ -464,13 +500,14 @@ def describe_table(
         count = pd.Series([(label,) for row in sets for label in row], dtype=object).value_counts()
         bare = sum(not row for row in sets)
         if bare:
-            notes.append(f"{bare:,} rows have no label, which is what they teach")
+            notes.append(f"{counted(bare, 'row has', 'rows have')} no label, which teaches too")
         if not any(len(row) > 1 for row in sets):
             notes.append(f"no cell of {inputs.target[0]!r} holds {inputs.label_sep!r} between two labels")
     texts = {name for path in count.index for name in path if isinstance(name, str)}
     twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
     if twins:
-        notes.append(f"{len(twins):,} names differ in case, blanks or underscores only, such as {examples(twins[0])}")
+        differ = counted(len(twins), "name differs", "names differ")
+        notes.append(f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}")
     depth = max((sum(cell is not None for cell in path) for path in count.index), default=0)
     singles = int((count == 1).sum())
     return TableReport(

@@ -58,6 +58,8 @@ class Source:
         UTF-16 without a byte order mark is known by the zero byte beside its first character, Windows-1252 by bytes such as
         0x80 (€) that Latin-1 has no letters for.
         """
+        if self.data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first begins as UTF-16 does
+            return self.text("utf-32"), ""
         if self.data.startswith(_BOM_UTF16):
             return self.text("utf-16"), ""
         if b"\0" in self.data[:2]:
@@ -84,6 +86,33 @@ class Source:
     def line_error(self, line: int, reason: str) -> DataError:
         """An error about a whole line (counted from 1)."""
         return DataError(f"{self.name}, line {line:,}: {reason}")
+
+
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys are all different; else a ValueError, since which of two values is meant nobody knows."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in found if keys.count(key) > 1)!r} stands twice in one object")
+    return found
+
+
+HALF_LETTER = "there is half of a letter"
+_HALVES = re.compile(r"(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+")
+
+
+def half_letter(text: str) -> str:
+    """The first escape in a JSON text that stands for half of a letter (a lone surrogate), which no file can hold; else empty.
+
+    >>> half_letter(r'"\\ud83e\\udd89"'), half_letter(r'"\\ud83e"')
+    ('', '\\\\ud83e')
+    """
+    for found in _HALVES.finditer(text) if "\\u" in text else ():
+        try:
+            bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be")
+        except UnicodeDecodeError as error:
+            return found[0][3 * error.start : 3 * error.start + 6]
+    return ""
 
 
 def check_path(path: Any) -> None:

@@ -47,6 +47,7 @@ def read_table(
     *,
     columns: Sequence[str] = (),
     as_text: Sequence[str] = (),
+    numbers: Sequence[str] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
@@ -56,7 +57,8 @@ def read_table(
     given, or what a first line ``sep=;`` says, as spreadsheets write it) and be UTF-8 or UTF-16, with or without byte order
     mark; other bytes are read as Latin-1, or Windows-1252 where Latin-1 has no letter, and a `DataWarning` says so. Packed
     files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. Cells of the columns ``as_text`` stay as
-    they are written (007 and 1.10 are names there, not the numbers 7 and 1.1). Where the separator is no comma, a column of
+    they are written (007 and 1.10 are names there, not the numbers 7 and 1.1); given ``numbers``, so do those of all columns of a
+    text but these. Where the separator is no comma, a column of
     numbers such as 3,5 is read as 3.5, which a `DataWarning` says. Empty cells and NA, NaN, null, None, N/A are missing;
     blanks around column names do not count. A file without rows, a row with more or fewer cells than the first line (named
     by its line), a quote that is never closed, two columns of one name and a column that is not there are errors of one
@@ -84,7 +86,7 @@ def read_table(
     if not source.data.strip():
         raise DataError(f"{source.name!r} is empty; a table begins with a line of column names.")
     readers: dict[str, Callable[[], pd.DataFrame]] = {
-        "text": lambda: _read_text(source, delimiter, encoding, as_text),
+        "text": lambda: _read_text(source, delimiter, encoding, as_text, numbers),
         "lines": lambda: _read_lines(source, encoding),
         "parquet": lambda: _read_binary(source, "Parquet"),
         "feather": lambda: _read_binary(source, "Feather"),
@@ -141,7 +143,8 @@ def check_columns(frame: pd.DataFrame, names: Sequence[str], where: Any, block: 
     for name in names:
         if name not in frame.columns:
             known = [str(column) for column in frame.columns]
-            close = difflib.get_close_matches(str(name), known, n=1)
+            close = [column for column in known if column.casefold() == str(name).casefold()]
+            close = close or difflib.get_close_matches(str(name), known, n=1)
             meant = f"did you mean {close[0]!r}? It has" if close else "it has"
             inside = f" (block {block!r})" if block else ""
             raise DataError(f"{str(where)!r} has no column {name!r}{inside}; {meant} {examples(known, limit=20)}.")
@@ -163,7 +166,11 @@ def _kind_of(data: bytes) -> str:
 
 
 def _read_text(
-    source: files.Source, delimiter: str | None, encoding: str | None, as_text: Sequence[str]
+    source: files.Source,
+    delimiter: str | None,
+    encoding: str | None,
+    as_text: Sequence[str],
+    numbers: Sequence[str] | None,
 ) -> pd.DataFrame:
     import pandas as pd
 
@@ -172,14 +179,14 @@ def _read_text(
     text = _decoded(source, encoding)
     if "\0" in text:
         raise source.line_error(text.count("\n", 0, text.find("\0")) + 1, "there is a zero byte; this is not text.")
-    hint = _SEP_LINE.match(text)
+    hint = SEP_LINE.match(text)
     if hint:  # a blank line in its place keeps the numbers of the lines
-        text, delimiter = text[hint.end(1) :], delimiter or hint[2]
-    mark = delimiter or files.find_delimiter(text)
+        text, delimiter = text[hint.end(1) :], hint[2] if delimiter is None else delimiter
+    mark = files.find_delimiter(text) if delimiter is None else delimiter
     names = [name.strip() for name in _check_cells(source, text, mark)]
-    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-    if twice:
-        raise DataError(f"{source.name!r}: two columns are called {examples(twice)}; rename one of them.")
+    twice_named(names, source.name)
+    if numbers is not None:
+        as_text = [*as_text, *(name for name in names if name not in numbers)]
     try:
         kept = {at: str for at, name in enumerate(names) if name in as_text}
         options: dict[str, Any] = {"low_memory": False, "index_col": False}
@@ -194,7 +201,7 @@ def _read_text(
 
 
 #: The line with which spreadsheets tell each other the separator.
-_SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
+SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
 _COMMA_NUMBER = r"[-+]?[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 
 
@@ -228,13 +235,25 @@ def _decoded(source: files.Source, encoding: str | None) -> str:
 
 def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
     """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
-        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';', that ends no line or cell.")
+    check_mark(delimiter)
     longest = csv.field_size_limit(max(len(text), 1))  # the text is in memory already, so a cell may be as long
     try:
         return _checked_cells(source, text, delimiter)
     finally:
         csv.field_size_limit(longest)
+
+
+def check_mark(delimiter: Any) -> None:
+    """Refuse what cannot separate cells."""
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
+        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';', that ends no line or cell.")
+
+
+def twice_named(names: Sequence[str], where: str) -> None:
+    """Refuse two columns of one name."""
+    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
+    if twice:
+        raise DataError(f"{where!r}: two columns are called {examples(twice)}; rename one of them.")
 
 
 def _checked_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
@@ -243,7 +262,7 @@ def _checked_cells(source: files.Source, text: str, delimiter: str) -> list[str]
     try:
         names: list[str] = next((row for row in rows if row), [])
     except csv.Error as error:
-        raise _broken_quote(source, line, error) from None
+        raise broken_quote(source, line, error) from None
     if '"' not in text and "\r" not in text.replace("\r\n", ""):  # a line is a row: count separators between line ends
         letters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
@@ -253,26 +272,32 @@ def _checked_cells(source: files.Source, text: str, delimiter: str) -> list[str]
         blank = ends - starts <= (letters[np.minimum(starts, len(letters) - 1)] == ord("\r"))
         wrong = np.flatnonzero((cells != len(names)) & ~blank)
         if len(wrong):
-            raise _wrong_cells(source, int(wrong[0]) + 1, int(cells[wrong[0]]), len(names), delimiter)
+            raise wrong_cells(source, int(wrong[0]) + 1, int(cells[wrong[0]]), len(names), delimiter)
         return names
     line = rows.line_num + 1
     try:
         for row in rows:
             if row and len(row) != len(names):
-                raise _wrong_cells(source, line, len(row), len(names), delimiter)
+                raise wrong_cells(source, line, len(row), len(names), delimiter)
             line = rows.line_num + 1
     except csv.Error as error:
-        raise _broken_quote(source, line, error) from None
+        raise broken_quote(source, line, error) from None
     return names
 
 
-def _broken_quote(source: files.Source, line: int, error: csv.Error) -> DataError:
+def broken_quote(source: files.Source, line: int, error: csv.Error) -> DataError:
+    """What is wrong with the quotes of a row."""
+    if "field larger than" in str(error):
+        return source.line_error(
+            line, 'a quote (") opened in this row is not closed for millions of letters; close it.'
+        )
     if "unexpected end of data" in str(error):
         return source.line_error(line, 'the quote (") opened in this row is never closed; close it, or double it ("").')
     return source.line_error(line, f'{error}; a quote (") inside a quoted cell is doubled ("").')
 
 
-def _wrong_cells(source: files.Source, line: int, count: int, wanted: int, delimiter: str) -> DataError:
+def wrong_cells(source: files.Source, line: int, count: int, wanted: int, delimiter: str) -> DataError:
+    """What is wrong with a row that is longer or shorter than the first."""
     cells = f"{count} cell{'s' if count != 1 else ''}"
     return source.line_error(
         line, f"{cells} where the first line has {wanted}; quote cells that contain {delimiter!r}, or repair the line."
@@ -287,11 +312,15 @@ def _read_lines(source: files.Source, encoding: str | None) -> pd.DataFrame:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=files.keys_once)
         except ValueError as error:
             raise source.line_error(number, f"this is not JSON ({error}); each line holds one object.") from None
         if not isinstance(row, dict):
             raise source.line_error(number, f"each line holds one object such as {{…}}, got {line.strip()[:40]!r}.")
+        if files.half_letter(line):
+            raise source.line_error(
+                number, f"{files.HALF_LETTER} ({files.half_letter(line)}); repair it where it comes from."
+            )
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import DataError, examples
-from vpunn.io.files import Source
+from vpunn.io.files import HALF_LETTER, Source, half_letter, keys_once
 from vpunn.io.writers import EXTRA, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array, take_or_missing
@@ -33,11 +33,16 @@ def read_json(
     own parser finds too deep goes to a slower one that does not recurse.
     """
     text = source.text(encoding)
+    half = half_letter(text)
+    if half:
+        raise source.error(
+            len(text[: text.find(half)].encode()), f"{HALF_LETTER} ({half}); repair it where it comes from."
+        )
     collects = gc.isenabled()
     gc.disable()  # millions of new dicts and no garbage: searching it again and again would double the time
     try:
         try:
-            top = json.loads(text)
+            top = json.loads(text, object_pairs_hook=keys_once)
         except RecursionError:
             top = parse_deep(text)
         return _from_top(source, top, name, children, add_root)
@@ -47,6 +52,8 @@ def read_json(
             f"{source.name}, line {error.lineno:,}, column {error.colno:,}: this is not JSON: {detail}."
         ) from None
     except ValueError as error:
+        if "stands twice" in str(error):
+            raise DataError(f"{source.name}: {error}; remove or rename one of them.") from None
         if "int_max_str_digits" not in str(error):
             raise
         at = _LONG_NUMBER.search(text)
@@ -174,6 +181,8 @@ def parse_deep(text: str) -> Any:
             is_list = type(holder) is list
             if is_list:
                 holder.append(value)
+            elif keys[-1] in holder:
+                raise ValueError(f"the key {keys[-1]!r} stands twice in one object")
             else:
                 holder[keys[-1]] = value
             if not match or match[1] == ("}" if is_list else "]"):

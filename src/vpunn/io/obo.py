@@ -119,7 +119,7 @@ def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
     """The ``[Term]`` stanzas in file order. Malformed lines are errors that name the line."""
     term: Term | None = None
     default_namespace, in_header, seen = "", True, dict[str, int]()
-    for number, raw in enumerate(source.text(encoding).split("\n"), 1):
+    for number, raw in enumerate(_lines(source.text(encoding)), 1):
         tag, colon, value = raw.partition(":")
         if colon and tag in _TAGS:  # the common case first
             if term is not None:
@@ -137,6 +137,11 @@ def read_terms(source: Source, encoding: str = "utf-8") -> Iterator[Term]:
             default_namespace = value.strip()
     if term is not None:
         yield _finished(source, term, default_namespace, seen)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that end as Unix, Windows or an old Macintosh ends them."""
+    return text.split("\n") if "\n" in text else text.split("\r")
 
 
 def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
@@ -172,6 +177,10 @@ def _add(source: Source, term: Term, tag: str, value: str, number: int) -> None:
     elif tag == "is_obsolete":
         term.obsolete = value == "true"
     elif tag == "id":
+        if term.id:
+            raise source.line_error(
+                number, f"this [Term] is called {term.id!r} already; give each term a stanza of its own."
+            )
         term.id = value
     else:
         term.namespace = value

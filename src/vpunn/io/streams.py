@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import bz2
-import csv
 import gzip
 import hashlib
 import io
 import json
-import lzma
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import DataError, examples
 from vpunn.io import files
+from vpunn.io._blocks import DAMAGED, open_bytes, text_blocks
 from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table
 
 if TYPE_CHECKING:
@@ -28,11 +26,8 @@ if TYPE_CHECKING:
 
 #: Text files up to this size are read at once, by the rules of `read_table`; larger ones pass through in blocks.
 SMALL = 64 << 20
-#: Bytes of text in a block; a row must fit into one.
-BLOCK = 16 << 20
-MANIFEST = "_manifest.json"
 _HEAD = 1 << 20
-_PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
+MANIFEST = "_manifest.json"
 
 
 def table_files(source: Any) -> list[Path]:
@@ -80,7 +75,7 @@ def read_batches(
     if kind in ("parquet", "feather") and not packed:
         found = _binary_batches(path, columns, kind, rows)
     elif kind == "text" and size > SMALL:
-        found = _text_batches(path, columns, delimiter, encoding)
+        found = text_blocks(path, columns, delimiter, encoding)
     elif kind == "lines" and size > SMALL:
         found = _line_batches(path, columns, encoding, rows)
     else:
@@ -93,7 +88,8 @@ def _whole(
 ) -> pa.Table:
     import pyarrow as pa
 
-    frame = read_table(path, columns=columns, as_text=as_text, delimiter=delimiter, encoding=encoding)
+    numbers = [name for name in columns if name not in as_text]
+    frame = read_table(path, columns=columns, as_text=as_text, numbers=numbers, delimiter=delimiter, encoding=encoding)
     return pa.Table.from_pandas(frame[list(dict.fromkeys(columns))], preserve_index=False).replace_schema_metadata()
 
 
@@ -143,69 +139,47 @@ def _binary_batches(path: Path, columns: Sequence[str], kind: str, rows: int) ->
         raise DataError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}.") from None
 
 
-def _open_bytes(path: Path) -> Any:
-    """A file's bytes, unpacked on the way."""
-    packer = _PACKERS.get(path.suffix.lower())
-    return open(path, "rb") if packer is None else packer.open(path, "rb")
-
-
-def _text_batches(
-    path: Path, columns: Sequence[str], delimiter: str | None, encoding: str | None
-) -> Iterator[pa.Table]:
-    import pyarrow as pa
-    import pyarrow.csv
-    from pandas._libs.parsers import STR_NA_VALUES
-
-    with _open_bytes(path) as stream:
-        head = stream.read(_HEAD)
-        code = encoding or ("utf-16" if head.startswith(files._BOM_UTF16) else "utf-8")
-        try:
-            line = io.StringIO(head.decode(code, "ignore").lstrip("\ufeff\r\n")).readline()
-        except LookupError:
-            raise DataError(f"there is no encoding {code!r}; latin-1 reads any file.") from None
-        mark = delimiter or files.find_delimiter(line)
-        names = next(csv.reader([line], delimiter=mark), [])
-        _check_names([name.strip() for name in names], columns, path)
-        raw = {name.strip(): name for name in names}
-        stream.seek(0)
-        try:
-            reader = pa.csv.open_csv(
-                stream,
-                pa.csv.ReadOptions(block_size=BLOCK, encoding="utf8" if code == "utf-8" else code, use_threads=False),
-                pa.csv.ParseOptions(delimiter=mark, newlines_in_values=True),
-                pa.csv.ConvertOptions(
-                    include_columns=[raw[name] for name in columns],
-                    column_types=dict.fromkeys(names, pa.string()),
-                    null_values=sorted(STR_NA_VALUES),
-                    strings_can_be_null=True,
-                ),
-            )
-            for batch in reader:
-                yield pa.Table.from_batches([batch]).rename_columns(list(columns))
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            hint = "; give --encoding latin-1 if it is no UTF-8" if "UTF8" in reason or "utf" in reason else ""
-            raise DataError(f"{str(path)!r} cannot be read as a table: {reason}{hint}.") from None
-
-
 def _line_batches(path: Path, columns: Sequence[str], encoding: str | None, rows: int) -> Iterator[pa.Table]:
     import pyarrow as pa
 
-    with _open_bytes(path) as stream:
-        waiting: list[list[Any]] = []
-        for number, line in enumerate(io.TextIOWrapper(stream, encoding or "utf-8"), 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                waiting.append([row.get(name) for name in columns])
-            except (ValueError, AttributeError) as error:
-                raise DataError(f"{path}, line {number:,}: this is no JSON object ({error}).") from None
-            if len(waiting) == rows:
-                yield _table_of(columns, waiting, pa)
-                waiting = []
-        if waiting:
+    waiting: list[list[Any]] = []
+    names: dict[str, None] = {}
+    done = False
+    for number, line in enumerate(_lines(path, encoding), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, object_pairs_hook=files.keys_once)
+            if files.half_letter(line):
+                raise ValueError(f"{files.HALF_LETTER}, {files.half_letter(line)}")
+            waiting.append([row.get(name) for name in columns])
+        except (ValueError, AttributeError) as error:
+            raise DataError(f"{path}, line {number:,}: this is no JSON object ({error}).") from None
+        if not done:
+            names |= dict.fromkeys(row)
+        if len(waiting) == rows:
+            if not done:
+                _check_names(list(names), columns, path)
             yield _table_of(columns, waiting, pa)
+            waiting, done = [], True
+    if not done:
+        _check_names(list(names), columns, path)
+    if waiting:
+        yield _table_of(columns, waiting, pa)
+
+
+def _lines(path: Path, encoding: str | None) -> Iterator[str]:
+    """The lines of a text file, or one sentence about bytes that are none."""
+    code = encoding or "utf-8-sig"
+    try:
+        with open_bytes(path) as stream, io.TextIOWrapper(stream, code) as lines:
+            yield from lines
+    except LookupError:
+        raise DataError(f"there is no encoding {code!r}; latin-1 reads any file.") from None
+    except UnicodeError as error:
+        raise DataError(f"{str(path)!r} is no {encoding or 'UTF-8'} text: {error}; give --encoding latin-1.") from None
+    except DAMAGED as error:
+        raise DataError(f"{str(path)!r} cannot be read to its end: {error}.") from None
 
 
 def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: Any) -> pa.Table:
@@ -270,7 +244,7 @@ class TableWriter:
         """Rows as text; bytes (path keys) are written as hexadecimal digits."""
         import pyarrow as pa
 
-        frame = table.to_pandas()
+        frame = table.to_pandas(integer_object_nulls=True)  # node 2 stays 2 beside one that is not there
         for at, kind in enumerate(table.schema.types):
             if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
                 frame.isetitem(at, [None if cell is None else cell.hex() for cell in table.column(at).to_pylist()])
@@ -293,7 +267,7 @@ class TableWriter:
 def writing_table(path: Path) -> Iterator[TableWriter]:
     """A `TableWriter` whose file takes its place when the block ends well; nothing is left otherwise."""
     check_table_path(path)
-    packer = _PACKERS.get(path.suffix.lower())
+    packer = files._PACKERS.get(path.suffix.lower())
     kind = ENDINGS[files.suffix(path)]
     with files.written_beside(path) as scratch:
         writer = TableWriter(scratch, kind, files.suffix(path) == ".csv", packer)

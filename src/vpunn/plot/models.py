@@ -115,6 +115,28 @@ def risk_coverage(
     return ax
 
 
+def predicted(mean: Any, truth: Any, half: Any = None, ax: Axes | None = None, *, most: int = 2000) -> Axes:
+    """Truth against prediction, a dot per row and, with ``half``, a bar of that much either way.
+
+    Of more than ``most`` rows evenly spaced ones are drawn, in the order of their predictions.
+    """
+    ax = axes_for(ax, (4.8, 4.4))
+    x, y = np.asarray(mean, float), np.asarray(truth, float)
+    order = np.argsort(x, kind="stable")
+    rows = order[np.unique(np.linspace(0, len(x) - 1, min(len(x), most)).astype(int))]
+    if half is not None:
+        wide = np.asarray(half, float)[rows]
+        thick = float(np.clip(400 / len(np.unique(x[rows])), 1.0, 8.0))
+        ax.vlines(x[rows], x[rows] - wide, x[rows] + wide, color=GRID, linewidth=thick, zorder=1)
+    ends = float(min(x[rows].min(), y[rows].min())), float(max(x[rows].max(), y[rows].max()))
+    ax.plot(ends, ends, color=FAINT, linewidth=1, zorder=2)
+    ax.scatter(x[rows], y[rows], s=10, color=PALETTE[0], alpha=0.7, linewidth=0, zorder=3)
+    ax.set(xlabel="prediction", ylabel="truth")
+    if len(rows) < len(x):
+        ax.set_title(f"{len(rows):,} of {len(x):,} rows", fontsize=9, color=INK)
+    return ax
+
+
 def confusion(triage: Any, ax: Axes | None = None, *, depth: int = 1, largest: int = 14) -> Axes:
     """Truth against answer for the branches at a depth, each row in per cent; branches beyond the ``largest`` are one."""
     ax = axes_for(ax, (6.2, 5.4))

@@ -115,6 +115,10 @@ class HierarchicalInput(Storable, BaseEstimator):
         nodes, depths = self._finder.locate(level_cells(X, self._level_columns))
         return nodes, depths, self._covariates_of(X)
 
+    def nodes_of(self, X: Features) -> np.ndarray:
+        """The deepest known node of every row, as `predict` finds it."""
+        return self._place(X)[0]
+
     def _resolve_covariates(self, n_columns: int) -> list[int]:
         if isinstance(self.covariates, str | int):
             raise VpunnError(f"covariates must be a list of names or positions; write [{self.covariates!r}].")

@@ -153,6 +153,7 @@ def _moments_of_rows(tree: Tree, nodes: np.ndarray, y: FloatArray, X: FloatArray
     if rows <= 0:
         raise VpunnError("all sample weights are zero, so there is nothing to fit; give some row a positive weight.")
     columns = np.column_stack([y, X])
+    _refuse_extremes(columns[w > 0])
     centre = w @ columns / rows
     columns = columns - centre
     largest = np.abs(columns[w > 0]).max(axis=0)
@@ -164,6 +165,26 @@ def _moments_of_rows(tree: Tree, nodes: np.ndarray, y: FloatArray, X: FloatArray
     weight = np.bincount(nodes, weights=w, minlength=tree.n_nodes)
     total = np.column_stack([np.bincount(nodes, weights=w * column, minlength=tree.n_nodes) for column in columns.T])
     return NodeMoments(rows, centre, scale, weight, total, (columns * w[:, None]).T @ columns)
+
+
+#: Larger numbers, and differences smaller than its inverse, have squares that leave the floats.
+LARGEST = 1e150
+
+
+def _refuse_extremes(columns: FloatArray) -> None:
+    """Refuse numbers that cannot be squared and added."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    largest = float(np.maximum(np.abs(low), np.abs(high)).max())
+    if largest > LARGEST:
+        raise VpunnError(
+            f"y or a covariate holds {largest:.3g}; numbers may be at most {LARGEST:g}: rescale the column."
+        )
+    spread = high - low
+    if ((spread > 0) & (spread < 1 / LARGEST)).any():
+        raise VpunnError(
+            f"y or a covariate varies by {spread[spread > 0].min():.3g} only; differences below {1 / LARGEST:g} are lost: "
+            "rescale the column."
+        )
 
 
 @dataclass(frozen=True)

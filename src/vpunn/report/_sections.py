@@ -9,8 +9,9 @@ import numpy as np
 
 from vpunn import plot, structure
 from vpunn.codes import PadicCode
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, counted
 from vpunn.metrics import hierarchical_summary, reliability, risk_coverage
+from vpunn.regress import VPuNNRegressor
 from vpunn.report._page import Report
 from vpunn.report._triage import Triage, triage_of
 from vpunn.tree import Tree
@@ -32,16 +33,16 @@ def report_tree(tree: Tree, title: str, command: str = "vpunn.report.report_tree
     report = Report(title, command)
     findings = tree_findings(tree)
     report.heading("Summary")
-    report.text(_what(tree))
+    report.text(what(tree))
     for finding in findings.values():
-        report.text(_sentence(finding.verdict))
+        report.text(sentence(finding.verdict))
     add_tree(report, tree)
     add_codes(report, tree)
     add_structure(report, findings)
     return report
 
 
-def _sentence(verdict: str) -> str:
+def sentence(verdict: str) -> str:
     """With a capital, unless it opens with a formula such as log_p N(k)."""
     return verdict[:1].upper() + verdict[1:] if verdict.partition(" ")[0].isalpha() else verdict
 
@@ -59,17 +60,22 @@ def tree_findings(tree: Tree) -> dict[str, structure.Finding]:
     return found
 
 
-def _draw(report: Report, caption: str, ax: Axes) -> None:
+def draw(report: Report, caption: str, ax: Axes) -> None:
     """The figure of some axes, with its caption."""
     figure: Any = ax.figure
     report.figure(caption, figure)
 
 
-def _what(tree: Tree) -> str:
-    inner = tree.n_nodes - tree.n_leaves
+def called(tree: Tree, nodes: Any) -> list[str]:
+    """What people call the nodes, as text for a page: pictures need a sign before $, pages do not."""
+    return [name.replace(r"\$", "$") for name in plot.names_of(tree, np.asarray(nodes, np.int64))]
+
+
+def what(tree: Tree) -> str:
+    inner = counted(tree.n_nodes - tree.n_leaves, "inner node")
     return (
-        f"A tree of {tree.n_nodes:,} nodes: {tree.n_leaves:,} leaves and {inner:,} inner nodes, {tree.max_depth} levels deep, "
-        f"with at most {tree.max_branching:,} children a node."
+        f"A tree of {counted(tree.n_nodes, 'node')}: {counted(tree.n_leaves, 'leaf', 'leaves')} and {inner}, "
+        f"{counted(tree.max_depth, 'level')} deep, with at most {counted(tree.max_branching, 'child', 'children')} a node."
     )
 
 
@@ -93,15 +99,15 @@ def add_tree(report: Report, tree: Tree) -> None:
         report.table("Some nodes with further parents", _further(tree))
     for line in tree.report:
         report.text(f"When it was read: {str(line).splitlines()[0]}.")
-    _draw(report, "Balls as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
+    draw(report, "Balls as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
     if tree.n_nodes > 1:
-        _draw(
+        draw(
             report,
             "The largest branches; numbers count the leaves in what is not opened.",
             plot.dendrogram(tree, leaves=24),
         )
     if 2 < tree.n_nodes <= DETAIL:
-        _draw(
+        draw(
             report, "Poincaré disk: depth is the radius, so shells are concentric by construction.", plot.poincare(tree)
         )
 
@@ -114,7 +120,7 @@ def _further(tree: Tree, most: int = 12) -> list[dict[str, str]]:
     order = order[count[order] > 0]
 
     def named(nodes: np.ndarray) -> str:
-        return ", ".join(plot.names_of(tree, nodes))
+        return ", ".join(called(tree, nodes))
 
     return [
         {
@@ -135,7 +141,7 @@ def add_codes(report: Report, tree: Tree) -> None:
         f"counted from 1, and 0 means that the path stops. The longest code takes {code.bits:,} bits."
     )
     chosen = np.unique(tree.leaves[np.linspace(0, tree.n_leaves - 1, 5).astype(int)]).tolist()
-    names = plot.names_of(tree, chosen)
+    names = called(tree, chosen)
     rows = []
     for leaf, name in zip(chosen, names, strict=True):
         digits = tree.digit[tree.ancestors(leaf)[1:]].tolist()
@@ -143,7 +149,7 @@ def add_codes(report: Report, tree: Tree) -> None:
     report.table("Some leaves and their digits, root first", rows)
     deepest = int(np.argmax(tree.depth))
     if tree.depth[deepest] <= 40:
-        _draw(report, "The longest path, digit by digit: each step names a smaller ball.", plot.code(tree, deepest))
+        draw(report, "The longest path, digit by digit: each step names a smaller ball.", plot.code(tree, deepest))
 
 
 def add_structure(report: Report, findings: dict[str, structure.Finding]) -> None:
@@ -151,22 +157,40 @@ def add_structure(report: Report, findings: dict[str, structure.Finding]) -> Non
     report.heading("Structure")
     for name, finding in findings.items():
         report.text(f"{name}: {finding.verdict}")
-        _draw(report, f"{name}.", finding.plot())
+        draw(report, f"{name}.", finding.plot())
         rows = finding.rows()
         if rows:
             report.table(f"{name}, in numbers", rows[:40])
 
 
 def report_model(
-    model: Any, X: Any, y: Any, title: str, command: str = "vpunn.report.report_model", *, texts: Any = None
+    model: Any,
+    X: Any,
+    y: Any,
+    title: str,
+    command: str = "vpunn.report.report_model",
+    *,
+    texts: Any = None,
+    feature_names: Any = None,
 ) -> Report:
-    """A page about a fitted classifier on test rows: accuracy, calibration, where it goes wrong, examples with explanations.
+    """A page about a fitted model on test rows: how good, how honest, where it goes wrong, examples with explanations.
 
-    ``texts`` are shown beside the examples (one per row). The model needs ``posterior`` and ``nodes_of``, see `triage`.
+    A classifier needs ``posterior`` and ``nodes_of``, see `triage`; of rows with several labels y is a set per row; of a
+    `VPuNNRegressor` it is a number per row. ``texts`` are shown beside the examples (one per row), ``feature_names`` name what
+    speaks for the labels of a set.
     """
+    if getattr(model, "multilabel_", False):
+        from vpunn.report._sets import page_of_sets
+
+        return page_of_sets(model, X, y, title, command, texts=texts, feature_names=feature_names)
+    if isinstance(model, VPuNNRegressor):
+        from vpunn.report._numbers import page_of_numbers
+
+        return page_of_numbers(model, X, y, title, command)
     if not hasattr(model, "posterior") or not hasattr(model, "nodes_of"):
         raise VpunnError(
-            f"a page about test rows needs a classifier with posterior and nodes_of, got {type(model).__name__}."
+            f"a page about test rows needs a classifier with posterior and nodes_of, or a VPuNNRegressor; got "
+            f"{type(model).__name__}."
         )
     true = np.asarray(model.nodes_of(y), np.int64)
     posterior = model.posterior(X)
@@ -174,8 +198,8 @@ def report_model(
     tree = posterior.tree
     report = Report(title, command)
     report.heading("Summary")
-    report.text(_what(tree))
-    report.text(_sentence(found.verdict))
+    report.text(what(tree))
+    report.text(sentence(found.verdict))
     add_accuracy(report, found, posterior)
     add_triage(report, found)
     add_examples(report, model, X, found, texts)
@@ -216,13 +240,13 @@ def add_accuracy(report: Report, found: Triage, posterior: Any) -> None:
         )
     if rows:
         report.table("The ball around the answer, by depth", rows)
-        _draw(
+        draw(
             report,
             "Calibration error by depth; the marks are what exact probabilities would show.",
             plot.reliability_by_depth(curves),
         )
-        _draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curves[1]))
-    _draw(
+        draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curves[1]))
+    draw(
         report,
         "If only the surest rows are answered, how many answers are wrong?",
         plot.risk_coverage(risk_coverage(found.confidence, found.wrong.astype(float))),
@@ -247,7 +271,7 @@ def add_triage(report: Report, found: Triage) -> None:
             for c in found.confusions(15)
         ],
     )
-    _draw(report, "Truth against answer for the branches below the root.", plot.confusion(found))
+    draw(report, "Truth against answer for the branches below the root.", plot.confusion(found))
     sure = found.overconfident(15)
     if sure:
         keys = ("rows", "confidence", "accuracy", "excess", "z")
@@ -282,7 +306,7 @@ def add_examples(report: Report, model: Any, X: Any, found: Triage, texts: Any =
         except VpunnError as error:
             report.text(f"No explanation: {error}")
             continue
-        _draw(
+        draw(
             report,
             f"The balls around the answer of row {row}: what each adds and how probable it is.",
             plot.activation(reason),

@@ -14,7 +14,7 @@ import numpy as np
 
 from vpunn._show import show
 from vpunn._types import Features, Targets
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, counted
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Triage:
         balls with at least ``min_rows`` answers are listed, the largest ``excess`` of claimed over right rows first.
         """
         balls, z = self._gaps()
-        keep = balls[z >= _threshold(z)]
+        keep = balls[z >= least_z(z)]
         excess = self.claimed - self.right
         order = keep[np.lexsort((keep, -excess[keep]))][:top]
         return [
@@ -157,16 +157,20 @@ class Triage:
         """Where the mistakes are, in a sentence."""
         wrong = int(self.wrong.sum())
         if wrong == 0:
-            return f"all {self.n_rows:,} rows are right."
+            return f"all {self.n_rows:,} rows are right." if self.n_rows > 1 else "the one row is right."
         forks = self.hardest(3)
         share = sum(ball["share_of_mistakes"] for ball in forks)
         places = ", ".join(str(ball["name"]) for ball in forks)
         count = int((self.mistakes > 0).sum())
         sure = len(self.overconfident(len(self.tree)))
-        trust = f"{sure:,} subtrees are over-confident" if sure else "no subtree is over-confident beyond chance"
+        trust = (
+            f"{counted(sure, 'subtree is', 'subtrees are')} over-confident"
+            if sure
+            else "no subtree is over-confident beyond chance"
+        )
         return (
-            f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {share:.0%} of the {wrong:,} mistakes happen at "
-            f"{len(forks)} of {count:,} balls ({places}); {trust}."
+            f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {share:.0%} of {counted(wrong, 'mistake')} happen at "
+            f"{len(forks)} of {counted(count, 'ball')} ({places}); {trust}."
         )
 
     def to_dict(self, top: int = 20) -> dict[str, Any]:
@@ -185,7 +189,10 @@ class Triage:
         lines += [
             f"  at {b['name']}: {b['mistakes']:,} of {b['reached']:,} rows ({show(b['rate'])})" for b in self.hardest(5)
         ]
-        lines += [f"  {c['true_name']} taken for {c['predicted_name']}: {c['rows']:,} rows" for c in self.confusions(5)]
+        lines += [
+            f"  {c['true_name']} taken for {c['predicted_name']}: {counted(c['rows'], 'row')}"
+            for c in self.confusions(5)
+        ]
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
@@ -280,12 +287,12 @@ def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     return max((centre - half) / (1 + z * z / n), 0.0), min((centre + half) / (1 + z * z / n), 1.0)
 
 
-def _threshold(z: np.ndarray) -> float:
-    """The smallest z that survives Benjamini and Hochberg's step-up rule, one-sided; infinite if none does."""
+def least_z(z: np.ndarray, sides: int = 1) -> float:
+    """The smallest z that survives Benjamini and Hochberg's step-up rule, one- or two-sided; infinite if none does."""
     from scipy.stats import norm
 
     if len(z) == 0:
         return np.inf
     falling = -np.sort(-z)  # kept as z: beyond 38 standard errors p is 0 and leads nowhere back
-    passed = np.flatnonzero(norm.sf(falling) <= DISCOVERY * np.arange(1, len(z) + 1) / len(z))
+    passed = np.flatnonzero(sides * norm.sf(falling) <= DISCOVERY * np.arange(1, len(z) + 1) / len(z))
     return float(falling[passed[-1]]) if len(passed) else np.inf

@@ -94,12 +94,12 @@ class Predictor:
         """The answers' columns and types; kept columns have the types that ``given``, the input's schema, says (else text)."""
         import pyarrow as pa
 
-        kept = []
-        for name in self.keep:
-            from vpunn.hipan.table_models import ANSWER_NAMES
+        from vpunn.hipan.table_models import kept_names
 
-            kind = pa.string() if given is None else given.field(name).type
-            kept.append(pa.field(f"given {name}" if name in ANSWER_NAMES else name, kind))
+        kept = [
+            pa.field(called, pa.string() if given is None else given.field(name).type)
+            for name, called in kept_names(self.keep).items()
+        ]
         number, whole, text, truth = pa.float64(), pa.int64(), pa.string(), pa.bool_()
         if self._table is None:
             own = {"label": self._label_type(self._model.classes_), "probability": number} if self._classes else {}

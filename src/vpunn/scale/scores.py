@@ -10,7 +10,7 @@ import numpy as np
 
 from vpunn import metrics
 from vpunn._progress import progress_bar
-from vpunn.errors import DataError, VpunnError, check_choice, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan import conformal
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
 from vpunn.hipan.tables import Cells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
@@ -172,11 +172,17 @@ class ClassScores(_Scores):
             "coverage at 90 %": s["covered"] / n,
         }
         how = {"skip": "left out", "ancestor": "scored at their deepest known ancestor", "wrong": "counted as wrong"}
-        notes = [f"{self.new:,} rows have labels the model does not know, {how[self.unseen]}"] if self.new else []
+        notes = (
+            [f"{counted(self.new, 'row has', 'rows have')} labels the model does not know, {how[self.unseen]}"]
+            if self.new
+            else []
+        )
         if self.blank:
-            notes.append(f"{self.blank:,} rows without a label left out")
+            notes.append(f"{counted(self.blank, 'row')} without a label left out")
         if self.dark:
-            notes.append(f"{self.dark:,} rows hold nothing the model knows (answered by the prior)")
+            notes.append(
+                f"{counted(self.dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)"
+            )
         by_depth = [one.row(depth) for depth, one in enumerate(self.depths, 1)]
         return Evaluation(scores, by_depth, tuple(notes))
 
@@ -236,7 +242,9 @@ class NumberScores(_Scores):
             "mean sd": s["sd"] / n,
         }
         how = "left out" if self.unseen == "skip" else "predicted at their deepest known ancestor"
-        notes = [f"{self.new:,} rows have levels the model does not know, {how}"] if self.new else []
+        notes = (
+            [f"{counted(self.new, 'row has', 'rows have')} levels the model does not know, {how}"] if self.new else []
+        )
         return Evaluation(scores, [], tuple(notes))
 
 

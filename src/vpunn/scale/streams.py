@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._progress import progress_bar
-from vpunn.errors import DataError, VpunnError, examples
+from vpunn.errors import DataError, VpunnError, counted, examples
+from vpunn.hipan.tables import Spelling
 from vpunn.io import streams
+from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
 from vpunn.scale.predictor import Predictor, labels_like
 from vpunn.tree import Tree
@@ -43,7 +45,7 @@ class Written:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        said = f"{self.rows:,} rows written to {self.out}"
+        said = f"{counted(self.rows, 'row')} written to {self.out}"
         return said + (f", {self.unknown:,} of them unknown to it" if self.unknown else "")
 
     def __str__(self) -> str:
@@ -93,6 +95,7 @@ def encode_stream(
     mode: str | None = None,
     prime: int | None = None,
     unseen: str = "error",
+    match: str = "exact",
     delimiter: str | None = None,
     encoding: str | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -101,7 +104,8 @@ def encode_stream(
     """Codes of a column of labels, row by row: ``label, node, last, depth, path_key`` and, with ``mode``, the printed ``code``.
 
     ``source`` None encodes the tree's own nodes (with their readable ``name`` if it has one). See `codes_table` for what the
-    columns mean, and `predict_stream` for ``out``. Labels the tree does not have are an error, or null with ``unseen="null"``.
+    columns mean, and `predict_stream` for ``out``. Labels the tree does not have are an error, or null with ``unseen="null"``;
+    ``match="loose"`` finds them by `Spelling`, and the label written is the tree's.
     """
     import pyarrow as pa
 
@@ -121,12 +125,20 @@ def encode_stream(
         return found
 
     job = {"command": "encode", "tree": tree.fingerprint, "options": {"column": column, "mode": mode, "unseen": unseen}}
+    spell: Spelling | None = None
+    if match != "exact":  # its tables of names cost a pass over the tree
+        spell = Spelling(tree, match)
+        job["options"] = {"column": column, "mode": mode, "unseen": unseen, "match": match}
     if source is None:
         return _own_nodes(tree, codes, answers, out, job, batch_rows, part_rows)
     name = column or _label_column(table_files(source)[0], delimiter, encoding)
 
     def step(table: pa.Table, start: int, where: object) -> pa.Table:
         label = table[name].combine_chunks()
+        if spell is not None:
+            words = label.cast(pa.string()).dictionary_encode()
+            called = [None if word is None else str(spell(word)[0]) for word in words.dictionary.to_pylist()]
+            label = pa.array(called, pa.string()).take(words.indices)
         nodes = tree.encode_column(labels_like(tree, label), unseen)
         if isinstance(nodes, pa.ChunkedArray):
             nodes = nodes.combine_chunks()
@@ -179,7 +191,7 @@ def _label_column(path: Path, delimiter: str | None, encoding: str | None) -> st
     else:
         import io
 
-        with streams._open_bytes(path) as stream:
+        with open_bytes(path) as stream:
             head = stream.read(1 << 16)
         names = list(
             read_table(io.BytesIO(head[: head.rfind(b"\n") + 1] or head), delimiter=delimiter, encoding=encoding)

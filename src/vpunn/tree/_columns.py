@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, check_choice, examples, refuse_lazy
+from vpunn.errors import TreeError, check_choice, counted, examples, refuse_lazy
 
 if TYPE_CHECKING:
     from vpunn.tree._tree import Tree
@@ -114,6 +114,6 @@ def _find(tree: Tree, column: Any) -> np.ndarray:
 def _refuse(tree: Tree, column: Any, rows: np.ndarray) -> None:
     shown = [column[int(i)].as_py() for i in rows[:5]]
     raise TreeError(
-        f"{len(rows):,} labels are not in the tree: {examples(shown, total=len(rows))}; add them with tree.insert, or pass "
-        "unseen='null'."
+        f"{counted(len(rows), 'label is', 'labels are')} not in the tree: {examples(shown, total=len(rows))}; add them "
+        "with tree.insert, or pass unseen='null'."
     )

@@ -145,15 +145,16 @@ class EdgeList:
         """Sentence about several parentless nodes; if one is marked as the root, the others are orphaned parents."""
         marked, orphans = tops[self.marked[tops] >= 0], tops[self.marked[tops] < 0]
         if len(marked) == 1:
-            top = self.labels[marked[0]]
+            top = examples(self.labels[marked[:1]])
             return (
                 f"{len(orphans):,} parent{' has' if len(orphans) == 1 else 's have'} no row as a child "
-                f"({examples(self.labels[orphans])}) while the root is {top!r}; add their rows, or pass root={top!r} to drop "
+                f"({examples(self.labels[orphans])}) while the root is {top}; add their rows, or pass root={top} to drop "
                 "what hangs on them, or add_root='name' to put all of them below a new root."
             )
         return (
             f"{len(tops):,} nodes have no parent ({examples(self.labels[tops])}) but a tree has one root; pass "
-            f"add_root='name' to put a new root above them, or root={self.labels[tops[0]]!r} to keep only what lies below one."
+            f"add_root='name' to put a new root above them, or root={examples(self.labels[tops[:1]])} to keep only what lies below "
+            "one."
         )
 
     def below(self, root: Hashable) -> tuple[EdgeList, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import threading
@@ -57,7 +58,16 @@ def make_server(
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=KEEP_ALIVE,
     )
-    return uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        """Told to stop twice, it cuts off what is under way, and does not report each cut as an error."""
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            super().handle_exit(sig, frame)
+            if self.force_exit:
+                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
+
+    return Server(config)
 
 
 def serve(
