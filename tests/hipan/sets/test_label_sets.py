@@ -293,7 +293,7 @@ def test_a_word_that_only_a_description_has_speaks_for_it(tmp_path):
 
 def test_rows_are_held_out_in_rounds_of_whole_units():
     rng = np.random.default_rng(0)
-    for n, rounds in ((1000, 5), (20_000, 2), (90_000, 1), (3, 3)):
+    for n, rounds in ((1000, 5), (20_000, 2), (90_000, 1), (30, 5)):
         unit = np.arange(n) // 2
         parts = held_out(unit, rng)
         rows = np.concatenate(parts)
@@ -301,6 +301,9 @@ def test_rows_are_held_out_in_rounds_of_whole_units():
         assert len(rows) >= min(n, 8000) and max(map(len, parts)) <= max(0.21 * n, 2)
         assert all(set(unit[part]).isdisjoint(unit[np.setdiff1d(np.arange(n), part)]) for part in parts)
     assert [len(part) for part in held_out(np.zeros(5, int), rng)] == [2]
+    for seed in range(4):  # one unit is most of the rows, first or last
+        unit = np.r_[0, 0, np.ones(98, int)]
+        assert [sorted(part) for part in held_out(unit, np.random.default_rng(seed))] == [[0, 1]]
 
 
 @pytest.mark.filterwarnings("error")

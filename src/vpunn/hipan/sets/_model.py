@@ -223,7 +223,10 @@ def held_out(unit: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     rounds = min(FIFTHS, -(-wanted * FIFTHS // n))
     cuts = np.append(starts, n)[np.searchsorted(starts, np.arange(1, rounds + 1) * wanted // rounds)]
     parts = [order[a:b] for a, b in itertools.pairwise([0, *cuts.tolist()]) if a < b]
-    return [rng.permutation(part) for part in parts if len(part) < n]
+    parts = [part for part in parts if len(part) <= n / 2]
+    if not parts:  # one unit is most of the rows
+        parts = [min(order[: starts[1]], order[starts[1] :], key=len)]
+    return [rng.permutation(part) for part in parts]
 
 
 def _with_heads(
