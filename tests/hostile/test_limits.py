@@ -163,13 +163,17 @@ def test_learning_on_after_load_is_learning_on_before_save(tmp_path):
 def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
     script = (
         "import sys, numpy as np; from vpunn.hipan import HiPaNClassifier; rng = np.random.default_rng(0)\n"
-        "X = np.abs(rng.normal(size=(1200, 12))); y = rng.integers(0, 9, 1200)\n"
-        "HiPaNClassifier(epochs=1).fit(X, y).save(sys.argv[1])"
+        "y = rng.integers(0, 20, 1500); X = rng.normal(size=(20, 150))[y] / 2 + rng.normal(size=(1500, 150))\n"
+        "HiPaNClassifier(epochs=1).fit(X, y).save(sys.argv[1] + '/one')\n"
+        "Y = [{int(a), int(a) * 7 % 20} for a in y]\n"
+        "HiPaNClassifier().fit(np.maximum(X, 0) * (X > 1), Y).save(sys.argv[1] + '/several')"
     )
     for threads in ("1", "2"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        (tmp_path / threads).mkdir()
         subprocess.run([sys.executable, "-c", script, str(tmp_path / threads)], env=environment, check=True)
-    files_of = [sorted((tmp_path / threads).iterdir()) for threads in ("1", "2")]
+    files_of = [sorted(f for f in (tmp_path / threads).rglob("*") if f.is_file()) for threads in ("1", "2")]
+    assert len(files_of[0]) > 40
     for one, two in zip(*files_of, strict=True):
         assert one.read_bytes() == two.read_bytes(), one.name
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._logistic import fit_logistic
@@ -156,7 +157,8 @@ class Dense:
     def __post_init__(self) -> None:
         items, tree = self.items, self.tree
         if self.space is None:
-            self.space = Space.of(items.X, items.node, items.weight)
+            with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
+                self.space = Space.of(items.X, items.node, items.weight)
         n = tree.n_nodes
         unit, length = self.space.read(items.X)
         order = np.lexsort((-items.kind.astype(np.int8), items.node))
@@ -214,7 +216,9 @@ class Dense:
         """Softmax weights of few classes, bias in the last row; nothing where there are many."""
         if not 2 <= len(self.classes) <= FEW_CLASSES:
             return np.zeros((Z.shape[1] + 1, 0), np.float32)
-        return fit_logistic(Z, np.searchsorted(self.classes, self.items.node), self.items.weight, len(self.classes))
+        place = np.searchsorted(self.classes, self.items.node)
+        with threadpool_limits(1, user_api="blas"):
+            return fit_logistic(Z, place, self.items.weight, len(self.classes))
 
     def ball_head(self, block: int) -> tuple[npt.NDArray[Any], float]:
         """What a ball adds to the closed-form head: weights of the standardised columns, and a constant.

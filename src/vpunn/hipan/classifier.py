@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
 from vpunn._rows import row_groups
@@ -180,7 +181,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             temperature = fit_temperature(score, valid, truth, held.weight)
             self.combiner_ = self.combiner_.cooled(temperature)
             combiners = [combiner.cooled(temperature) for combiner in combiners]
-            self.first_ = choose_first(self.experts_, evidence, score / temperature, valid, truth)
+            with threadpool_limits(1, user_api="blas"):
+                self.first_ = choose_first(self.experts_, evidence, score / temperature, valid, truth)
         scores = np.empty(len(held.node))
         for rows, combiner in zip(halves, combiners, strict=True):
             if len(rows):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from vpunn._rows import row_groups
 from vpunn.errors import VpunnError, check_choice
@@ -71,7 +72,8 @@ def fit_label_sets(
     if flat is not None:
         known, model.classes_ = np.arange(1, tree.n_nodes), flat
     known, asked = known[known > 0], None if validation is None else _asked(model, validation)
-    model.sets_ = fit_sets(tree, rows, chosen, texts, known, weight[keep], unit, settings, rng, asked)
+    with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
+        model.sets_ = fit_sets(tree, rows, chosen, texts, known, weight[keep], unit, settings, rng, asked)
     set_classes(model, flat)
     return model
 
