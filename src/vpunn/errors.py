@@ -5,6 +5,7 @@ A message is one sentence: what was wrong, the value (at most five examples and 
 
 from collections.abc import Iterable
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 
@@ -75,6 +76,17 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     names = tuple(allowed)
     if value not in names:
         raise VpunnError(f"{name}={value!r} is unknown; choose one of {', '.join(names)}.")
+
+
+def check_whole(name: str, value: object, least: int = 1) -> int:
+    """A whole number of at least ``least``, as a Python int; booleans are none.
+
+    >>> check_whole("k", 5)
+    5
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise VpunnError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
 
 
 def refuse_lazy(*frames: Any) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from vpunn._types import FeatureNames, HasTree, Label
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explain._heads import above_siblings
-from vpunn.explain._sources import check_count, find_node, namer, parts, strongest
+from vpunn.explain._sources import find_node, namer, parts, strongest
 from vpunn.padic import code_prime
 from vpunn.tree import Tree
 
@@ -97,7 +97,7 @@ def describe_ball(
     ('robin', 'bird', 'animal')
     """
     tree, model = parts(source)
-    check_count("show", show)
+    check_whole("show", show, 0)
     around = find_node(source, theta)
     i = _ball(tree, around, k)
     inside = np.arange(*tree.slice(i).indices(tree.n_nodes))
@@ -139,7 +139,7 @@ def _ball(tree: Tree, node: int, k: int | None) -> int:
     """The ancestor of a node at depth k."""
     if k is None:
         return node
-    check_count("k", k)
+    check_whole("k", k, 0)
     depth = int(tree.depth[node])
     if k > depth:
         raise VpunnError(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn._types import FeatureNames, Features, HasTree, Label
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.explain._heads import Heard, ball_weights, chain_blocks, heard_row
-from vpunn.explain._sources import check_count, check_fitted, namer, strongest
+from vpunn.explain._sources import check_fitted, namer, strongest
 
 if TYPE_CHECKING:
     from vpunn.regress import BallSum
@@ -85,11 +85,11 @@ def explain(
             raise VpunnError(f"a {type(model).__name__} explains its number, not a node ({node!r}); leave node out.")
         return model.explain(x)
     if getattr(model, "multilabel_", False):
-        check_count("k", k)
+        check_whole("k", k, 0)
         several: Explanation = model.explain_set(x, node, k=k, feature_names=feature_names)
         return several
     check_fitted(model)
-    check_count("k", k)
+    check_whole("k", k, 0)
     posterior = model.posterior(x, evidence=True)
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
@@ -171,7 +171,7 @@ def contrast(
 ) -> list[tuple[str, float]]:
     """The features that separate two nodes most: Σ of weights along a's chain minus along b's, positive speaks for ``a``."""
     check_fitted(model)
-    check_count("k", k)
+    check_whole("k", k, 0)
     tree = model.tree_
     i, j = (int(model.label_tree_.find(node)) for node in (a, b))
     difference = np.zeros(model.n_features_in_)

@@ -55,11 +55,6 @@ def check_fitted(model: HasTree) -> None:
         raise VpunnError(f"expected a fitted classifier, got {type(model).__name__}; HiPaNClassifier.fit makes one.")
 
 
-def check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or value < 0:
-        raise VpunnError(f"{name} must be a whole number of at least 0, got {value!r}.")
-
-
 def namer(model: HasTree, feature_names: FeatureNames) -> Callable[[int], str]:
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)

@@ -9,8 +9,8 @@ import numpy as np
 
 from vpunn._types import Features, HasTree
 from vpunn.codes import PadicCode
-from vpunn.errors import CodeError, VpunnError
-from vpunn.explain._sources import check_count, parts
+from vpunn.errors import CodeError, VpunnError, check_whole
+from vpunn.explain._sources import parts
 from vpunn.tree import Tree
 
 
@@ -24,7 +24,7 @@ def export_tree_for_viz(source: HasTree, x: Features = None, *, max_nodes: int |
     """
     tree, model = parts(source)
     if max_nodes is not None:
-        check_count("max_nodes", max_nodes)
+        check_whole("max_nodes", max_nodes, 0)
     p = None
     if x is not None:
         if model is None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.metrics._checks import FloatArray, finite, node_pairs, same_length
 from vpunn.tree import Nodes, Tree
 
@@ -246,8 +246,7 @@ def _confidences(confidence: Numbers, correct: Numbers) -> tuple[FloatArray, Flo
 
 
 def _bins(c: FloatArray, bins: int, strategy: str) -> np.ndarray:
-    if not isinstance(bins, int | np.integer) or bins < 1:
-        raise VpunnError(f"bins must be a whole number ≥ 1, got {bins}.")
+    check_whole("bins", bins)
     if strategy == "uniform":
         return np.minimum((c * bins).astype(np.int64), bins - 1)
     if strategy != "quantile":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._crew import Arrays, Crew
 from vpunn.io.files import written_beside
@@ -51,8 +51,7 @@ def fit_classifier(
     """
     if not isinstance(model, HiPaNClassifier):
         raise VpunnError(f"fit_classifier fits a HiPaNClassifier, got a {type(model).__name__}; sums fit the others.")
-    if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or shards < 1:
-        raise VpunnError(f"shards must be a whole number of at least 1, got {shards!r}.")
+    check_whole("shards", shards)
     kept = None
     if checkpoint is not None:
         if model.random_state is None:

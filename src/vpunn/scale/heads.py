@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.scale.cluster import _engine
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.driver import drive
@@ -53,8 +53,7 @@ def minimize_heads(
         raise VpunnError(
             "shards need SoftmaxHeads with factorisation='node': laws that balls share belong to no shard; use vpunn.vapo.minimize."
         )
-    if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or shards < 1:
-        raise VpunnError(f"shards must be a whole number of at least 1, got {shards!r}.")
+    check_whole("shards", shards)
     if method not in ("fisher", "adam"):
         raise VpunnError(f"method={method!r} does not run in shards; choose 'fisher' or 'adam'.")
     solver: Solver = (FisherSolver if method == "fisher" else AdamSolver)(heads, seed=seed, start=start, **options)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError
+from vpunn.errors import DataError, VpunnError, check_whole
 from vpunn.scale.cluster import Part, _engine, _parts_of
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tree.sweeps import sweep_up
@@ -32,8 +32,7 @@ def fit_latent_tree(
     """
     if encoder is None:
         encoder = LatentTreeEncoder("two-stage", random_state=0)
-    if not isinstance(sample, int | np.integer) or isinstance(sample, bool) or sample < 1:
-        raise VpunnError(f"sample must be a whole number of at least 1, got {sample!r}.")
+    check_whole("sample", sample)
     names = list(columns)
     if not names:
         raise VpunnError("name at least one column to learn the tree from.")

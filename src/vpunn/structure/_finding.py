@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._show import show
-from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,13 +46,6 @@ class Finding:
 def p_text(p: float) -> str:
     """A p-value as it is printed."""
     return f"p = {p:.2g}" if p >= 1e-3 else "p < 0.001"
-
-
-def check_positive(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise VpunnError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
 
 
 def mean_interval(values: np.ndarray, population: float, level: float = 0.95) -> tuple[float, float, float]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.structure._finding import Finding, check_positive, p_text
+from vpunn.errors import check_whole
+from vpunn.structure._finding import Finding, p_text
 from vpunn.tree import Tree
 
 #: Depths are merged into at most this many bands of equal mass for the test, so that its cost is bounded.
@@ -152,7 +153,7 @@ def branching(tree: Tree, *, permutations: int = 999, seed: int = 0) -> Branchin
     >>> found.verdict
     '3 inner nodes with 2.00 children on average; self-similarity is not a question, because every inner node has 2 children.'
     """
-    check_positive("permutations", permutations)
+    check_whole("permutations", permutations)
     inner = np.flatnonzero(~tree.is_leaf)
     width = int(tree.max_branching) + 1
     keys, count = np.unique(tree.depth[inner].astype(np.int64) * width + tree.n_children[inner], return_counts=True)

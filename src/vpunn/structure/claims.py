@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.padic import code_prime
-from vpunn.structure._finding import Finding, check_positive
+from vpunn.structure._finding import Finding
 from vpunn.structure.compare import draw_tuples
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
@@ -87,7 +87,7 @@ def prefix_information(tree: Tree, values: Any, nodes: Any = None, *, digits: in
     if len(items) == 0:
         raise VpunnError("no item has a value; give nodes that have one.")
     depth = tree.depth[items]
-    K = min(int(depth.max()), check_positive("digits", digits))
+    K = min(int(depth.max()), check_whole("digits", digits))
     total = _bits(number)
     prefix, alone = [total], []
     for k in range(1, K + 1):
@@ -167,7 +167,7 @@ def shared_levels(
         raise VpunnError(f"shared_levels needs one code per node: got {len(codes):,} codes for {len(items):,} nodes.")
     if len(items) < 2:
         raise VpunnError("shared_levels compares pairs; give at least two nodes.")
-    pairs, _ = draw_tuples(len(items), 2, check_positive("sample", sample), np.random.default_rng(seed))
+    pairs, _ = draw_tuples(len(items), 2, check_whole("sample", sample), np.random.default_rng(seed))
     depth = np.asarray(tree.lca_depth(items[pairs[:, 0]], items[pairs[:, 1]]))
     shared = _common_levels([str(code).split(separator) for code in codes], pairs)
     levels, which, count = np.unique(shared, return_inverse=True, return_counts=True)

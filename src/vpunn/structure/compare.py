@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
-from vpunn.structure._finding import Finding, check_positive, mean_interval
+from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.structure._finding import Finding, mean_interval
 from vpunn.tree import Tree
 
 
@@ -84,7 +84,7 @@ def compare_trees(a: Tree, b: Tree, *, sample: int = 200_000, seed: int = 0) -> 
     >>> found.robinson_foulds, found.triplet, compare_trees(one, one).robinson_foulds
     (4, 1.0, 0)
     """
-    check_positive("sample", sample)
+    check_whole("sample", sample)
     in_a, in_b, only_a, only_b = _match(a, b)
     n = len(in_a)
     rng = np.random.default_rng(seed)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.padic import code_prime
-from vpunn.structure._finding import Finding, check_positive
+from vpunn.structure._finding import Finding
 from vpunn.tree import Tree
 
 
@@ -68,7 +68,7 @@ def distance_matrix(tree: Tree, nodes: Any = None, *, sample: int = 400, seed: i
     >>> found.valuation.tolist(), found.violations
     ([[2, 1, 0], [1, 2, 0], [0, 0, 1]], 0)
     """
-    check_positive("sample", sample)
+    check_whole("sample", sample)
     if nodes is None:
         leaves = tree.leaves
         if len(leaves) > sample:

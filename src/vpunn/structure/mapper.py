@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
-from vpunn.structure._finding import Finding, check_positive
+from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.structure._finding import Finding
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def mapper(
     >>> found.n_components, found.graph.number_of_edges(), found.forced
     (2, 4, True)
     """
-    levels = sorted({check_positive("a depth", k, 0) for k in depths})
-    check_positive("intervals", intervals)
-    check_positive("min_size", min_size)
+    levels = sorted({check_whole("a depth", k, 0) for k in depths})
+    check_whole("intervals", intervals)
+    check_whole("min_size", min_size)
     if not levels or not 0 <= overlap < 1:
         raise VpunnError(
             f"mapper needs at least one depth and 0 ≤ overlap < 1, got depths={examples(depths)}, overlap={overlap}."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
-from vpunn.structure._finding import Finding, check_positive
+from vpunn.errors import VpunnError, check_whole
+from vpunn.structure._finding import Finding
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def spectrum(tree: Tree, node: int = 0, *, count: int = 3, seed: int = 0) -> Spe
     >>> found.eigenvalues.round(6).tolist() == (4 * np.sin(np.pi * np.arange(1, 4) / 18) ** 2).round(6).tolist()
     True
     """
-    check_positive("count", count, 2)
+    check_whole("count", count, 2)
     part = tree.subtree(node) if node else tree
     n = part.n_nodes
     if n < 3:

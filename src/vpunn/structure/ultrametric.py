@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vpunn.errors import VpunnError, examples
-from vpunn.structure._finding import Finding, check_positive, mean_interval
+from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.structure._finding import Finding, mean_interval
 from vpunn.structure.compare import draw_tuples
 
 #: Gaps this small (relative to the distances) are rounding.
@@ -105,8 +105,8 @@ def how_ultrametric(
     >>> found.score, found.verdict[:28]
     (1.0, 'ultrametric: an exact tree w')
     """
-    check_positive("sample", sample, 100)
-    check_positive("max_points", max_points, 4)
+    check_whole("sample", sample, 100)
+    check_whole("max_points", max_points, 4)
     rng = np.random.default_rng(seed)
     distances, points, total = _read(data, kind, max_points, rng)
     n = len(distances)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vpunn._seed import seed_of
 from vpunn._types import Features, Seed, Table, Targets
-from vpunn.errors import VpunnError, examples, refuse_lazy
+from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular import _store
 from vpunn.tabular._boost import Booster, guess_kind
@@ -139,7 +138,7 @@ class TabHiPaN(Storable, BaseEstimator):
         Leaves are drawn top-down, each child with its share of the training rows, so every code exists.
         """
         self._check_generator()
-        _check_many("n", n, 0)
+        check_whole("n", n, 0)
         seed = self.seed_ if seed is None else seed
         leaf = self._draw_leaves(self.encoder_.find(ball), n, np.random.default_rng(seed))
         return self.encoder_.table_.join(*self.vae_.sample(leaf, seed))
@@ -165,7 +164,7 @@ class TabHiPaN(Storable, BaseEstimator):
         Mahalanobis distance to the row, the columns that moved, and whether it landed in the ball it was made for.
         """
         self._check_generator()
-        _check_many("twins", twins, 1)
+        check_whole("twins", twins, 1)
         encoder, tree, table = self.encoder_, self.tree_, self.encoder_.table_
         one = _one_row(row, table)
         leaf = encoder.apply(one)
@@ -313,12 +312,6 @@ def features(
     path = tree.paths(leaf)[:, 1:]
     coded = np.hstack([plain, np.where(path >= 0, place[path], np.nan)])
     return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
-
-
-def _check_many(name: str, many: Any, least: int) -> None:
-    """Is a number of rows to make a whole number that is large enough?"""
-    if not isinstance(many, Integral) or int(many) < least:
-        raise VpunnError(f"{name} must be a whole number of at least {least}; got {many!r}.")
 
 
 def _one_row(row: Any, table: Table) -> Any:

@@ -67,7 +67,7 @@ class TreeModule(nn.Module):
     def node_ids(self, nodes: Any) -> Tensor:
         """Node ids as a checked int64 tensor on the module's device."""
         ids = torch.as_tensor(nodes, device=self.level_keys.device)
-        check_whole(ids, "node ids")
+        check_whole_ids(ids, "node ids")
         return check_range(ids.long(), self.n_nodes, "node ids", "nodes", None)
 
 
@@ -81,7 +81,7 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, enabled=False) if autocasting(device) else nullcontext()
 
 
-def check_whole(ids: Tensor, what: str) -> None:
+def check_whole_ids(ids: Tensor, what: str) -> None:
     """Refuse ids that are no integers."""
     if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
         raise VpunnError(f"{what} must be whole numbers, got a tensor of {str(ids.dtype).removeprefix('torch.')}.")
@@ -112,7 +112,7 @@ def check_targets(target: Any, rows: int, count: int, what: str, of: str, ignore
     if ids.ndim != 1 or len(ids) != rows:
         raise VpunnError(f"there must be one target per row: got shape {tuple(ids.shape)} for {rows:,} rows.")
     if rows:
-        check_whole(ids, what)
+        check_whole_ids(ids, what)
     return check_range(ids.long(), count, what, of, ignored)
 
 

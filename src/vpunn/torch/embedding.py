@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vpunn.errors import CodeChangeWarning, VpunnError, check_choice, examples
-from vpunn.torch._layout import check_range, check_whole
+from vpunn.errors import CodeChangeWarning, VpunnError, check_choice, check_whole, examples
+from vpunn.torch._layout import check_range, check_whole_ids
 from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree, sweep_down
 
@@ -28,8 +28,7 @@ class _Summed(StoredModule):
 
     def __init__(self, tree: Tree, dim: int, items: Any, padding_idx: int | None) -> None:
         super().__init__(tree)
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise VpunnError(f"dim must be a whole number of at least 1, got {dim!r}.")
+        dim = check_whole("dim", dim)
         nodes = np.arange(tree.n_nodes) if items is None else _item_nodes(tree, items)
         self._constant("item_node", nodes)
         self.num_embeddings, self.embedding_dim = len(nodes), int(dim)
@@ -40,7 +39,7 @@ class _Summed(StoredModule):
     def _balls(self, index: Any) -> tuple[Tensor, Tensor]:
         """The chain of every index, (count, K + 1), and which of its entries count."""
         ids = torch.as_tensor(index, device=self.item_node.device)
-        check_whole(ids, "indices")
+        check_whole_ids(ids, "indices")
         ids = check_range(ids.long(), self.num_embeddings, "indices", "items", None).reshape(-1)
         nodes = self.item_node[ids]
         inside = torch.arange(self.max_depth + 1, device=ids.device) <= self.node_depth[nodes].unsqueeze(1)

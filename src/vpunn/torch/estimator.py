@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vpunn._rows import row_groups, row_weights
 from vpunn._seed import seed_of
 from vpunn._types import Features, Groups, Seed, Targets, Weights
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.io.store import Storable
 from vpunn.torch.head import HierarchicalHead, Stop
 from vpunn.tree import Tree
@@ -104,9 +104,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         return self
 
     def _check_settings(self) -> None:
-        for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise VpunnError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        for name in ("epochs", "batch_size"):
+            check_whole(name, getattr(self, name))
         for name, low, high, what in (
             ("holdout", 0.0, 1.0, "a share of the rows in [0, 1)"),
             ("learning_rate", 1e-30, np.inf, "a positive number"),

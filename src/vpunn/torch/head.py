@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.torch._choices import answers_below, choices_of, stop_mask
 from vpunn.torch._layout import IGNORE_INDEX, autocasting, check_targets, full_precision, reduced
 from vpunn.torch._ops import path_log_prob, sparse_path_log_prob
@@ -87,10 +87,8 @@ class HierarchicalHead(StoredModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(tree)
-        for name, value in (("in_features", in_features), ("rank", 1 if rank is None else rank)):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise VpunnError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        self.in_features, self.rank, self.sparse = int(in_features), rank, bool(sparse)
+        self.in_features = check_whole("in_features", in_features)
+        self.rank, self.sparse = None if rank is None else check_whole("rank", rank), bool(sparse)
         self.stop_mask = stop_mask(tree, stops)
         self.choices = choices_of(tree, self.stop_mask)
         self._constant("slot", self.choices.slot)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explain import BallContribution, Explanation
 from vpunn.hipan.posterior import NodeDistribution
 
@@ -67,9 +67,7 @@ class HeadPosterior(NodeDistribution):
 
         Best first: a ball is at least as probable as anything in it, so few balls are opened. Of equals the first node wins.
         """
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
-        return self._search(min(int(k), len(self.head.answers)))
+        return self._search(min(check_whole("k", k), len(self.head.answers)))
 
     def at_depth(self, depth: int) -> np.ndarray:
         """The best answer cut at ``depth``: the most probable ball of that depth, or an answer above it."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, softplus
 
-from vpunn.errors import VpunnError, check_choice
-from vpunn.torch._layout import TreeModule, check_whole, full_precision, reduced
+from vpunn.errors import VpunnError, check_choice, check_whole
+from vpunn.torch._layout import TreeModule, check_whole_ids, full_precision, reduced
 from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree
 
@@ -61,7 +61,7 @@ class _Raised(TreeModule):
                 raise VpunnError(f"there must be one set of node ids per row: got {len(lists):,} for {rows:,} rows.")
             start = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
             every = torch.cat(lists) if lists else torch.zeros(0, dtype=torch.int64)
-            check_whole(every, "node ids")
+            check_whole_ids(every, "node ids")
             ids = self.node_ids(every).cpu().numpy()
         closed, nodes = self.tree.closure((start.astype(np.int64), ids))
         table = torch.zeros(rows, self.n_nodes, dtype=torch.bool, device=device)
@@ -125,9 +125,7 @@ class SetHead(StoredModule):
 
     def __init__(self, tree: Tree, in_features: int) -> None:
         super().__init__(tree)
-        if not isinstance(in_features, int | np.integer) or isinstance(in_features, bool) or in_features < 1:
-            raise VpunnError(f"in_features must be a whole number of at least 1, got {in_features!r}.")
-        self.in_features = int(in_features)
+        self.in_features = check_whole("in_features", in_features)
         self.weight = nn.Parameter(torch.zeros(tree.n_nodes, self.in_features))
         self.bias = nn.Parameter(torch.full((tree.n_nodes,), -2.0))
         self.criterion = TruePathLoss(tree)

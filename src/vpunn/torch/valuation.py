@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_whole
 from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree
 
@@ -72,8 +72,7 @@ class ValuationBias(Valuation):
 
     def __init__(self, tree: Tree, heads: int) -> None:
         super().__init__(tree)
-        if not isinstance(heads, int) or heads < 1:
-            raise VpunnError(f"heads must be a whole number of at least 1, got {heads!r}.")
+        heads = check_whole("heads", heads)
         self.table = nn.Parameter(torch.zeros(heads, tree.max_depth + 1))
 
     def forward(self, queries: Any, keys: Any = None, padding: Tensor | None = None) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.special import expit
 
 from vpunn.errors import check_choice
 
@@ -83,7 +84,7 @@ def _first_equal(scores: np.ndarray, best: np.ndarray, start: np.ndarray, contex
 def two_logit_loss(v: float, other: float, target: float, tau: float = 0.5) -> tuple[float, float, float]:
     """−log σ(z_g − z_o) with z_g = −τ(v−t)², z_o = −τ(v_o−t)²: the loss and its derivatives by v and v_o."""
     gap = -tau * (v - target) ** 2 + tau * (other - target) ** 2
-    wrong = 1 / (1 + np.exp(gap))
+    wrong = float(expit(-gap))
     return float(np.logaddexp(0.0, -gap)), 2 * tau * (v - target) * wrong, -2 * tau * (other - target) * wrong
 
 
@@ -97,7 +98,7 @@ def bernoulli_loss(v: float, digit: float, right: bool, tau: float = 0.5) -> tup
     """
     z = -tau * (v - digit) ** 2
     loss = np.logaddexp(0.0, -z) if right else np.logaddexp(0.0, z)
-    return float(loss), float(2 * tau * (v - digit) * (1 / (1 + np.exp(z)) - (0.0 if right else 1.0)))
+    return float(loss), float(2 * tau * (v - digit) * (expit(-z) - (0.0 if right else 1.0)))
 
 
 def ordinal_loss(v: float, digits: np.ndarray, target: float, tau: float = 0.5) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from vpunn.paper.hybrid import paper_digits
 from vpunn.tree import Tree
@@ -97,7 +98,7 @@ class HuffmanSoftmax:
                 nodes, turns = self.nodes[y[rows]], self.turns[y[rows]]
                 cells = (nodes[:, :, None], at[rows][:, None, :])
                 score = self.weights[cells].sum(axis=2)
-                pull = np.where(turns >= 0, turns - 1 / (1 + np.exp(-score)), 0.0)
+                pull = np.where(turns >= 0, turns - expit(score), 0.0)
                 np.add.at(self.weights, cells, (self.rate * pull[:, :, None]).astype(np.float32))
         children = np.full((len(self.weights), 2), -1)
         for k in range(self.nodes.shape[1]):
