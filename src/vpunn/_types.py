@@ -16,7 +16,7 @@ Weights: TypeAlias = Any
 Groups: TypeAlias = Any
 #: A seed, a NumPy RandomState or None, as scikit-learn takes it.
 Seed: TypeAlias = Any
-#: A pandas DataFrame, a mapping of columns, or anything a DataFrame is made from.
+#: A pandas DataFrame, an Arrow table, a mapping of columns, or anything a DataFrame is made from.
 Table: TypeAlias = Any
 #: Numbers in any shape: one, a list, nested lists or an array.
 Numbers: TypeAlias = npt.ArrayLike
@@ -24,6 +24,22 @@ Numbers: TypeAlias = npt.ArrayLike
 OneOrMany: TypeAlias = Any
 #: Names of the columns of X, in order; None for x0, x1, …
 FeatureNames: TypeAlias = Sequence[str] | npt.NDArray[Any] | None
+#: One label, or a list or array of them.
+Labels: TypeAlias = Any
+#: Codes: exact integers, one or an array of them.
+Codes: TypeAlias = Any
+#: Variance ratios or ridges: one number for all depths, one per depth, or None where they are learned.
+Ratios: TypeAlias = npt.ArrayLike | None
+#: Texts, one per row: a list, an array or a Series.
+Texts: TypeAlias = Any
+#: A tensor, an array or a list of numbers.
+TensorLike: TypeAlias = Any
+#: Rows in a file, a folder, an Arrow dataset, a dask DataFrame or an iterable of batches.
+DataSource: TypeAlias = Any
+#: Who does the work: None for this process, or a dask.distributed client.
+Engine: TypeAlias = Any
+#: Leaves by label or node id, or None for all of them.
+Items: TypeAlias = Any
 #: Whatever names a node: text, a number, a tuple.
 Label: TypeAlias = Any
 #: What a tree can be read from: a tree, a code, a network or a fitted model.

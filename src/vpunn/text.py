@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vpunn._ngrams import KEPT, WORD, beginnings, check_options
 from vpunn._progress import progress_bar
+from vpunn._types import Targets, Texts
 from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Storable, Stored
 
@@ -150,11 +151,11 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         self.encoder = encoder
         self.cache = cache
 
-    def fit(self, X: Any, y: Any = None) -> SentenceFeatures:
+    def fit(self, X: Texts, y: Targets = None) -> SentenceFeatures:
         """Nothing to learn."""
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: Texts) -> npt.NDArray[np.float32]:
         """One dense row per text, in float32; an empty text gives a row of zeros.
 
         What a named encoder made of the same texts before is read from the cache, found by the SHA-256 of encoder and texts.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from vpunn._types import Codes, OneOrMany
 from vpunn.codes._padic import DigitCode, PadicCode
 from vpunn.errors import CodeError
 from vpunn.padic import as_integers, from_radix, show_integer, to_radix
@@ -44,16 +45,16 @@ class MixedRadixCode(DigitCode):
     def _of(cls, tree: Tree, stored: Stored) -> Self:
         return cls(tree)
 
-    def to_padic(self, codes: Any, p: int | None = None) -> Any:
+    def to_padic(self, codes: Codes, p: int | None = None) -> OneOrMany:
         """The same nodes' codes as `PadicCode(tree, p)` writes them: digits are kept, only their weights change."""
         return _rewrite(codes, self, PadicCode(self.tree, p))
 
-    def from_padic(self, codes: Any, p: int | None = None) -> Any:
+    def from_padic(self, codes: Codes, p: int | None = None) -> OneOrMany:
         """The inverse of `to_padic`; a digit too large for its depth is an error."""
         return _rewrite(codes, PadicCode(self.tree, p), self)
 
 
-def _rewrite(codes: Any, old: DigitCode, new: DigitCode) -> Any:
+def _rewrite(codes: Codes, old: DigitCode, new: DigitCode) -> Any:
     values, scalar = as_integers(codes)
     digits, rest = to_radix(values.reshape(-1), old.radices)
     outside = np.flatnonzero((rest != 0).astype(bool))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from vpunn._types import Codes, Labels, OneOrMany
 from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
 from vpunn.errors import CodeError, DataError, check_choice
@@ -69,7 +70,7 @@ class DigitCode:
         _walks(table.size).along_paths(self.tree.parent, self.tree.depth, self.tree.digit, ids.reshape(-1), table)
         return table.reshape(*ids.shape, self.K)
 
-    def encode(self, nodes: Nodes | None = None) -> Any:
+    def encode(self, nodes: Nodes | None = None) -> OneOrMany:
         """Codes of the nodes (default: all) as exact integers in an object array; one node gives one Python int.
 
         The codes of the whole tree are computed level by level once, x(node) = x(parent) + digit·weight, and kept; few
@@ -99,7 +100,7 @@ class DigitCode:
         codes.flags.writeable = False
         return codes
 
-    def decode(self, codes: Any, *, strict: bool = True) -> Any:
+    def decode(self, codes: Codes, *, strict: bool = True) -> OneOrMany:
         """Nodes of integer codes: one integer gives an int, several an int64 array. O(K) each.
 
         A number that is the code of no node is an error that says which digit leaves the tree: one beyond the number of
@@ -141,7 +142,7 @@ class DigitCode:
 
     # ---- geometry ----------------------------------------------------------------------------------------------------
 
-    def valuation(self, u: Nodes, v: Nodes) -> Any:
+    def valuation(self, u: Nodes, v: Nodes) -> OneOrMany:
         """How many leading digits two nodes share = depth of their lowest common ancestor; arrays broadcast.
 
         For distinct nodes it is ν(x − y) of their codes, exactly. A node shares all its digits with itself, so equal
@@ -149,7 +150,7 @@ class DigitCode:
         """
         return self.tree.lca_depth(u, v)
 
-    def distance(self, u: Nodes, v: Nodes, *, exact: bool = False, alpha: float | None = None) -> Any:
+    def distance(self, u: Nodes, v: Nodes, *, exact: bool = False, alpha: float | None = None) -> OneOrMany:
         """1 / (product of the radices of the shared digits), which is p^{-valuation}; 0 for equal nodes.
 
         Floats by default, which lose distances below 1e-308 to 0; ``exact=True`` gives Fractions; ``alpha`` gives the paper's
@@ -302,7 +303,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
 
     # ---- text ----------------------------------------------------------------------------------------------------------
 
-    def format(self, nodes: Nodes | None = None, mode: str = "int") -> Any:
+    def format(self, nodes: Nodes | None = None, mode: str = "int") -> OneOrMany:
         """Codes as text: one node gives a str, several an object array.
 
         ``int``     the integer itself
@@ -341,7 +342,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
         rows = zip(names[chain].tolist(), tree.depth[nodes].tolist(), strict=True)
         return ["/".join(map(str, [names[0], *row[:depth]])) for row, depth in rows]
 
-    def parse(self, texts: Any, *, strict: bool = True) -> Any:
+    def parse(self, texts: Labels, *, strict: bool = True) -> OneOrMany:
         """Nodes of codes written by `format` in any mode but ``path``; the mode is recognised. One text gives one int.
 
         ``strict`` is that of `decode`.

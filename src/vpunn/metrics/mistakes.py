@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn._show import show
-from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.tree import Nodes, Tree
 
@@ -67,7 +66,7 @@ def node_heights(tree: Tree) -> np.ndarray:
     return height
 
 
-def mistakes(tree: Tree, true: Nodes, ranked: Numbers, at: tuple[int, ...] = (1, 5, 20)) -> Mistakes:
+def mistakes(tree: Tree, true: Nodes, ranked: Nodes, at: tuple[int, ...] = (1, 5, 20)) -> Mistakes:
     """Judge ranked answers: ``ranked[i]`` lists node ids for item i, best first (one column is enough).
 
     *Severity* is the mean height of the lowest common ancestor over wrong first answers, the *hierarchical distance at k*

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Numbers, OneOrMany
 from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network._numbers import Kind, Ring, valuations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LEAK = 0.01
 
 
-def indicator(tree: Tree, ball: int, nodes: Nodes, alpha: float = 0.0) -> Any:
+def indicator(tree: Tree, ball: int, nodes: Nodes, alpha: float = 0.0) -> OneOrMany:
     """χ_B(x), or the leaky χ̃_B = χ_B + α(1 − χ_B) of the training surrogate when ``alpha`` is given."""
     inside = np.asarray(tree.is_ancestor(np.full(np.shape(nodes), ball), nodes))
     return np.where(inside, 1.0, alpha) if alpha else inside.astype(np.int8)
@@ -49,12 +50,12 @@ class BallNeuron:
     ball: int
     coefficient: Any
 
-    def __call__(self, nodes: Any) -> np.ndarray:
+    def __call__(self, nodes: Nodes) -> np.ndarray:
         ids = self.tree.check_nodes(np.asarray(nodes))
         inside: np.ndarray = indicator(self.tree, self.ball, ids).astype(np.int64) * self.coefficient
         return inside
 
-    def surrogate(self, nodes: Any, alpha: float = LEAK) -> np.ndarray:
+    def surrogate(self, nodes: Nodes, alpha: float = LEAK) -> np.ndarray:
         """The leaky response, for training only."""
         ids = self.tree.check_nodes(np.asarray(nodes))
         inside: np.ndarray = indicator(self.tree, self.ball, ids, alpha) * float(self.coefficient)
@@ -78,7 +79,7 @@ class VanDerPutLayer:
         start, ids = self.tree.levels
         return ids[start[self.depth] : start[self.depth + 1]]
 
-    def active(self, nodes: Any) -> np.ndarray:
+    def active(self, nodes: Nodes) -> np.ndarray:
         """Position among ``balls`` of the ball around each node, −1 for nodes above this depth. O(log n) each."""
         ids = self.tree.check_nodes(np.atleast_1d(nodes))
         found = np.full(len(ids), -1, np.int64)
@@ -86,7 +87,7 @@ class VanDerPutLayer:
         found[deep] = np.searchsorted(self.balls, ids[deep], side="right") - 1
         return found
 
-    def activations(self, nodes: Any) -> csr_array:
+    def activations(self, nodes: Nodes) -> csr_array:
         """Φ_D as a sparse real matrix, one row per node and one column per ball."""
         from scipy.sparse import csr_array
 
@@ -95,7 +96,7 @@ class VanDerPutLayer:
         values = self.coefficients[at[rows]].astype(float)
         return csr_array((values, (rows, at[rows])), shape=(len(at), len(self.coefficients)))
 
-    def __call__(self, nodes: Any) -> np.ndarray:
+    def __call__(self, nodes: Nodes) -> np.ndarray:
         """This layer's share of F at each node: the coefficient of the one ball that fires, or zero."""
         at = self.active(nodes)
         out: np.ndarray = np.take(self.coefficients, np.maximum(at, 0), axis=0)
@@ -123,7 +124,7 @@ class VPuNN(Storable):
     def __init__(
         self,
         tree: Tree,
-        coefficients: Any = None,
+        coefficients: Numbers | None = None,
         *,
         values: Kind = "real",
         p: int | None = None,
@@ -190,7 +191,7 @@ class VPuNN(Storable):
 
     # ---- fitting ---------------------------------------------------------------------------------------------------
 
-    def interpolate(self, leaf_values: Any, gauge: Gauge = "vdp") -> VPuNN:
+    def interpolate(self, leaf_values: Numbers, gauge: Gauge = "vdp") -> VPuNN:
         """The network with F = ``leaf_values`` on ``tree.leaves`` (in that order), in the given gauge. O(n).
 
         Gauge ``vdp`` uses at most #leaves non-zero coefficients, ``mean`` up to #nodes. This is the sound form of the
@@ -201,7 +202,7 @@ class VPuNN(Storable):
         node_values = extend_to_nodes(self.tree, given, gauge, ring)
         return self._with(differences(self.tree, node_values, ring), ring)
 
-    def interpolate_nodes(self, node_values: Any) -> VPuNN:
+    def interpolate_nodes(self, node_values: Numbers) -> VPuNN:
         """The network with F = ``node_values`` on *all* nodes, which leaves no gauge freedom: #nodes coefficients."""
         ring, given = self.ring.store(node_values)
         _check_length(given, self.tree.n_nodes, "node values", "one per node")
@@ -253,7 +254,7 @@ class VPuNN(Storable):
         exact.ravel()[:] = [Fraction(c) for c in shown.ravel().tolist()]
         return exact
 
-    def predict(self, nodes: Nodes) -> Any:
+    def predict(self, nodes: Nodes) -> OneOrMany:
         """F at node ids: the sum of the coefficients on each ancestor chain. One sweep for all nodes, then look-ups."""
         ids = self.tree.check_nodes(nodes)
         found = self.ring.show(self._values[np.atleast_1d(ids)])

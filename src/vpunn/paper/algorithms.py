@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import HasTree, Label
 from vpunn.errors import CodeError, TreeError
 from vpunn.padic import next_prime
 from vpunn.tree import Tree
@@ -131,7 +132,7 @@ def decode(found: PaperTree, code: int | list[int]) -> Hashable:
     return node
 
 
-def sparse_activation_path(source: Any, item: Any) -> list[Any]:
+def sparse_activation_path(source: HasTree, item: Label) -> list[Any]:
     """Labels of the balls χ_B that fire for an item (label or node id): its ancestor chain, root first. O(depth).
 
     ``source`` is a `Tree` or anything with one (a code, a network, a model).

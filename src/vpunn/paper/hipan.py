@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from vpunn import vapo
+from vpunn._types import Items, Label, Numbers
 from vpunn.errors import CodeError, DataError, VpunnError, check_choice, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network import LEAK
@@ -175,9 +176,9 @@ class HiPaN(Storable):
 
     def fit(
         self,
-        items: Any = None,
+        items: Items = None,
         *,
-        start: Any = None,
+        start: Numbers | None = None,
         checkpoint: Any = None,
         checkpoint_every: int = 20,
         resume: bool = False,
@@ -205,7 +206,7 @@ class HiPaN(Storable):
 
     # ---- codes -----------------------------------------------------------------------------------------------------
 
-    def _nodes(self, items: Any) -> np.ndarray:
+    def _nodes(self, items: Items) -> np.ndarray:
         """Node ids of an integer array, which holds them already, or of what `Tree.find` understands."""
         if items is None:
             return self.tree.leaves
@@ -213,7 +214,7 @@ class HiPaN(Storable):
             return np.atleast_1d(self.tree.check_nodes(items))
         return np.atleast_1d(self.tree.find(items))
 
-    def encode(self, items: Any) -> np.ndarray:
+    def encode(self, items: Items) -> np.ndarray:
         """The paper's K digits of items (labels, or an integer array of node ids); one label gives one row.
 
         Child indices from 0, root first, zero-padded.
@@ -225,7 +226,7 @@ class HiPaN(Storable):
         table = paper_digits(self.tree, self._nodes(items))
         return table[0] if isinstance(items, str) or np.ndim(items) == 0 else table
 
-    def decode(self, digits: Any) -> Any:
+    def decode(self, digits: Numbers) -> Any:
         """The label of the leaf reached by digits (Algorithm 3, root first); rows of digits give a list.
 
         A digit beyond the number of children, or anything but 0 after a leaf, is an error that says where.
@@ -256,7 +257,7 @@ class HiPaN(Storable):
 
     # ---- prediction ------------------------------------------------------------------------------------------------
 
-    def predict_digits(self, items: Any = None, rule: Rule = "honest", prefix: Prefix = "predicted") -> np.ndarray:
+    def predict_digits(self, items: Items = None, rule: Rule = "honest", prefix: Prefix = "predicted") -> np.ndarray:
         """Predicted digits of items (labels, or an integer array of node ids; default: all leaves), one row of K each.
 
         Position 0 is the arg-max of the root logits; up to ``split_depth`` the value of the parent digit, rounded mod p; below,
@@ -269,7 +270,7 @@ class HiPaN(Storable):
         return self.problem_.predict(self.theta_, paper_digits(self.tree, self._nodes(items)), rule, prefix)
 
     def score(
-        self, items: Any = None, rule: Rule = "honest", prefix: Prefix = "predicted", seed: int = 0
+        self, items: Items = None, rule: Rule = "honest", prefix: Prefix = "predicted", seed: int = 0
     ) -> HiPaNScore:
         """Judge predictions on items (default: all leaves); ρ on ``PAIRS`` random pairs."""
         nodes = self._nodes(items)
@@ -283,11 +284,11 @@ class HiPaN(Storable):
 
     # ---- inspection ------------------------------------------------------------------------------------------------
 
-    def sparse_activation_path(self, item: Any) -> np.ndarray:
+    def sparse_activation_path(self, item: Label) -> np.ndarray:
         """The balls that contain an item: its ancestor chain, root first."""
         return self.tree.ancestors(int(self._nodes(item)[0]))
 
-    def describe_ball(self, theta: Any, k: int | None = None, *, show: int = 10) -> Any:
+    def describe_ball(self, theta: Label, k: int | None = None, *, show: int = 10) -> Any:
         """`vpunn.explain.describe_ball` of this model's tree."""
         from vpunn.explain import describe_ball
 
@@ -323,7 +324,7 @@ class HiPaN(Storable):
                 values[nodes] = np.where(known, good[at], np.nan)
         return values
 
-    def with_result(self, result: vapo.VapoResult, items: Any = None) -> HiPaN:
+    def with_result(self, result: vapo.VapoResult, items: Items = None) -> HiPaN:
         """The same model with the result of an earlier training on these items, without training."""
         twin = HiPaN(self.tree, self.optimizer, self.schedule, sweeps=self.sweeps, seed=self.seed, **self._options)
         twin.problem_ = HybridLoss(self.tree, items=None if items is None else self._nodes(items), **self._options)

@@ -13,11 +13,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from vpunn._types import Items, Numbers
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.network import LEAK
 from vpunn.padic import check_prime, code_prime, n_markov_heads
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 from vpunn.vapo.driver import real_start
 from vpunn.vapo.losses import segment_log_softmax
 from vpunn.vapo.schedule import Schedule, find_schedule
@@ -30,7 +31,7 @@ Prefix = Literal["predicted", "true"]
 EPSILON = 1e-12
 
 
-def paper_digits(tree: Tree, nodes: Any = None) -> np.ndarray:
+def paper_digits(tree: Tree, nodes: Nodes | None = None) -> np.ndarray:
     """The paper's digits of nodes (default: all leaves): child indices from 0, root first, zero-padded to K; (n, K) int32.
 
     >>> paper_digits(Tree.from_parents([-1, 0, 0, 1, 1])).tolist()
@@ -62,7 +63,7 @@ class HybridLoss:
         self,
         tree: Tree,
         *,
-        items: Any = None,
+        items: Items = None,
         p: int | None = None,
         tau: float = 0.5,
         leak: float = LEAK,
@@ -307,7 +308,7 @@ class HybridAdam:
         problem: HybridLoss,
         *,
         schedule: str | Schedule = "paper-main",
-        start: Any = None,
+        start: Numbers | None = None,
         seed: int = 0,
         tolerance: float = 1e-6,
     ) -> None:
@@ -408,7 +409,7 @@ class HybridGist:
         *,
         max_sweeps: int = 10,
         patience: int = 2,
-        start: Any = None,
+        start: Numbers | None = None,
         seed: int = 0,
     ) -> None:
         if any(not isinstance(n, int | np.integer) or n < 1 for n in (max_sweeps, patience)):

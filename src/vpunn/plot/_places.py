@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.plot._style import INK
 from vpunn.tree import Tree
 
@@ -63,7 +64,7 @@ def families(tree: Tree, count: int = 7) -> np.ndarray:
     return np.where(outside, -1, out)
 
 
-def aggregate(tree: Tree, values: Any) -> np.ndarray:
+def aggregate(tree: Tree, values: Numbers) -> np.ndarray:
     """Mean of a column (by name, or one number per node; NaN is missing) over every ball, NaN where a ball has none."""
     from vpunn.errors import VpunnError
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
+    from vpunn.tree import Nodes
+
 #: Eight colours of Okabe and Ito, safe for the common kinds of colour blindness; black comes last.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A100", "#222222")
 INK = "#1b1f24"
@@ -99,7 +101,7 @@ def explain_nothing(ax: Axes, sentence: str) -> Axes:
     return ax
 
 
-def names_of(tree: Any, nodes: Any, column: str | None = None) -> Sequence[str]:
+def names_of(tree: Any, nodes: Nodes, column: str | None = None) -> Sequence[str]:
     """What people call the nodes: the column ``name`` (or another) where there is one, else the label."""
     ids = np.atleast_1d(nodes)
     key = column or "name"

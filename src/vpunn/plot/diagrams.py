@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Features, Numbers
 from vpunn.errors import VpunnError
 from vpunn.plot._style import FAINT, INK, PALETTE, axes_for, colours, legend, names_of, short
 from vpunn.tree import Tree
@@ -104,7 +105,7 @@ def geometries(ax: Axes | None = None) -> Axes:
 
 
 def architecture(
-    tree: Tree, node: int, coefficients: Any = None, ax: Axes | None = None, *, column: str | None = None
+    tree: Tree, node: int, coefficients: Numbers | None = None, ax: Axes | None = None, *, column: str | None = None
 ) -> Axes:
     """A v-PuNN at work on one item: its balls light up, their coefficients add up, its digits make the code.
 
@@ -233,7 +234,7 @@ def _largest_children(tree: Tree, most: tuple[int, ...] = (3, 3, 2)) -> tuple[np
     return order, x
 
 
-def umap(rows: Any, groups: Any, ax: Axes | None = None, *, names: Any = None, seed: int = 0) -> Axes:
+def umap(rows: Features, groups: Any, ax: Axes | None = None, *, names: Any = None, seed: int = 0) -> Axes:
     """UMAP of a numeric table (columns standardised), coloured by group. Needs umap-learn (``pip install 'vpunn[figures]'``)."""
     try:
         import warnings

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.padic import next_prime
 from vpunn.plot._places import aggregate, cut, families, force_layout, nested_circles, outline, wedges, write_labels
 from vpunn.plot._style import FAINT, GRID, INK, PALETTE, axes_for, by_depth, colours, depth_map, names_of, short
@@ -27,7 +28,7 @@ def icicle(
     *,
     node: int = 0,
     depth: int | None = None,
-    values: Any = None,
+    values: Numbers | None = None,
     label: str = "",
     column: str | None = None,
 ) -> Axes:
@@ -125,7 +126,7 @@ def _names_in_boxes(
 
 
 def radial(
-    tree: Tree, ax: Axes | None = None, *, values: Any = None, labels: int = 24, column: str | None = None
+    tree: Tree, ax: Axes | None = None, *, values: Numbers | None = None, labels: int = 24, column: str | None = None
 ) -> Axes:
     """The root in the middle, depth outwards, every ball a wedge; branches coloured, or balls by the mean of ``values``."""
     from matplotlib.collections import LineCollection

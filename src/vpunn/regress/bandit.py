@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
+from vpunn._types import Ratios
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.regress.shrinkage import fit_shrinkage
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 Rule = Literal["thompson", "ucb"]
 
@@ -53,9 +54,9 @@ class TreeBandit:
         tree: Tree,
         rule: Rule = "thompson",
         *,
-        arms: Any = None,
+        arms: Nodes | None = None,
         noise: float = 1.0,
-        ratios: Any = None,
+        ratios: Ratios = None,
         random_state: int = 0,
     ) -> None:
         check_choice("rule", rule, get_args(Rule))

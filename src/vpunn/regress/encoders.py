@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from vpunn._rows import check_no_missing, row_groups, row_weights
-from vpunn._types import Features, Groups, Seed, Targets, Weights
+from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
@@ -84,7 +84,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
         balls = sparse.csr_array((np.ones(start[-1]), path[inside] - 1, start), shape=shape)
         return balls if self.sparse_output else balls.toarray()
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """``digit1``…, ``prefix1``…, or the balls' label paths joined with ``/``."""
         check_is_fitted(self)
         _check_feature_names_in(self, input_features)
@@ -243,7 +243,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         values = self.node_values_[:, feature]
         return ball_sum(self.tree_, int(nodes[0]), values, [], float(values[nodes[0]]), int(depths[0]))
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """``padic`` (or ``padic0``, ``padic1``… for several targets), then the class, then ``_depth1``…"""
         check_is_fitted(self)
         _check_feature_names_in(self, input_features)

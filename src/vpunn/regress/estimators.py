@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vpunn._rows import check_no_missing, row_weights
-from vpunn._types import Features, Targets, Weights
+from vpunn._types import Features, Label, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
@@ -103,7 +103,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         return self
 
     @classmethod
-    def from_sums(cls, sums: BallSums, *, penalty: Any = None, levels: int | None = None) -> VPuNNRegressor:
+    def from_sums(cls, sums: BallSums, *, penalty: Ratios = None, levels: int | None = None) -> VPuNNRegressor:
         """The regressor of `vpunn.scale.BallSums`, wherever its rows were summed: the same bytes for any partitioning.
 
         X of `predict` then has one column of node labels, or ``levels`` level columns, followed by the covariates. Equal to
@@ -278,7 +278,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         proba = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(proba, axis=1)])
 
-    def explain(self, X: Features, label: Any = None) -> BallSum:
+    def explain(self, X: Features, label: Label = None) -> BallSum:
         """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
         nodes, depths, covariates = self._place(X)
         check_one_row(nodes)
@@ -362,7 +362,7 @@ class _SoftmaxOnTop:
         return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
 
 
-def _positive(penalty: Any, depth: int) -> FloatArray:
+def _positive(penalty: Ratios, depth: int) -> FloatArray:
     try:
         values = np.asarray(penalty, dtype=float)
     except (TypeError, ValueError):

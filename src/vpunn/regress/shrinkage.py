@@ -15,10 +15,10 @@ Weights count repetitions: a row of weight 2 is the row given twice, a row of we
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from vpunn._types import Ratios
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
@@ -83,7 +83,7 @@ def fit_shrinkage(
     *,
     covariates: FloatArray | None = None,
     weight: FloatArray | None = None,
-    ratios: Any = None,
+    ratios: Ratios = None,
 ) -> ShrinkageFit:
     """Fit one target ``y`` of rows at ``nodes`` (leaves or internal nodes); see the module for the model.
 
@@ -113,7 +113,7 @@ class NodeMoments:
     gram: FloatArray  #: (columns × columns): Σw of products of the standardised columns
 
 
-def fit_moments(tree: Tree, moments: NodeMoments, ratios: Any = None) -> ShrinkageFit:
+def fit_moments(tree: Tree, moments: NodeMoments, ratios: Ratios = None) -> ShrinkageFit:
     """Fit one target from the moments of its rows; `fit_shrinkage` does this after summing rows. O(nodes) an evaluation."""
     problem = _Problem(tree, moments)
     if ratios is not None:
@@ -138,7 +138,7 @@ def restricted_log_likelihood(
     tree: Tree,
     nodes: np.ndarray,
     y: FloatArray,
-    ratios: Any,
+    ratios: Ratios,
     *,
     covariates: FloatArray | None = None,
     weight: FloatArray | None = None,
@@ -290,7 +290,7 @@ class _Problem:
         )
 
 
-def _fixed_ratios(ratios: Any, depth: int) -> FloatArray:
+def _fixed_ratios(ratios: Ratios, depth: int) -> FloatArray:
     fixed = np.asarray(ratios, dtype=float)
     if fixed.ndim > 1 or (fixed.ndim == 1 and len(fixed) != depth) or not np.all(np.isfinite(fixed) & (fixed >= 0)):
         raise VpunnError(
@@ -310,7 +310,7 @@ class ClassShrinkage:
 
 
 def fit_class_shrinkage(
-    tree: Tree, nodes: np.ndarray, column: np.ndarray, n_classes: int, weight: FloatArray, ratios: Any = None
+    tree: Tree, nodes: np.ndarray, column: np.ndarray, n_classes: int, weight: FloatArray, ratios: Ratios = None
 ) -> ClassShrinkage:
     """Shrink class indicators with the ratios that minimise the leave-one-out log loss (given ones are kept).
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._types import Table, Weights
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.scale._exact import ExactSums
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
 
 
-def check_weights(w: Any, n: int) -> Array | None:
+def check_weights(w: Weights, n: int) -> Array | None:
     """Weights as doubles, None where all are 1."""
     if w is None:
         return None
@@ -28,7 +29,7 @@ def check_weights(w: Any, n: int) -> Array | None:
     return weights
 
 
-def check_node_ids(tree: Tree, nodes: Any) -> Array:
+def check_node_ids(tree: Tree, nodes: Nodes) -> Array:
     found = np.asarray(tree.check_nodes(nodes), np.int64)
     if found.ndim != 1:
         raise VpunnError(f"nodes must be one node id per row, got shape {found.shape}.")
@@ -58,7 +59,7 @@ def same_tree(a: Tree, b: Tree) -> None:
         )
 
 
-def as_arrow(frame: Any) -> Any:
+def as_arrow(frame: Table) -> Any:
     """A table of Arrow from pandas, Polars, DuckDB, Arrow, or a mapping of columns."""
     import pyarrow as pa
 

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn._rows import check_no_missing
+from vpunn._types import Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.scale._frames import as_arrow, check_node_ids, check_weights, frame_nodes, same_tree
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +43,7 @@ class ClassSums(Storable):
         self.nodes, self.column = np.divmod(keys[seen], max(len(classes), 1))
 
     @classmethod
-    def from_rows(cls, tree: Tree, nodes: Any, y: Any, w: Any = None) -> ClassSums:
+    def from_rows(cls, tree: Tree, nodes: Nodes, y: Targets, w: Weights = None) -> ClassSums:
         """Count the class ``y`` of rows at ``nodes``; ``w`` (whole numbers) says how often each row counts."""
         nodes = check_node_ids(tree, nodes)
         labels = np.asarray(y)
@@ -59,7 +60,7 @@ class ClassSums(Storable):
 
     @classmethod
     def from_frame(
-        cls, tree: Tree, frame: Any, *, node: str = "node", label: str = "class", count: str = "count"
+        cls, tree: Tree, frame: Table, *, node: str = "node", label: str = "class", count: str = "count"
     ) -> ClassSums:
         """Counts computed elsewhere (``GROUP BY node, class``): one row per node and class."""
         table = as_arrow(frame)

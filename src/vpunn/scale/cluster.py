@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import DataSource, Engine, HasTree, Table
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io import streams
 from vpunn.io.streams import Parts, read_batches, table_files
@@ -29,14 +30,14 @@ GROUPS = 16
 
 def sum_rows(
     tree: Tree,
-    source: Any,
+    source: DataSource,
     *,
     label: str,
     y: str | Sequence[str],
     X: Sequence[str] = (),
     w: str | None = None,
     classes: bool = False,
-    engine: Any = None,
+    engine: Engine = None,
     checkpoint: str | Path | None = None,
 ) -> Any:
     """`BallSums` (or, with ``classes``, `ClassSums`) of a dask DataFrame or a Parquet dataset: the same bytes for any partitioning.
@@ -93,7 +94,7 @@ class Columns:
             return ClassSums.from_rows(tree, [], np.array([], "U1"))
         return BallSums(tree, len(self.y), len(self.X))
 
-    def add(self, sums: Any, tree: Tree, table: Any) -> Any:
+    def add(self, sums: Any, tree: Tree, table: Table) -> Any:
         """The sums with the rows of a table."""
         if not len(table):
             return sums
@@ -147,7 +148,7 @@ def _at(folder: Path | None, group: int) -> Path | None:
 # ---- prediction and encoding -----------------------------------------------------------------------------------------
 
 
-def predict_frame(model: Any, frame: Any, **options: Any) -> Any:
+def predict_frame(model: HasTree, frame: Table, **options: Any) -> Any:
     """Predictions for a dask DataFrame as a dask DataFrame with the same partitions, lazily; ``options`` are those of `Predictor`.
 
     Kept columns are text in the answers' declared types; ``row`` counts within the partition.
@@ -160,11 +161,11 @@ def predict_frame(model: Any, frame: Any, **options: Any) -> Any:
     return frame[predictor.names].map_partitions(_answer_frame, predictor, meta=_meta(meta))
 
 
-def _answer_frame(frame: Any, predictor: Predictor) -> Any:
+def _answer_frame(frame: Table, predictor: Predictor) -> Any:
     return predictor(frame).to_pandas()
 
 
-def encode_frame(tree: Tree, frame: Any, column: str, *, unseen: str = "error") -> Any:
+def encode_frame(tree: Tree, frame: Table, column: str, *, unseen: str = "error") -> Any:
     """A dask DataFrame with the columns ``node`` and ``depth`` of its column of labels beside its own, lazily."""
     _check_dask(frame, [column])
     meta = frame._meta.assign(node=np.array([], np.int64), depth=np.array([], np.int64))
@@ -177,7 +178,7 @@ def encode_frame(tree: Tree, frame: Any, column: str, *, unseen: str = "error") 
     return frame.map_partitions(_encoded_frame, tree, column, unseen, meta=meta)
 
 
-def _encoded_frame(frame: Any, tree: Tree, column: str, unseen: str) -> Any:
+def _encoded_frame(frame: Table, tree: Tree, column: str, unseen: str) -> Any:
     import pandas as pd
     import pyarrow as pa
 
@@ -195,11 +196,11 @@ def _encoded_frame(frame: Any, tree: Tree, column: str, unseen: str) -> Any:
 
 
 def predict_dataset(
-    model: Any,
-    source: Any,
+    model: HasTree,
+    source: DataSource,
     out: Any,
     *,
-    engine: Any = None,
+    engine: Engine = None,
     batch_rows: int = BATCH_ROWS,
     part_rows: int = PART_ROWS,
     **options: Any,
@@ -277,7 +278,7 @@ def _rows_of(path: Path) -> int:
     return int(pq.ParquetFile(path).metadata.num_rows)
 
 
-def evaluate_dataset(model: Any, source: Any, *, unseen: str = "ancestor", engine: Any = None) -> Any:
+def evaluate_dataset(model: HasTree, source: DataSource, *, unseen: str = "ancestor", engine: Engine = None) -> Any:
     """`vpunn.scale.evaluate_stream` with a task per file; sums of scores are added in the order of the files."""
     from vpunn.scale.scores import scores_of
 
@@ -344,14 +345,14 @@ class _DelayedReader:
         yield as_table(self.delayed.compute(scheduler="synchronous"), names, "a partition")
 
 
-def _parts_of(source: Any, names: Sequence[str]) -> list[Part]:
+def _parts_of(source: DataSource, names: Sequence[str]) -> list[Part]:
     if hasattr(source, "dask") and hasattr(source, "map_partitions"):
         _check_dask(source, names)
         return [Part(_DelayedReader(one), at) for at, one in enumerate(source[list(names)].to_delayed())]
     return [Part(_FileReader(path), streams.fingerprint(path)) for path in table_files(source)]
 
 
-def _facts(source: Any, parts: Sequence[Part]) -> Any:
+def _facts(source: DataSource, parts: Sequence[Part]) -> Any:
     if hasattr(source, "dask"):
         from dask.base import tokenize
 
@@ -359,7 +360,7 @@ def _facts(source: Any, parts: Sequence[Part]) -> Any:
     return [part.facts for part in parts]
 
 
-def _check_dask(frame: Any, names: Sequence[str]) -> None:
+def _check_dask(frame: Table, names: Sequence[str]) -> None:
     if not (hasattr(frame, "map_partitions") and hasattr(frame, "_meta")):
         raise VpunnError(
             f"this takes a dask DataFrame, got a {type(frame).__name__}; vpunn.scale.Predictor takes other batches."
@@ -373,7 +374,7 @@ def _meta(schema: Any) -> Any:
     return schema.empty_table().to_pandas()
 
 
-def _engine(engine: Any) -> Any:
+def _engine(engine: Engine) -> Any:
     if engine is not None and not (hasattr(engine, "submit") and hasattr(engine, "scatter")):
         raise VpunnError(
             f"engine must be a distributed.Client, or None for this process; got a {type(engine).__name__}."

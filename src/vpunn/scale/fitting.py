@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vpunn._types import Engine, Features, Targets
 from vpunn.errors import VpunnError, check_whole
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._crew import Arrays, Crew
@@ -25,11 +26,11 @@ from vpunn.scale.cluster import _engine
 
 def fit_classifier(
     model: HiPaNClassifier,
-    X: Any,
-    y: Any,
+    X: Features,
+    y: Targets,
     *,
     shards: int = 8,
-    engine: Any = None,
+    engine: Engine = None,
     checkpoint: str | Path | None = None,
     **options: Any,
 ) -> HiPaNClassifier:
@@ -86,7 +87,7 @@ class _Shared:
     def __init__(self, thing: Any) -> None:
         self.thing, self.there = thing, None
 
-    def at(self, engine: Any) -> Any:
+    def at(self, engine: Engine) -> Any:
         if engine is None:
             return self.thing
         if self.there is None:
@@ -95,7 +96,7 @@ class _Shared:
 
 
 class _Cluster(Crew):
-    def __init__(self, shards: int, engine: Any, folder: Path | None) -> None:
+    def __init__(self, shards: int, engine: Engine, folder: Path | None) -> None:
         super().__init__(shards)
         self.engine, self.folder, self.step = engine, folder, 0
 

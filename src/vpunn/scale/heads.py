@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Engine, Numbers
 from vpunn.errors import VpunnError, check_whole
 from vpunn.scale.cluster import _engine
 from vpunn.vapo.adam import AdamSolver
@@ -28,9 +29,9 @@ def minimize_heads(
     method: str = "fisher",
     *,
     shards: int = 8,
-    engine: Any = None,
+    engine: Engine = None,
     seed: int = 0,
-    start: Any = None,
+    start: Numbers | None = None,
     checkpoint: Any = None,
     checkpoint_every: int = 20,
     resume: bool = False,
@@ -66,7 +67,7 @@ def minimize_heads(
 class _Sharded:
     """A solver whose steps are made in stretches of balls; all else is the solver's."""
 
-    def __init__(self, solver: Solver, shards: int, engine: Any) -> None:
+    def __init__(self, solver: Solver, shards: int, engine: Engine) -> None:
         self._solver, self._engine = solver, engine
         self._layout = _heads_of(solver).layout
         contexts = self._layout.n_contexts

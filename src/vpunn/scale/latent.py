@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import DataSource, Engine, Table
 from vpunn.errors import DataError, VpunnError, check_whole
 from vpunn.scale.cluster import Part, _engine, _parts_of
 from vpunn.tabular.encoder import LatentTreeEncoder
@@ -15,12 +16,12 @@ from vpunn.tree.sweeps import sweep_up
 
 
 def fit_latent_tree(
-    source: Any,
+    source: DataSource,
     columns: Sequence[str],
     *,
     encoder: LatentTreeEncoder | None = None,
     sample: int = 100_000,
-    engine: Any = None,
+    engine: Engine = None,
 ) -> LatentTreeEncoder:
     """A `LatentTreeEncoder` of numeric columns of a dask DataFrame or a Parquet dataset; ``tree_.columns["rows"]`` counts all rows.
 
@@ -51,7 +52,7 @@ def fit_latent_tree(
     return encoder
 
 
-def _each(engine: Any, work: Any, parts: Sequence[Part], *arguments: Any) -> Any:
+def _each(engine: Engine, work: Any, parts: Sequence[Part], *arguments: Any) -> Any:
     """``work`` of every part, in order."""
     if engine is None:
         return (work([part], *arguments) for part in parts)
@@ -101,7 +102,7 @@ def _counted(parts: Sequence[Part], names: list[str], encoder: LatentTreeEncoder
     return count
 
 
-def _numbers(table: Any, names: list[str]) -> np.ndarray:
+def _numbers(table: Table, names: list[str]) -> np.ndarray:
     """The columns as one array of doubles; text is refused, missing cells are NaN, which the encoder fills in."""
     found = []
     for name in names:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vpunn import metrics
 from vpunn._progress import progress_bar
+from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan import conformal
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
@@ -118,7 +119,7 @@ class ClassScores(_Scores):
         for mine, theirs in zip(self.depths, other.depths, strict=False):
             mine.sums += theirs.sums
 
-    def _score(self, X: Any, nodes: np.ndarray, wrong: np.ndarray) -> None:
+    def _score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray) -> None:
         model = self.fitted.model
         tree, posterior = model.tree_, model.posterior(X)
         best, p = posterior.top_k(min(5, len(model.class_nodes_)))
@@ -249,8 +250,8 @@ class NumberScores(_Scores):
 
 
 def evaluate_stream(
-    model: Any,
-    source: Any,
+    model: HasTree,
+    source: DataSource,
     *,
     unseen: str = "ancestor",
     delimiter: str | None = None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._progress import progress_bar
+from vpunn._types import DataSource, HasTree
 from vpunn.errors import DataError, VpunnError, counted, examples
 from vpunn.hipan.tables import Spelling
 from vpunn.io import streams
@@ -57,8 +58,8 @@ Step = Callable[["pa.Table", int, object], "pa.Table"]
 
 
 def predict_stream(
-    model: Any,
-    source: Any,
+    model: HasTree,
+    source: DataSource,
     out: Any,
     *,
     columns: Sequence[str] = (),
@@ -88,7 +89,7 @@ def predict_stream(
 
 def encode_stream(
     tree: Tree,
-    source: Any,
+    source: DataSource,
     out: Any,
     *,
     column: str | None = None,
@@ -207,7 +208,7 @@ def _label_column(path: Path, delimiter: str | None, encoding: str | None) -> st
 def _stream(
     step: Step,
     names: Sequence[str],
-    source: Any,
+    source: DataSource,
     out: Any,
     job: dict[str, Any],
     reading: dict[str, Any],
@@ -287,7 +288,7 @@ class _Input:
     tables: Callable[[], Iterator[pa.Table]]
 
 
-def _inputs_of(source: Any, names: Sequence[str], reading: dict[str, Any], rows: int) -> list[_Input]:
+def _inputs_of(source: DataSource, names: Sequence[str], reading: dict[str, Any], rows: int) -> list[_Input]:
     import pyarrow.dataset as ds
 
     if isinstance(source, ds.Dataset):

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._types import Features, Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress.shrinkage import NodeMoments
@@ -28,7 +29,7 @@ from vpunn.scale._frames import (
     sum_column,
 )
 from vpunn.scale.class_sums import ClassSums
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +70,7 @@ class BallSums(Storable):
     # ---- making ------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_rows(cls, tree: Tree, nodes: Any, y: Any, X: Any = None, w: Any = None) -> Any:
+    def from_rows(cls, tree: Tree, nodes: Nodes, y: Targets, X: Features = None, w: Weights = None) -> Any:
         """Sums of rows at ``nodes`` with targets ``y`` (one or several columns), covariates ``X`` and weights ``w``. O(rows).
 
         Numbers are summed; a ``y`` of text, truth values or objects is counted by class instead, as
@@ -86,7 +87,7 @@ class BallSums(Storable):
         made.add_rows(nodes, y, X, w)
         return made
 
-    def add_rows(self, nodes: Any, y: Any, X: Any = None, w: Any = None) -> Self:
+    def add_rows(self, nodes: Nodes, y: Targets, X: Features = None, w: Weights = None) -> Self:
         """Add rows in place, for streams: no second set of arrays. Nothing is changed if a row is refused."""
         nodes = check_node_ids(self.tree, nodes)
         n = len(nodes)
@@ -112,7 +113,7 @@ class BallSums(Storable):
     def from_frame(
         cls,
         tree: Tree,
-        frame: Any,
+        frame: Table,
         *,
         node: str = "node",
         weight: str = "weight",

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers, Targets
 from vpunn.errors import VpunnError, check_whole
 from vpunn.padic import code_prime
 from vpunn.structure._finding import Finding
 from vpunn.structure.compare import draw_tuples
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 from vpunn.tree.sweeps import sweep_down
 
 
@@ -59,7 +60,9 @@ class PrefixInformation(Finding):
         ]
 
 
-def prefix_information(tree: Tree, values: Any, nodes: Any = None, *, digits: int = 32) -> PrefixInformation:
+def prefix_information(
+    tree: Tree, values: str | Targets, nodes: Nodes | None = None, *, digits: int = 32
+) -> PrefixInformation:
     """How much of a value (a column of the tree by name, or one value per node) the digits of a code tell.
 
     Items are ``nodes``, by default all leaves; missing values (None, NaN) are left out. Bits are those of the counted
@@ -147,7 +150,7 @@ class SharedLevels(Finding):
 
 
 def shared_levels(
-    tree: Tree, nodes: Any, codes: Sequence[Any], *, separator: str = ".", sample: int = 2_000_000, seed: int = 0
+    tree: Tree, nodes: Nodes, codes: Sequence[Any], *, separator: str = ".", sample: int = 2_000_000, seed: int = 0
 ) -> SharedLevels:
     """Do nodes that share levels of another hierarchical code (EC numbers, ICD, …) lie close in this tree?
 
@@ -243,7 +246,7 @@ class Magnitudes(Finding):
         ]
 
 
-def magnitudes(tree: Tree, coefficients: Any, *, tolerance: float = 0.01) -> Magnitudes:
+def magnitudes(tree: Tree, coefficients: Numbers, *, tolerance: float = 0.01) -> Magnitudes:
     """Sizes of a model's coefficients by depth (F8) and how few bits they need.
 
     ``coefficients`` are real, one per node (``VPuNN.coefficients``) or one row per node. F(x) = Σ_{B∋x} c_B. O(nodes × bits).

@@ -10,7 +10,7 @@ import numpy as np
 from vpunn.errors import VpunnError, check_whole
 from vpunn.padic import code_prime
 from vpunn.structure._finding import Finding
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class DistanceMatrix(Finding):
         }
 
 
-def distance_matrix(tree: Tree, nodes: Any = None, *, sample: int = 400, seed: int = 0) -> DistanceMatrix:
+def distance_matrix(tree: Tree, nodes: Nodes | None = None, *, sample: int = 400, seed: int = 0) -> DistanceMatrix:
     """Valuations among ``nodes`` (default: ``sample`` random leaves, all if there are fewer), in the order of their codes.
 
     Distances are kept as integers, because p^{-18} underflows single precision. If each valuation is the smallest of those

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Weights
 from vpunn.errors import VpunnError
 from vpunn.padic import next_prime
 from vpunn.structure._finding import Finding, p_text
@@ -103,7 +104,7 @@ class EntropyAgainst(Finding):
         return {"digits": len(self.entropy), "Spearman ρ": self.rho, "p-value": self.p_value}
 
 
-def entropy(tree: Tree, weights: Any = None) -> Entropy:
+def entropy(tree: Tree, weights: Weights = None) -> Entropy:
     """Entropies of the digits of a leaf drawn uniformly, or by ``weights`` (one per leaf, ≥ 0, in preorder).
 
     H(d_k | prefix) = Σ_B w_B · H(child | B) over the balls of depth k, and the prefixes are its running sum: they rise,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Features, Numbers
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.structure._finding import Finding
 from vpunn.tree import Tree
@@ -68,10 +69,10 @@ class Mapper(Finding):
 
 def mapper(
     tree: Tree,
-    lens: Any = None,
+    lens: Numbers | None = None,
     *,
     depths: Sequence[int] = (1, 2, 3),
-    points: Any = None,
+    points: Features = None,
     intervals: int = 12,
     overlap: float = 0.3,
     radius: float | None = None,
@@ -119,8 +120,8 @@ def _balls(tree: Tree, leaves: np.ndarray, depth: int) -> np.ndarray:
 def _cover(
     tree: Tree,
     leaves: np.ndarray,
-    lens: Any,
-    points: Any,
+    lens: Numbers,
+    points: Features,
     depth: int,
     intervals: int,
     overlap: float,

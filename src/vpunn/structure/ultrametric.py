@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vpunn._types import Features
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.structure._finding import Finding, mean_interval
 from vpunn.structure.compare import draw_tuples
@@ -82,7 +83,7 @@ class Ultrametricity(Finding):
 
 
 def how_ultrametric(
-    data: Any,
+    data: Features,
     *,
     kind: Literal["auto", "distances", "points"] = "auto",
     sample: int = 20_000,
@@ -142,7 +143,9 @@ def how_ultrametric(
     )
 
 
-def _read(data: Any, kind: str, max_points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None, int]:
+def _read(
+    data: Features, kind: str, max_points: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray | None, int]:
     """A square distance matrix of at most ``max_points`` points, the points themselves if given, and how many there were."""
     from scipy.spatial.distance import pdist, squareform
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from vpunn._types import Targets
 from vpunn.errors import VpunnError, examples
 from vpunn.tabular._forest import Forest
 
@@ -31,7 +32,7 @@ class Booster:
         if self.engine not in ("lightgbm", "sklearn"):
             raise VpunnError(f"engine must be lightgbm or sklearn; got {self.engine!r}.")
 
-    def fit(self, features: np.ndarray, target: Any) -> Booster:
+    def fit(self, features: np.ndarray, target: Targets) -> Booster:
         """Train; ``target`` holds numbers, or class labels of any kind."""
         target = np.asarray(target)
         if self.kind == "classification":
@@ -123,7 +124,7 @@ def best_engine() -> str:
     return "lightgbm"
 
 
-def guess_kind(target: Any) -> str:
+def guess_kind(target: Targets) -> str:
     """Numbers with more than 20 different values, or fractions, are a regression; anything else is a classification."""
     values = np.asarray(target)
     if values.dtype.kind not in "fiu":

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vpunn._seed import random_of
 from vpunn._threads import check_n_jobs
-from vpunn._types import Features, Seed, Targets
+from vpunn._types import FeatureNames, Features, Label, Seed, Targets
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
@@ -249,7 +249,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         powers = np.array([self.code_.p**k for k in range(encoded.shape[1])], dtype=object)
         return np.asarray(self.code_.decode((encoded.astype(object) * powers).sum(axis=1)), dtype=np.int64)
 
-    def describe(self, ball: Any = 0, columns: int = 3) -> BallProfile:
+    def describe(self, ball: Label = 0, columns: int = 3) -> BallProfile:
         """What sets a ball apart from its siblings, in original units; ``ball`` is a node id, a label or digits.
 
         Columns come by |mean here − mean among the siblings| over the parent's standard deviation.
@@ -257,7 +257,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         check_is_fitted(self)
         return self.statistics_.describe(self.find(ball), columns)
 
-    def find(self, ball: Any) -> int:
+    def find(self, ball: Label) -> int:
         """Node id of a ball given as node id, label ``"2.1"``, or digits ``(2, 1)``."""
         check_is_fitted(self)
         if isinstance(ball, str):
@@ -296,7 +296,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         validate_data(self, X, reset=reset, skip_check_array=True)
         return checked
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns."""
         check_is_fitted(self)
         depth = self.tree_.max_depth

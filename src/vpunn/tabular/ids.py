@@ -8,12 +8,11 @@ is a ball, and |x − y|_p is small for near vectors. With p = 256 a digit is on
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from vpunn._seed import seed_of
-from vpunn._types import Seed
+from vpunn._types import Features, Numbers, Seed
 from vpunn.errors import VpunnError, check_choice, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular._growing import BallTree, grow_kmeans
@@ -47,12 +46,12 @@ class SemanticIds(Storable):
         """One id as text, digits joined by dots."""
         return ".".join(str(d) for d in self.digits[i] if d)
 
-    def assign(self, vectors: Any) -> np.ndarray:
+    def assign(self, vectors: Features) -> np.ndarray:
         """Leading digits (n × K) of vectors, seen or not: the ball they fall into, without a collision digit."""
         leaf = self.balls.router.route(_as_rows(vectors, self.metric))
         return _path_digits(self.balls.tree, leaf, self.K)
 
-    def index(self, digits: Any) -> np.ndarray:
+    def index(self, digits: Numbers) -> np.ndarray:
         """The vector of each id: the inverse of ``digits``, −1 where no vector has it. Zeros on the right do not count."""
         rows = np.atleast_2d(np.asarray(digits, np.int64))
         start, child = self.tree.child_index
@@ -67,7 +66,7 @@ class SemanticIds(Storable):
         item[self.node] = np.arange(len(self.node))
         return np.where(good, item[node], -1)
 
-    def add(self, vectors: Any) -> SemanticIds:
+    def add(self, vectors: Features) -> SemanticIds:
         """Ids with more vectors: the old ids stay as they are, each new vector goes into the ball it falls into.
 
         It takes the next free digit below that ball, or below one of its children where all p − 1 are taken. Old ids may
@@ -117,7 +116,7 @@ class SemanticIds(Storable):
 
 
 def semantic_ids(
-    vectors: Any, p: int = 256, K: int = 3, *, metric: str = "euclidean", random_state: Seed = 0
+    vectors: Features, p: int = 256, K: int = 3, *, metric: str = "euclidean", random_state: Seed = 0
 ) -> SemanticIds:
     """Give each vector (a row) a unique id of at most ``K`` leading digits below ``p`` and, if needed, a collision digit.
 
@@ -142,7 +141,7 @@ def semantic_ids(
     return SemanticIds(p, K, _path_digits(tree, node, width), tree, node, shared, metric, balls)
 
 
-def _as_rows(vectors: Any, metric: str) -> np.ndarray:
+def _as_rows(vectors: Features, metric: str) -> np.ndarray:
     refuse_lazy(vectors)
     if metric not in METRICS:
         raise VpunnError(f"metric must be euclidean or cosine; got {metric!r}.")
@@ -217,7 +216,7 @@ def _hang(parent: np.ndarray, at: np.ndarray, children: int) -> tuple[np.ndarray
 
 
 def prefix_recall(
-    ids: SemanticIds, vectors: Any, k: int = 10, queries: int = 1000, seed: int = 0
+    ids: SemanticIds, vectors: Features, k: int = 10, queries: int = 1000, seed: int = 0
 ) -> list[dict[str, float]]:
     """How many of a vector's ``k`` nearest neighbours share its first j digits, for each j.
 

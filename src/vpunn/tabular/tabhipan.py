@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from vpunn._seed import seed_of
-from vpunn._types import Features, Seed, Table, Targets
+from vpunn._types import Features, Label, Seed, Table, Targets
 from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular import _store
@@ -132,7 +132,7 @@ class TabHiPaN(Storable, BaseEstimator):
 
     # ---- generation --------------------------------------------------------------------------------------------------
 
-    def sample(self, n: int, ball: Any = 0, *, seed: int | None = None) -> Any:
+    def sample(self, n: int, ball: Label = 0, *, seed: int | None = None) -> Any:
         """``n`` new rows from a ball (default: the whole tree), as a table like the training one.
 
         Leaves are drawn top-down, each child with its share of the training rows, so every code exists.
@@ -153,7 +153,7 @@ class TabHiPaN(Storable, BaseEstimator):
         rows = np.where(self.tree_.is_leaf, self.tree_.columns["rows"], 0)[part].astype(float)
         return np.asarray(part.start + random.choice(len(rows), size=n, p=rows / rows.sum()))
 
-    def edit(self, row: Any, depth: int = 3, *, digit: int | None = None, twins: int = 20, seed: int = 0) -> Twins:
+    def edit(self, row: Table, depth: int = 3, *, digit: int | None = None, twins: int = 20, seed: int = 0) -> Twins:
         """Move a row to a sibling subtree at ``depth`` (1 is the root digit) and generate its twins there.
 
         Digits above ``depth`` stay. The digit at ``depth`` becomes ``digit``, or that of the nearest sibling. Deeper
@@ -314,7 +314,7 @@ def features(
     return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
 
 
-def _one_row(row: Any, table: Table) -> Any:
+def _one_row(row: Table, table: Table) -> Any:
     """A table of one row from a row given as table, Series, mapping or sequence."""
     import pandas as pd
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError, examples
 from vpunn.tabular.ids import SemanticIds
-from vpunn.tree import Tree
+from vpunn.tree import Nodes, Tree
 
 
 class PrefixTrie:
@@ -39,7 +39,7 @@ class PrefixTrie:
     def __init__(
         self,
         items: SemanticIds | Tree,
-        nodes: Any = None,
+        nodes: Nodes | None = None,
         *,
         offset: int = 0,
         eos: int = 1,

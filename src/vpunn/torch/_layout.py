@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
 
@@ -64,7 +65,7 @@ class TreeModule(nn.Module):
         at = torch.searchsorted(self.level_keys, wanted * self.n_nodes + nodes.unsqueeze(-1), right=True) - 1
         return self.level_nodes[at]
 
-    def node_ids(self, nodes: Any) -> Tensor:
+    def node_ids(self, nodes: TensorLike) -> Tensor:
         """Node ids as a checked int64 tensor on the module's device."""
         ids = torch.as_tensor(nodes, device=self.level_keys.device)
         check_whole_ids(ids, "node ids")
@@ -106,7 +107,7 @@ def check_range(ids: Tensor, count: int, what: str, of: str, ignored: int | None
     return ids
 
 
-def check_targets(target: Any, rows: int, count: int, what: str, of: str, ignored: int, device: Any) -> Tensor:
+def check_targets(target: TensorLike, rows: int, count: int, what: str, of: str, ignored: int, device: Any) -> Tensor:
     """One checked int64 target per row."""
     ids = torch.as_tensor(target, device=device)
     if ids.ndim != 1 or len(ids) != rows:

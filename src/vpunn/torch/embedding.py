@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vpunn._types import Labels, TensorLike
 from vpunn.errors import CodeChangeWarning, VpunnError, check_choice, check_whole, examples
 from vpunn.torch._layout import check_range, check_whole_ids
 from vpunn.torch._store import StoredModule
@@ -36,7 +37,7 @@ class _Summed(StoredModule):
             raise VpunnError(f"padding_idx {padding_idx} is no index from 0 to {len(nodes) - 1}.")
         self.padding_idx = padding_idx
 
-    def _balls(self, index: Any) -> tuple[Tensor, Tensor]:
+    def _balls(self, index: TensorLike) -> tuple[Tensor, Tensor]:
         """The chain of every index, (count, K + 1), and which of its entries count."""
         ids = torch.as_tensor(index, device=self.item_node.device)
         check_whole_ids(ids, "indices")
@@ -108,7 +109,7 @@ class PadicEmbedding(_Summed):
             scale = torch.where(inner, (depth + 1).rsqrt(), 0.0).to(self.weight.dtype)
             self.weight.normal_().mul_(scale[:, None])
 
-    def forward(self, index: Any) -> Tensor:
+    def forward(self, index: TensorLike) -> Tensor:
         """Vectors (…, dim) of indices of any shape."""
         shape = tuple(torch.as_tensor(index).shape)
         balls, inside = self._balls(index)
@@ -119,7 +120,7 @@ class PadicEmbedding(_Summed):
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
-        cls, tree: Any, vectors: Any = None, *, items: Any = None, gauge: Gauge = "mean", **options: Any
+        cls, tree: Any, vectors: TensorLike = None, *, items: Any = None, gauge: Gauge = "mean", **options: Any
     ) -> PadicEmbedding:
         """Exact van der Put transform of given vectors: row i belongs to ``items[i]`` (default: the leaves in preorder).
         With a path instead of a tree: what `save_pretrained` wrote there.
@@ -174,7 +175,7 @@ class PadicEmbedding(_Summed):
         kind = torch.promote_types(own.dtype, torch.float32)
         return torch.from_numpy(sweep_down(self.tree, own.to("cpu", kind).numpy())).to(own)
 
-    def insert(self, parents: Any, labels: Any) -> PadicEmbedding:
+    def insert(self, parents: Labels, labels: Labels) -> PadicEmbedding:
         """The embedding on ``tree.insert(parents, labels)``: old rows as they are, new leaves 0, so that they have their
         parent's vector. Indices of old items stay, new items follow them; without ``items`` indices are the new tree's
         node ids."""
@@ -251,7 +252,7 @@ class CompressedEmbedding(_Summed):
         self.register_buffer("step", torch.where(width > 0, step, 0.0))
         self.to(source.weight.device)
 
-    def forward(self, index: Any) -> Tensor:
+    def forward(self, index: TensorLike) -> Tensor:
         """Vectors (…, dim) in single precision."""
         shape = tuple(torch.as_tensor(index).shape)
         balls, inside = self._balls(index)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vpunn._rows import row_groups, row_weights
 from vpunn._seed import seed_of
-from vpunn._types import Features, Groups, Seed, Targets, Weights
+from vpunn._types import FeatureNames, Features, Groups, Label, Seed, Targets, TensorLike, Weights
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.io.store import Storable
 from vpunn.torch.head import HierarchicalHead, Stop
@@ -159,11 +159,11 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
     def _rows(self, X: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(((X - self.centre_) / self.scale_).astype(np.float32))
 
-    def _read(self, X: Any) -> torch.Tensor:
+    def _read(self, X: Features) -> torch.Tensor:
         check_is_fitted(self, "head_")
         return self._rows(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def nodes_of(self, y: Any) -> np.ndarray:
+    def nodes_of(self, y: Targets) -> np.ndarray:
         """Node ids of labels; unknown ones are refused."""
         return np.atleast_1d(self.tree_.index(np.asarray(y)))
 
@@ -177,19 +177,19 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         """Conformal scores of the rows held out."""
         return self.head_.miss_scores_
 
-    def posterior(self, X: Any) -> HeadPosterior:
+    def posterior(self, X: Features) -> HeadPosterior:
         """The distribution of each row over nodes; see `HeadPosterior`."""
         return self.head_.posterior(self._read(X))
 
-    def predict(self, X: Any, stop: Stop | None = None, **options: Any) -> np.ndarray:
+    def predict(self, X: Features, stop: Stop | None = None, **options: Any) -> np.ndarray:
         """One label per row; see `HierarchicalHead.predict` for ``stop`` and its options."""
         return self.head_.predict(self._read(X), stop, **options)
 
-    def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    def top_k(self, X: Features, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels and their probabilities."""
         return self.head_.top_k(self._read(X), k)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Features) -> np.ndarray:
         """Probability of every class in ``classes_``; classes of the tree that ``fit`` has not seen take the rest."""
         nodes = self.nodes_of(self.classes_)
         posterior = self.posterior(X)
@@ -198,12 +198,14 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
             out[part] = posterior.masses(part)[:, nodes]
         return out
 
-    def calibrate(self, X: Any, y: Any) -> HeadClassifier:
+    def calibrate(self, X: Features, y: Targets) -> HeadClassifier:
         """Set the threshold of ``predict(stop="risk")`` on rows that ``fit`` has not seen."""
         self.head_.calibrate(self._read(X), self.nodes_of(y))
         return self
 
-    def explain(self, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
+    def explain(
+        self, x: TensorLike, node: Label = None, *, k: int = 5, feature_names: FeatureNames = None
+    ) -> Explanation:
         """Why one row is placed where it is, in standardised features; see `HierarchicalHead.explain`."""
         names = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
         return self.head_.explain(self._read(x), node, k=k, feature_names=names)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vpunn._types import FeatureNames, Label, Targets, TensorLike
 from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.torch._choices import answers_below, choices_of, stop_mask
 from vpunn.torch._layout import IGNORE_INDEX, autocasting, check_targets, full_precision, reduced
@@ -127,17 +128,17 @@ class HierarchicalHead(StoredModule):
 
     # ---- training ----------------------------------------------------------------------------------------------------
 
-    def forward(self, x: Tensor, target: Any = None, **options: Any) -> Tensor:
+    def forward(self, x: Tensor, target: TensorLike = None, **options: Any) -> Tensor:
         """`loss` with a target, else `log_prob` of the leaves."""
         return self.log_prob(x) if target is None else self.loss(x, target, **options)
 
     def loss(
         self,
         x: Tensor,
-        target: Any,
+        target: TensorLike,
         *,
-        depth_weights: Any = None,
-        sample_weight: Any = None,
+        depth_weights: TensorLike = None,
+        sample_weight: TensorLike = None,
         ignore_index: int = IGNORE_INDEX,
         reduction: str = "mean",
     ) -> Tensor:
@@ -173,7 +174,7 @@ class HierarchicalHead(StoredModule):
         found: Tensor = sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
         return found
 
-    def penalty(self, target: Any = None, ridge: Any = 1.0) -> Tensor:
+    def penalty(self, target: TensorLike = None, ridge: TensorLike = 1.0) -> Tensor:
         """Ridge on the differences, Σ_c λ_depth(c) |w_c|²: each node is pulled to its parent.
 
         ``ridge`` is λ or one number per depth 1…K. With ``target`` only the balls on the way to these nodes count, which
@@ -203,7 +204,7 @@ class HierarchicalHead(StoredModule):
             raise VpunnError(f"this takes one weight for each depth 1…{deepest}, got shape {tuple(weights.shape)}.")
         return torch.cat([weights, weights[-1:]])[: self.max_depth + 1]
 
-    def _targets(self, x: Tensor, target: Any, ignored: int) -> tuple[Tensor, Tensor]:
+    def _targets(self, x: Tensor, target: TensorLike, ignored: int) -> tuple[Tensor, Tensor]:
         self._check_features(x)
         nodes = check_targets(target, len(x), self.n_nodes, "targets", "nodes", ignored, x.device)
         kept = nodes != ignored
@@ -251,7 +252,7 @@ class HierarchicalHead(StoredModule):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    def posterior(self, x: Any) -> HeadPosterior:
+    def posterior(self, x: TensorLike) -> HeadPosterior:
         """The distribution of each row as an object with exact questions: best, top_k, chain, deepest, at_depth."""
         from vpunn.torch.posterior import HeadPosterior
 
@@ -261,13 +262,13 @@ class HierarchicalHead(StoredModule):
             features = self._features(x)
         return HeadPosterior.of(self, features)
 
-    def top_k(self, x: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    def top_k(self, x: TensorLike, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, exact, by best-first search."""
         nodes, p = self.posterior(x).top_k(k)
         return self.tree.labels[nodes], p
 
     def predict(
-        self, x: Any, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
+        self, x: TensorLike, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
     ) -> np.ndarray:
         """One label per row: the most probable answer, or with ``stop`` a ball that is surer.
 
@@ -297,7 +298,7 @@ class HierarchicalHead(StoredModule):
         labels: np.ndarray = self.tree.labels[nodes]
         return labels
 
-    def calibrate(self, x: Any, nodes: Any) -> HierarchicalHead:
+    def calibrate(self, x: TensorLike, nodes: TensorLike) -> HierarchicalHead:
         """Set the conformal threshold of ``predict(stop="risk")`` on rows with known ``nodes`` that training has not seen."""
         from vpunn.hipan import conformal
 
@@ -308,7 +309,9 @@ class HierarchicalHead(StoredModule):
         self.miss_scores_ = conformal.miss_scores(posterior, truth)
         return self
 
-    def explain(self, x: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
+    def explain(
+        self, x: TensorLike, node: Label = None, *, k: int = 5, feature_names: FeatureNames = None
+    ) -> Explanation:
         """Why one row is placed at ``node`` (a label or id; default: its answer), ball by ball; see `vpunn.explain`."""
         from vpunn.torch.posterior import explain_head
 
@@ -326,7 +329,7 @@ class HierarchicalHead(StoredModule):
         """`in_features`, under the name fitted models have."""
         return self.in_features
 
-    def nodes_of(self, y: Any) -> np.ndarray:
+    def nodes_of(self, y: Targets) -> np.ndarray:
         """Node ids of labels; unknown ones are refused."""
         return np.atleast_1d(self.tree.index(list(y)))
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.metrics import depth_weights
 from vpunn.torch._layout import IGNORE_INDEX, TreeModule, check_targets, full_precision, reduced
@@ -48,7 +49,7 @@ class LeafLoss(TreeModule):
     def __init__(
         self,
         tree: Tree,
-        classes: Any = None,
+        classes: TensorLike = None,
         *,
         weight: Any = None,
         ignore_index: int = IGNORE_INDEX,
@@ -76,7 +77,7 @@ class LeafLoss(TreeModule):
             raise VpunnError(f"weight needs one finite factor ≥ 0 for each of the {len(nodes):,} classes.")
         self.register_buffer("weight", given, persistent=False)
 
-    def forward(self, logits: Tensor, target: Any) -> Tensor:
+    def forward(self, logits: Tensor, target: TensorLike) -> Tensor:
         """The loss of a batch."""
         if logits.ndim != 2 or logits.shape[1] != self.n_classes:
             raise VpunnError(f"logits must have one column per class ({self.n_classes:,}), got {tuple(logits.shape)}.")
@@ -184,7 +185,7 @@ class HierarchicalCrossEntropy(LeafLoss):
     def __init__(
         self,
         tree: Tree,
-        classes: Any = None,
+        classes: TensorLike = None,
         *,
         alpha: float = 0.1,
         weights: Literal["exponential", "information"] | Any = "exponential",
@@ -227,7 +228,15 @@ class UltrametricLoss(LeafLoss):
 
     depth_weight: Tensor
 
-    def __init__(self, tree: Tree, classes: Any = None, *, weights: Any = None, p: int | None = None, **options: Any):
+    def __init__(
+        self,
+        tree: Tree,
+        classes: TensorLike = None,
+        *,
+        weights: TensorLike = None,
+        p: int | None = None,
+        **options: Any,
+    ):
         super().__init__(tree, classes, **options)
         chosen = depth_weights(tree, p) if weights is None else _per_depth(tree, weights)
         self.register_buffer("depth_weight", torch.from_numpy(chosen), persistent=False)
@@ -259,7 +268,9 @@ class SoftLabelLoss(LeafLoss):
 
     cost: Tensor
 
-    def __init__(self, tree: Tree, classes: Any = None, *, beta: float = 10.0, weights: Any = None, **options: Any):
+    def __init__(
+        self, tree: Tree, classes: TensorLike = None, *, beta: float = 10.0, weights: TensorLike = None, **options: Any
+    ):
         super().__init__(tree, classes, **options)
         if not np.isfinite(beta) or beta < 0:
             raise VpunnError(f"beta must be a finite number ≥ 0, got {beta!r}.")
@@ -276,7 +287,7 @@ class SoftLabelLoss(LeafLoss):
         return torch.logsumexp(rings.rows, 1) - (share * rings.sums(rings.rows)).sum(1)
 
 
-def _class_nodes(tree: Tree, classes: Any) -> np.ndarray:
+def _class_nodes(tree: Tree, classes: TensorLike) -> np.ndarray:
     """Distinct node ids of the columns."""
     if classes is None:
         return tree.leaves.astype(np.int64)
@@ -293,7 +304,7 @@ def _class_nodes(tree: Tree, classes: Any) -> np.ndarray:
     return nodes
 
 
-def _per_depth(tree: Tree, weights: Any) -> np.ndarray:
+def _per_depth(tree: Tree, weights: TensorLike) -> np.ndarray:
     found = np.asarray(weights, dtype=float)
     if found.shape != (max(tree.max_depth, 1),) or not (np.isfinite(found) & (found >= 0)).all():
         raise VpunnError(f"weights needs one finite number ≥ 0 for each depth 1…{tree.max_depth}, got {weights!r}.")

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vpunn._types import FeatureNames, Label, TensorLike
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explain import BallContribution, Explanation
 from vpunn.hipan.posterior import NodeDistribution
@@ -111,7 +112,9 @@ def _finite(row: int) -> None:
         )
 
 
-def explain_head(head: HierarchicalHead, x: Any, node: Any, k: int, feature_names: Any) -> Explanation:
+def explain_head(
+    head: HierarchicalHead, x: TensorLike, node: Label, k: int, feature_names: FeatureNames
+) -> Explanation:
     """Ball by ball: the score ⟨w_c − mean of its siblings', x⟩ + b, its largest terms, and ln P(ball | the one above).
 
     Scores are measured against the mean option of the same soft-max, because only differences count in it.

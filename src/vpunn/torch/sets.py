@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, softplus
 
+from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.torch._layout import TreeModule, check_whole_ids, full_precision, reduced
 from vpunn.torch._store import StoredModule
@@ -44,7 +45,7 @@ class _Raised(TreeModule):
             scores = scores.scatter_reduce(1, above, scores[:, self.child[edges]], "amax")
         return scores
 
-    def answers(self, target: Any, rows: int, device: torch.device) -> Tensor:
+    def answers(self, target: TensorLike, rows: int, device: torch.device) -> Tensor:
         """Answers as a table (rows, nodes) of booleans, closed under ancestors; from lists of node ids or such a table."""
         if isinstance(target, Tensor | np.ndarray):
             given = torch.as_tensor(target, device=device)
@@ -90,7 +91,7 @@ class TruePathLoss(_Raised):
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         self.reduction = reduction
 
-    def forward(self, logits: Tensor, target: Any) -> Tensor:
+    def forward(self, logits: Tensor, target: TensorLike) -> Tensor:
         """The loss of a batch, summed over balls."""
         if logits.ndim != 2 or logits.shape[1] != self.n_nodes:
             raise VpunnError(f"logits must have one column per node ({self.n_nodes:,}), got {tuple(logits.shape)}.")
@@ -133,11 +134,11 @@ class SetHead(StoredModule):
     def _options(self) -> dict[str, Any]:
         return {"in_features": self.in_features}
 
-    def forward(self, x: Tensor, target: Any = None) -> Tensor:
+    def forward(self, x: Tensor, target: TensorLike = None) -> Tensor:
         """`loss` with a target, else the logits of all nodes."""
         return linear(x, self.weight, self.bias) if target is None else self.loss(x, target)
 
-    def loss(self, x: Tensor, target: Any) -> Tensor:
+    def loss(self, x: Tensor, target: TensorLike) -> Tensor:
         """Mean `TruePathLoss` of a batch; ``target`` is a list of node ids per row or a table of 0 and 1."""
         return torch.as_tensor(self.criterion(self(x), target))
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_whole
 from vpunn.torch._store import StoredModule
 from vpunn.tree import Tree
@@ -44,7 +45,7 @@ class Valuation(StoredModule):
         length = np.maximum(np.arange(tree.n_nodes + 1), 1)
         self.register_buffer("log2", torch.from_numpy(np.frexp(length)[1].astype(np.uint8) - 1), persistent=False)
 
-    def forward(self, u: Any, v: Any) -> Tensor:
+    def forward(self, u: TensorLike, v: TensorLike) -> Tensor:
         """ν of each pair."""
         u, v = torch.broadcast_tensors(self.node_ids(u), self.node_ids(v))
         low, high = torch.minimum(u, v), torch.maximum(u, v)

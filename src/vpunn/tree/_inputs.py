@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Label, Labels
 from vpunn.errors import TreeError, examples, refuse_lazy
 
 #: So few labels are numbered in less time than importing pandas takes (on many, its hash table is twice as fast).
 FEW = 10_000
 
 
-def split_pairs(parents: Any, children: Any) -> tuple[Any, Any]:
+def split_pairs(parents: Labels, children: Labels) -> tuple[Any, Any]:
     """Parents and children apart, from whichever form the pairs were given in."""
     if children is not None:
         return parents, children
@@ -122,7 +123,7 @@ def number_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return codes.astype(np.int64), distinct
 
 
-def _is_hashable(label: Any) -> bool:
+def _is_hashable(label: Label) -> bool:
     """Whether a label can be looked up; a tuple that holds a list cannot, although tuples in general can."""
     try:
         hash(label)

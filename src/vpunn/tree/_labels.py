@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Label, Labels, OneOrMany
 from vpunn.errors import TreeError, examples, refuse_lazy
 from vpunn.tree._inputs import object_array
 
@@ -37,14 +38,14 @@ def lookup(labels: np.ndarray) -> Lookup:
     return everything[first], first, np.asarray(everything.duplicated(keep=False))[first]
 
 
-def is_one(asked: Any) -> bool:
+def is_one(asked: Labels) -> bool:
     """Whether one label is asked for rather than several."""
     is_array = hasattr(asked, "__array__")
     many = np.ndim(asked) if is_array else isinstance(asked, Sequence)
     return isinstance(asked, str | bytes | tuple) or not many
 
 
-def find_labels(tree: Tree, labels: Any) -> Any:
+def find_labels(tree: Tree, labels: Labels) -> OneOrMany:
     """See `Tree.index`."""
     refuse_lazy(labels)
     import pandas as pd
@@ -107,7 +108,7 @@ def find_paths(tree: Tree, paths: Sequence[Sequence[Hashable]], strict: bool = T
 # ---- what a person types ---------------------------------------------------------------------------------------------
 
 
-def find_nodes(tree: Tree, asked: Any) -> Any:
+def find_nodes(tree: Tree, asked: Labels) -> OneOrMany:
     """See `Tree.find`."""
     if is_one(asked):
         return _find_one(tree, asked)
@@ -133,14 +134,14 @@ def find_nodes(tree: Tree, asked: Any) -> Any:
     return found
 
 
-def _find_one(tree: Tree, asked: Any) -> int:
+def _find_one(tree: Tree, asked: Labels) -> int:
     same = _matches(tree, asked)
     if len(same) == 1:
         return int(same[0])
     raise _namesakes(tree, asked, same) if len(same) else _unknown(tree, [asked])
 
 
-def _matches(tree: Tree, asked: Any) -> np.ndarray:
+def _matches(tree: Tree, asked: Labels) -> np.ndarray:
     """The nodes that one thing asked for may mean, by the first reading that means any."""
     label = _as_label(tree, asked)
     try:
@@ -180,12 +181,12 @@ def _nodes_labelled(tree: Tree, label: Hashable) -> np.ndarray:
     return namesakes(tree.labels, label) if ambiguous[at] else node[[at]]
 
 
-def namesakes(labels: np.ndarray, label: Any) -> np.ndarray:
+def namesakes(labels: np.ndarray, label: Label) -> np.ndarray:
     """Positions of all labels equal to one."""
     return np.flatnonzero([other == label for other in labels.tolist()])
 
 
-def _ends_of_paths(tree: Tree, asked: Any) -> np.ndarray:
+def _ends_of_paths(tree: Tree, asked: Labels) -> np.ndarray:
     """Nodes whose path ends with the steps asked for: ``"bird / owl"``, ``"bird/owl"`` or ``("bird", "owl")``."""
     if isinstance(asked, str):
         ways = [asked.split(mark) for mark in (" / ", "/") if mark in asked]
@@ -226,7 +227,7 @@ def _namesakes(tree: Tree, name: Any, nodes: np.ndarray) -> TreeError:
     )
 
 
-def suggestions(tree: Tree, asked: Any, most: int = 3) -> list[str]:
+def suggestions(tree: Tree, asked: Labels, most: int = 3) -> list[str]:
     """Labels (or readable names) like a text that is none: equal but for case, longer, or a few letters apart.
 
     In a large tree only labels that begin or end alike are compared letter by letter, `COMPARED` of them at most, so that

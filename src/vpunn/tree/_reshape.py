@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
+from vpunn._types import Labels
 from vpunn.errors import CodeChangeWarning, TreeError
 from vpunn.padic import code_prime
 from vpunn.tree._tree import Nodes, Tree
 from vpunn.tree.sweeps import nearest_marked_ancestor
 
 
-def insert_leaves(tree: Tree, parents: Nodes, labels: Any) -> Tree:
+def insert_leaves(tree: Tree, parents: Nodes, labels: Labels) -> Tree:
     """See `Tree.insert`."""
     up = np.atleast_1d(tree.check_nodes(parents))
     names = [labels] if isinstance(labels, str | tuple) or np.ndim(labels) == 0 else list(labels)

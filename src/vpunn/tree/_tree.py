@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn._types import Table
+from vpunn._types import Labels, Numbers, OneOrMany, Table
 from vpunn.errors import TreeError, examples
 from vpunn.tree import _labels as labelled
 from vpunn.tree import _loops
@@ -96,7 +96,7 @@ class Tree(TreeOut, TreeParents):
     @classmethod
     def from_parents(
         cls,
-        parent: Any,
+        parent: Numbers,
         labels: Sequence[Hashable] | np.ndarray | None = None,
         *,
         columns: Mapping[str, Any] | None = None,
@@ -126,14 +126,14 @@ class Tree(TreeOut, TreeParents):
         return cls(up, depth, size, digit, names, table, report, extra)
 
     @classmethod
-    def from_edges(cls, parents: Any, children: Any = None, **options: Any) -> Tree:
+    def from_edges(cls, parents: Labels, children: Labels = None, **options: Any) -> Tree:
         """From (parent, child) label pairs; see `vpunn.tree.build.tree_from_edges` for the options."""
         from vpunn.tree import build
 
         return build.tree_from_edges(parents, children, **options)
 
     @classmethod
-    def from_paths(cls, paths: Any, **options: Any) -> Tree:
+    def from_paths(cls, paths: Labels, **options: Any) -> Tree:
         """From root-to-node label paths; see `vpunn.tree.build.tree_from_paths`."""
         from vpunn.tree import build
 
@@ -154,7 +154,7 @@ class Tree(TreeOut, TreeParents):
         return build.tree_from_networkx(graph, **options)
 
     @classmethod
-    def from_linkage(cls, linkage: Any, labels: Sequence[Hashable] | None = None) -> Tree:
+    def from_linkage(cls, linkage: Numbers, labels: Sequence[Hashable] | None = None) -> Tree:
         """From a SciPy linkage matrix (merge heights kept in the column ``height``); see `build`."""
         from vpunn.tree import build
 
@@ -248,7 +248,7 @@ class Tree(TreeOut, TreeParents):
         """Unique labels as a hash index; with repeats also the node of each entry and which entries are ambiguous."""
         return labelled.lookup(self.labels)
 
-    def index(self, labels: Any) -> Any:
+    def index(self, labels: Labels) -> OneOrMany:
         """Node ids of labels: one label gives an int, several give an int64 array. O(1) each, vectorised.
 
         Unknown labels, and labels that name several nodes, are errors; use `index_paths` to tell namesakes apart.
@@ -262,7 +262,7 @@ class Tree(TreeOut, TreeParents):
         """
         return labelled.find_paths(self, paths, strict)
 
-    def find(self, asked: Any) -> Any:
+    def find(self, asked: Labels) -> OneOrMany:
         """Node ids of what a person writes: one gives an int, a list gives an int64 array.
 
         A label first; then a node id (an integer, unless labels are integers), a readable name (the column ``name``), or
@@ -278,7 +278,7 @@ class Tree(TreeOut, TreeParents):
         """
         return labelled.find_nodes(self, asked)
 
-    def check_nodes(self, nodes: Any) -> IntArray:
+    def check_nodes(self, nodes: Nodes) -> IntArray:
         """Node ids as an int32 or int64 array, after checking that they exist."""
         array = np.asarray(nodes)
         if array.dtype.kind not in "iu":
@@ -310,7 +310,7 @@ class Tree(TreeOut, TreeParents):
         """The machine-word code behind `lca_depth`, built on first use (8 bytes per node and tier)."""
         return PackedCode(self.parent, self.depth, self.size, self.leaf_counts)
 
-    def lca_depth(self, u: Nodes, v: Nodes) -> Any:
+    def lca_depth(self, u: Nodes, v: Nodes) -> OneOrMany:
         """Depth of the lowest common ancestor of each pair: the p-adic valuation of the difference of their codes.
 
         ``u`` and ``v`` broadcast. A node with itself gives its own depth. Two ints give an int.
@@ -330,7 +330,7 @@ class Tree(TreeOut, TreeParents):
             raise TreeError(f"lca_depth_matrix takes two lists of nodes, got shapes {rows.shape} and {columns.shape}.")
         return self.packed.lca_depth_matrix(rows, columns)
 
-    def lca(self, u: Nodes, v: Nodes) -> Any:
+    def lca(self, u: Nodes, v: Nodes) -> OneOrMany:
         """Lowest common ancestor of each pair."""
         depth = self.lca_depth(u, v)  # also checks the ids
         return self.ancestor_at(np.minimum(u, v), depth)
@@ -341,7 +341,7 @@ class Tree(TreeOut, TreeParents):
         _, ids = self.levels
         return np.asarray(self.depth[ids].astype(np.int64) * self.n_nodes + ids)
 
-    def ancestor_at(self, nodes: Nodes, depth: Any) -> Any:
+    def ancestor_at(self, nodes: Nodes, depth: Any) -> OneOrMany:
         """The ancestor of each node at ``depth`` (the node itself at its own depth). O(log n) each, vectorised.
 
         In preorder it is the last node of that depth at or before the node.
@@ -363,7 +363,7 @@ class Tree(TreeOut, TreeParents):
         found = by_level[at].astype(np.int64)
         return found if found.ndim else int(found)
 
-    def is_ancestor(self, u: Nodes, v: Nodes) -> Any:
+    def is_ancestor(self, u: Nodes, v: Nodes) -> OneOrMany:
         """Whether each ``u`` is an ancestor of ``v`` or ``v`` itself: is ``v`` inside ``u``'s slice?"""
         a, b = paired(self.check_nodes(u), self.check_nodes(v))
         # One comparison suffices once the offset is read as unsigned: v < u wraps to a huge number.
@@ -446,14 +446,14 @@ class Tree(TreeOut, TreeParents):
         """The same tree under other labels, one per node in the order of ids; columns and report stay."""
         return self.replace(labels=labels)
 
-    def take(self, parent: Any, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
+    def take(self, parent: Numbers, nodes: IntArray, report: Sequence[str] = ()) -> Tree:
         """A tree of the given nodes (labels, columns and extra parents among them taken along) with new parent pointers."""
         columns = {key: value[nodes] for key, value in self.columns.items()}
         extra, lost = several.kept_extra(self, nodes)
         report = (*self.report, *report, *several.report_lost(lost))
         return Tree.from_parents(parent, self.labels[nodes], columns=columns, report=report, extra_parents=extra)
 
-    def insert(self, parents: Nodes, labels: Any) -> Tree:
+    def insert(self, parents: Nodes, labels: Labels) -> Tree:
         """A tree with one new leaf per label, each as the last child of its parent.
 
         New leaves take the next free digit, so digits of old nodes never change, nor do their integer codes unless the

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import TreeError, examples
 
 
-def as_parent_array(parent: Any) -> np.ndarray:
+def as_parent_array(parent: Numbers) -> np.ndarray:
     """Parent pointers as int64, refusing anything that is not a one-dimensional list of whole numbers."""
     try:
         up = np.asarray(parent)

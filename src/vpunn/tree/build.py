@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._types import Labels, Numbers
 from vpunn.errors import TreeError, examples
 from vpunn.tree import dag
 from vpunn.tree._edges import Choices, EdgeList
@@ -29,8 +30,8 @@ UNKNOWN = "(missing)"
 
 
 def tree_from_edges(
-    parents: Any,
-    children: Any = None,
+    parents: Labels,
+    children: Labels = None,
     *,
     policy: str = "first",
     root: Hashable | None = None,
@@ -248,7 +249,7 @@ def tree_from_networkx(
     return tree.replace(labels=label_array(names)[0], columns=rest)
 
 
-def tree_from_linkage(linkage: Any, labels: Sequence[Hashable] | None = None) -> Tree:
+def tree_from_linkage(linkage: Numbers, labels: Sequence[Hashable] | None = None) -> Tree:
     """The dendrogram of a SciPy linkage matrix, with the merge heights in the column ``height`` (0 at the leaves).
 
     Leaves carry ``labels`` (default: their observation numbers), merges their SciPy cluster number: row ``i`` of a
@@ -308,7 +309,7 @@ def _with_further(tree: Tree, edges: Iterable[tuple[Any, Any]]) -> Tree:
     )
 
 
-def _linkage_table(linkage: Any) -> np.ndarray:
+def _linkage_table(linkage: Numbers) -> np.ndarray:
     """The matrix as floats, after checking that every row merges two clusters that stand above it, each only once.
 
     SciPy's own check looks at less, and at nothing at all in a matrix of one row.

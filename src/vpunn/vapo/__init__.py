@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.vapo.adam import AdamScalar, AdamSolver, AdamState
 from vpunn.vapo.blackbox import minimize_digits
@@ -49,7 +50,7 @@ def minimize(
     method: str = "auto",
     *,
     seed: int = 0,
-    start: Any = None,
+    start: Numbers | None = None,
     checkpoint: Any = None,
     checkpoint_every: int = 20,
     resume: bool = False,

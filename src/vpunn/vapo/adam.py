@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.vapo.driver import real_start
 from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
@@ -93,7 +94,7 @@ class AdamSolver:
         problem: SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression,
         *,
         schedule: str | Schedule = "auto",
-        start: Any = None,
+        start: Numbers | None = None,
         seed: int = 0,
         tolerance: float = 1e-6,
     ) -> None:

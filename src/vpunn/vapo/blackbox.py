@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.vapo.gist import Neighbourhood, neighbours
 from vpunn.vapo.result import VapoResult
@@ -122,7 +123,7 @@ def minimize_digits(
     budget: int | None = None,
     coordinates: int | None = None,
     patience: int = 2,
-    start: Any = None,
+    start: Numbers | None = None,
     vectorized: bool = False,
     seed: int = 0,
 ) -> VapoResult:
@@ -196,7 +197,7 @@ def _perturb(search: _Search, rng: np.random.Generator) -> None:
             search.x, search.value = x, value
 
 
-def _check_start(start: Any, p: int, n: int) -> np.ndarray:
+def _check_start(start: Numbers, p: int, n: int) -> np.ndarray:
     x = np.array(start)
     if x.shape != (n,) or x.dtype.kind not in "iu":
         raise VpunnError(f"start needs {n} integer digits, got {x.dtype} of shape {x.shape}.")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from vpunn._progress import progress_bar
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
 from vpunn.io.files import written_beside
 from vpunn.vapo.result import VapoResult
@@ -119,7 +120,7 @@ def drive(
     )
 
 
-def real_start(problem: Any, start: Any) -> np.ndarray:
+def real_start(problem: Any, start: Numbers | None) -> np.ndarray:
     """Where to begin: the problem's own choice, or a copy of the given finite numbers."""
     if start is None:
         return np.array(problem.initial(), float)

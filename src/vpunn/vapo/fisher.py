@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.vapo.driver import real_start
 from vpunn.vapo.heads import SoftmaxHeads
@@ -29,7 +30,13 @@ class FisherSolver:
     method = "fisher"
 
     def __init__(
-        self, problem: SoftmaxHeads, *, start: Any = None, seed: int = 0, tolerance: float = 1e-6, max_steps: int = 100
+        self,
+        problem: SoftmaxHeads,
+        *,
+        start: Numbers | None = None,
+        seed: int = 0,
+        tolerance: float = 1e-6,
+        max_steps: int = 100,
     ) -> None:
         if type(problem) is not SoftmaxHeads or problem.margin:
             raise VpunnError("method='fisher' needs SoftmaxHeads without margin; use method='adam' for other heads.")

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.padic import code_prime
 from vpunn.tree import Tree
@@ -56,7 +57,7 @@ class DigitNetwork:
         """All digits zero."""
         return np.zeros(self.n_parameters, np.int64)
 
-    def check_digits(self, theta: Any) -> np.ndarray:
+    def check_digits(self, theta: Numbers) -> np.ndarray:
         """Digits as int64 after checking that there is one in 0…p−1 for each ball."""
         digits = np.asarray(theta)
         if (
@@ -93,11 +94,12 @@ class GISTScalar:
     (2, [0, 2])
     """
 
-    def __init__(self, theta: Any, index: int | None = None, *, p: int) -> None:
+    def __init__(self, theta: int | np.ndarray, index: int | None = None, *, p: int) -> None:
         self._alone = index is None
         if index is None and (isinstance(theta, bool) or not isinstance(theta, int | np.integer)):
             raise VpunnError(f"a GISTScalar alone is one whole digit, got {theta!r}; for a vector pass its index too.")
-        self.theta, self.index, self.p = np.array([theta]) if index is None else theta, index or 0, p
+        self.theta: np.ndarray = np.array([theta]) if index is None else theta  # type: ignore[assignment]
+        self.index, self.p = index or 0, p
         if not 0 <= self.value < p:
             raise VpunnError(f"a digit must lie in 0..{p - 1}, got {self.value}.")
 
@@ -150,7 +152,7 @@ class GistSolver:
         neighbourhood: Neighbourhood = "full",
         batch: int | None = None,
         patience: int = 2,
-        start: Any = None,
+        start: Numbers | None = None,
         seed: int = 0,
         max_sweeps: int = 1000,
     ) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.padic import code_prime
 from vpunn.tree import Tree
@@ -129,7 +130,7 @@ class _Heads:
         """One per context; heads with a number per child have one per slot."""
         return self.layout.n_contexts
 
-    def _check(self, theta: Any) -> np.ndarray:
+    def _check(self, theta: Numbers) -> np.ndarray:
         """Parameters as an array of the right length."""
         theta = np.asarray(theta)
         if theta.shape != (self.n_parameters,) or theta.dtype.kind not in "iuf":
@@ -235,7 +236,7 @@ class SoftmaxHeads(_Heads):
         with np.errstate(divide="ignore"):
             return np.asarray(np.maximum(np.log(self.frequencies), NEVER))
 
-    def from_probabilities(self, probabilities: Any) -> np.ndarray:
+    def from_probabilities(self, probabilities: Numbers) -> np.ndarray:
         """Parameters of ``node`` soft-max heads whose ball probabilities are these (checked to be a law)."""
         if self.layout.factorisation != "node" or type(self) is not SoftmaxHeads:
             raise VpunnError("only SoftmaxHeads with factorisation='node' can take any law on the leaves.")
@@ -292,7 +293,7 @@ class SoftmaxHeads(_Heads):
             here = int(below[np.argmax(share[below])])
         return here
 
-    def _check(self, theta: Any) -> np.ndarray:
+    def _check(self, theta: Numbers) -> np.ndarray:
         return super()._check(theta).astype(float, copy=False)
 
 
@@ -397,7 +398,7 @@ class DigitHeads(_Heads):
         """All digits zero."""
         return np.zeros(self.n_parameters, np.int64)
 
-    def check_digits(self, theta: Any) -> np.ndarray:
+    def check_digits(self, theta: Numbers) -> np.ndarray:
         """Digits as int64 after checking that there is one in 0…p−1 for each context."""
         digits = np.asarray(theta)
         if digits.shape != (self.n_parameters,) or digits.dtype.kind not in "iu":
@@ -486,7 +487,7 @@ def _item_weights(tree: Tree, items: Any) -> np.ndarray:
     return weights
 
 
-def check_probabilities(tree: Tree, probabilities: Any, tolerance: float = 1e-9) -> np.ndarray:
+def check_probabilities(tree: Tree, probabilities: Numbers, tolerance: float = 1e-9) -> np.ndarray:
     """Probabilities of all balls as an array, after checking that they are a law on the leaves.
 
     The root has 1, every parent the sum of its children, nothing is negative.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.network import LEAK, VPuNN
 from vpunn.tree import Tree
@@ -27,7 +28,7 @@ class LeakyRegression:
 
     known_optimum = 0.0
 
-    def __init__(self, tree: Tree, leaf_values: Any, *, alpha: float = LEAK) -> None:
+    def __init__(self, tree: Tree, leaf_values: Numbers, *, alpha: float = LEAK) -> None:
         try:
             values = np.asarray(leaf_values, float)
         except (TypeError, ValueError):

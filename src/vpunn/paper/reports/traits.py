@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from vpunn._types import Targets
+
 LEVELS = ["Order", "Family", "Genus"]
 TRAITS = {
     "body mass": "AdultBodyMass_g",
@@ -23,7 +25,7 @@ TRAITS = {
 class BackOffMeans(BaseEstimator):
     """Mean of the genus if it was seen, else of the family, else of the order, else of all."""
 
-    def fit(self, X: pd.DataFrame, y: Any) -> BackOffMeans:
+    def fit(self, X: pd.DataFrame, y: Targets) -> BackOffMeans:
         target = pd.DataFrame(np.asarray(y).reshape(len(y), -1), index=X.index)
         self.means_ = [target.groupby([X[name] for name in LEVELS[: k + 1]]).mean() for k in range(len(LEVELS))]
         self.all_ = target.mean().to_numpy()
@@ -47,7 +49,7 @@ class AsCategories(BaseEstimator):
     def _convert(self, X: pd.DataFrame) -> pd.DataFrame:
         return X.assign(**{name: pd.Categorical(X[name], kinds) for name, kinds in self.kinds_.items()})
 
-    def fit(self, X: pd.DataFrame, y: Any) -> AsCategories:
+    def fit(self, X: pd.DataFrame, y: Targets) -> AsCategories:
         self.kinds_ = {name: sorted(X[name].unique()) for name in LEVELS}
         self.estimator.fit(self._convert(X), y)
         self.classes_ = getattr(self.estimator, "classes_", None)
