@@ -26,7 +26,7 @@ SOUGHT = {
     "xgboost": "a rival in the report on given digits, left out where it is missing",
 }
 #: Extras for people who work on the package; the others are for people who use it.
-WORKSHOP = {"dev", "docs", "bench"}
+WORKSHOP = {"test", "dev", "docs", "bench"}
 #: Modules that may import an extra's library at once: they are its door, opened only on demand.
 DOORS = {"torch": {"torch"}, "web/app.py": {"starlette"}, "web/notebook.py": {"anywidget", "traitlets"}}
 
