@@ -52,6 +52,28 @@ LATER = {
 }
 
 
+#: Modules with a leading underscore that other rooms take from, each with what they take.
+BORROWED = {
+    "tree._inputs": "arrays of labels, as every room keeps them",
+    "tree._labels": "what was perhaps meant",
+    "tree._loops": "walks that need no compiler, for small trees",
+    "tree._parents": "sets of nodes and further parents, checked",
+    "tree._validate": "whether stored arrays are a tree",
+    "codes._kernels": "digits along paths",
+    "codes._text": "the names of the print modes",
+    "io._READERS": "the formats, for the help of a command",
+    "io._blocks": "large and packed files by blocks",
+    "network._numbers": "the ring of the coefficients",
+    "vapo._kernels": "the sweeps of the two-logit losses",
+    "hipan._crew": "threads and processes that fit in shards",
+    "hipan.sets._posterior": "the deepest of several answers",
+    "tabular._boost": "which boosting library there is",
+    "paper._study": "what `vpunn figures` draws from",
+    "paper.reports._bench": "titles of the benchmark's tasks",
+    "paper.reports._shelf": "what reports keep on disk",
+}
+
+
 def room_of(module: str) -> str:
     """The room a module ``vpunn.room.module`` belongs to; the package itself for ``vpunn``."""
     parts = module.split(".")
@@ -110,6 +132,19 @@ def test_rooms_import_only_what_stands_left_of_them():
             if not left and not version and (at_import or (room, target) not in LATER):
                 wrong.append(f"{path.relative_to(ROOT)} imports {target}{'' if at_import else ' inside a function'}")
     assert wrong == []
+
+
+def test_private_modules_serve_their_room():
+    taken = set()
+    for room, path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vpunn."):
+                for alias in node.names:
+                    parts = [*node.module.split(".")[1:], alias.name]
+                    hidden = [i for i, part in enumerate(parts) if i and part.startswith("_")]
+                    if hidden and parts[0] != room:
+                        taken.add(".".join(parts[: hidden[0] + 1]))
+    assert taken == set(BORROWED)
 
 
 def test_the_list_of_exceptions_names_only_imports_that_exist():
