@@ -16,6 +16,14 @@ def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(rows)
+    weight = checked_weights(sample_weight, rows)
+    if rows and not weight.any():
+        raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
+    return weight
+
+
+def checked_weights(sample_weight: Weights, rows: int) -> np.ndarray:
+    """One finite weight of at least zero per row, all zeros too: a part of the rows may weigh nothing."""
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
@@ -27,8 +35,6 @@ def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         raise VpunnError(f"sample weights must be finite and at least 0; got {examples(weight[bad])}.")
-    if rows and not weight.any():
-        raise VpunnError("all sample weights are zero, so there is nothing to learn from.")
     return weight
 
 

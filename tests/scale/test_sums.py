@@ -190,7 +190,7 @@ def test_saved_sums_are_the_same(tmp_path):
     ("change", "message"),
     [
         ({"y": [1.0, np.nan]}, "y must be finite; it is not in rows 1"),
-        ({"w": [1.0, -1.0]}, "weights must be finite and ≥ 0, got -1"),
+        ({"w": [1.0, -1.0]}, "weights must be finite and at least 0; got -1"),
         ({"nodes": [1, 9]}, "outside this tree"),
         ({"y": ["a", "b"], "w": [1.0, 0.5]}, "must be whole numbers, got 0.5"),
         ({"y": ["a", None]}, "y is missing in rows 1"),

@@ -8,25 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vpunn._types import Table, Weights
+from vpunn._types import Table
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.scale._exact import ExactSums
 from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
-
-
-def check_weights(w: Weights, n: int) -> Array | None:
-    """Weights as doubles, None where all are 1."""
-    if w is None:
-        return None
-    weights = np.asarray(w, float)
-    if weights.shape != (n,):
-        raise VpunnError(f"w needs one weight for each of {n:,} rows, got shape {weights.shape}.")
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        raise VpunnError(f"weights must be finite and ≥ 0, got {examples(weights[bad])}.")
-    return weights
 
 
 def check_node_ids(tree: Tree, nodes: Nodes) -> Array:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vpunn._rows import check_no_missing
+from vpunn._rows import check_no_missing, checked_weights
 from vpunn._types import Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
-from vpunn.scale._frames import as_arrow, check_node_ids, check_weights, frame_nodes, same_tree
+from vpunn.scale._frames import as_arrow, check_node_ids, frame_nodes, same_tree
 from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
@@ -50,7 +50,7 @@ class ClassSums(Storable):
         if labels.shape != nodes.shape:
             raise VpunnError(f"y needs one class for each of {len(nodes):,} rows, got shape {labels.shape}.")
         check_no_missing(labels)
-        weights = check_weights(w, len(nodes))
+        weights = None if w is None else checked_weights(w, len(nodes))
         if weights is not None and (weights != np.floor(weights)).any():
             odd = weights[weights != np.floor(weights)]
             raise VpunnError(f"weights of classes count repetitions and must be whole numbers, got {examples(odd)}.")

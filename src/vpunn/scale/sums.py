@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import checked_weights
 from vpunn._types import Features, Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.store import Draft, Storable, Stored
@@ -22,7 +23,6 @@ from vpunn.scale._exact import ExactSums, exact_products, times_ten
 from vpunn.scale._frames import (
     as_arrow,
     check_node_ids,
-    check_weights,
     frame_nodes,
     number_columns,
     same_tree,
@@ -91,7 +91,7 @@ class BallSums(Storable):
         """Add rows in place, for streams: no second set of arrays. Nothing is changed if a row is refused."""
         nodes = check_node_ids(self.tree, nodes)
         n = len(nodes)
-        weights = check_weights(w, n)
+        weights = None if w is None else checked_weights(w, n)
         parts = [number_columns(y, "y", n)] + ([] if X is None else [number_columns(X, "X", n)])
         table = np.concatenate(parts, axis=1)
         if parts[0].shape[1] != self.n_targets or table.shape[1] != len(self.columns):
