@@ -127,7 +127,7 @@ def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
         warnings.simplefilter("ignore", UserWarning)  # passes are limited on purpose, classes may be as many as rows
         model = LinearSVC(C=cost, tol=TOLERANCE, max_iter=PASSES, dual=True, random_state=0)
         model.fit(items.X, np.searchsorted(classes, items.node), sample_weight=items.weight)
-    coef, constant = model.coef_, model.intercept_
+    coef, constant = model.coef_.astype(np.float32), model.intercept_.astype(np.float32)
     if len(classes) == 2:
         coef, constant = np.concatenate([-coef, coef]), np.concatenate([-constant, constant])
     return half(np.concatenate([coef.T, constant[None]]))

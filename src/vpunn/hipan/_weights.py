@@ -71,9 +71,7 @@ class Heads:
 
 def half(values: np.ndarray) -> np.ndarray:
     """Values as half-precision numbers hold them; those beyond their range become the largest."""
-    if np.abs(values).max(initial=0) > 65504:
-        values = np.clip(values, -65504, 65504)
-    return np.asarray(values.astype(np.float32).astype(np.float16).astype(np.float32))
+    return np.asarray(np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32))
 
 
 def upper_halves(values: np.ndarray) -> np.ndarray:
