@@ -341,7 +341,8 @@ def main() -> None:
         shards(given[1:] or ["go", "wordnet"])
     elif given[:1] == ["names"]:
         methods = [name for name in given[1:] if name.isalpha()]
-        names([int(float(size)) for size in given[1:] if size not in methods], methods or ["vpunn", "pecos"])
+        sizes = sorted(int(float(size)) for size in given[1:] if size not in methods)
+        names(sizes, methods or ["vpunn", "pecos"])
     else:
         run(given or list(OPERATIONS))
 
