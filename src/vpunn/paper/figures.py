@@ -304,7 +304,7 @@ FIGURES: tuple[PaperFigure, ...] = (
         "A dense network beside a v-PuNN",
         "A weight of a dense network touches every input; a coefficient touches one subtree.",
         EXACT,
-        "The paper's count of neurons is too small (E-30).",
+        "The balls that the paper counts stop one level above the leaves (E-30).",
         _draw_versus,
     ),
     PaperFigure(
