@@ -45,7 +45,7 @@ VALUES = RANDOM.normal(size=N) + PLACE
 
 def head(**params):
     """The estimator of vpunn.torch, where torch is installed."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="needs torch (extra torch)")
     from vpunn.torch import HeadClassifier
 
     return HeadClassifier(TREE, epochs=2, **params)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("numba", "matplotlib", "torch", "dask", "pandas", "sklearn", "scipy", "networkx", "lightgbm", "typer")
 
 SCRIPT = f"""
@@ -34,5 +36,8 @@ def test_every_name_in_the_table_of_contents_exists():
     import vpunn
 
     for name in vpunn.__all__:
-        assert getattr(vpunn, name) is not None
+        try:
+            assert getattr(vpunn, name) is not None
+        except vpunn.VpunnError as error:  # a library of an extra is not installed, and the sentence says which
+            pytest.skip(str(error))
     assert set(vpunn.__all__) <= set(dir(vpunn))
