@@ -17,6 +17,26 @@ def _is_mark(c):
 
 
 @njit(cache=True)
+def _most_nodes(data):
+    """No more nodes than opening brackets and commas, and one."""
+    most = 1
+    for c in data:
+        most += c == 40 or c == 44  # ( ,
+    return most
+
+
+@njit(cache=True)
+def _name_end(data, i):
+    """The byte after a bare name that starts at ``i``, and where the name ends without blanks behind it."""
+    while i < len(data) and not _is_mark(data[i]):
+        i += 1
+    end = i
+    while data[end - 1] <= 32:
+        end -= 1
+    return i, end
+
+
+@njit(cache=True)
 def _comment_end(data, i):
     """The byte after the comment that opens at ``i`` (comments nest), or −1 if it never closes."""
     depth = 0
@@ -60,18 +80,11 @@ def scan(data):
     ``where`` the byte; nodes are in preorder, and ``name``, ``length`` and ``note`` (comment) are (n, 2) byte ranges,
     empty where absent. All delimiters are ASCII, so UTF-8 names need no care.
     """
-    size = len(data)
-    most = 1
-    for c in data:
-        if c == 40 or c == 44:  # ( ,
-            most += 1
+    size, most = len(data), _most_nodes(data)
     parent = np.full(most, -1, np.int32)
     opened = np.zeros(most, np.int64)
-    closed = np.zeros(most, np.bool_)
-    quoted = np.zeros(most, np.bool_)
-    name = np.zeros((most, 2), np.int64)
-    length = np.zeros((most, 2), np.int64)
-    note = np.zeros((most, 2), np.int64)
+    closed, quoted = np.zeros(most, np.bool_), np.zeros(most, np.bool_)
+    name, length, note = np.zeros((most, 2), np.int64), np.zeros((most, 2), np.int64), np.zeros((most, 2), np.int64)
     here, count, state, why, i = 0, 1, _START, NO_END, 0
     while i < size:
         c = data[i]
@@ -131,12 +144,7 @@ def scan(data):
             i = end + 1
         elif state == _START:
             name[here, 0] = i
-            while i < size and not _is_mark(data[i]):
-                i += 1
-            end = i
-            while data[end - 1] <= 32:
-                end -= 1
-            name[here, 1] = end
+            i, name[here, 1] = _name_end(data, i)
             state = _NAMED
         elif state == _COLON:
             length[here, 0] = i
