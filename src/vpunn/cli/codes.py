@@ -14,6 +14,7 @@ from vpunn.cli.structure import Format, Options, Policy, Source, read_source
 from vpunn.errors import CodeError, TreeError, VpunnError, counted
 
 if TYPE_CHECKING:
+    from vpunn._types import Label, OneOrMany
     from vpunn.tree import Tree
 
 Prime = Annotated[int | None, typer.Option("--prime", "-p", help="A larger prime than the smallest that fits.")]
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def _readable(label: Any, name: Any) -> str:
+def _readable(label: Label, name: object) -> str:
     """``9606 Homo sapiens``, but plain ``dog.n.01``, which says its name already."""
     return str(label) if name is None or str(label).startswith(str(name).replace(" ", "_")) else f"{label} {name}"
 
@@ -52,14 +53,14 @@ def _lines(source: str, values: list[str] | None) -> list[str] | None:
     return [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
 
 
-def _name(tree: Tree, node: Any, json: bool) -> Any:
+def _name(tree: Tree, node: int, json: bool) -> Label:
     """A label for output; in tables as text (9606 is a name, not the quantity 9,606) with the readable name beside it."""
     if json:
         return tree.labels[node]
     return _readable(tree.labels[node], tree.columns["name"][node] if "name" in tree.columns else None)
 
 
-def _nodes(tree: Tree, source: str, labels: list[str] | None, match: str) -> Any:
+def _nodes(tree: Tree, source: str, labels: list[str] | None, match: str) -> OneOrMany:
     """The nodes asked for, or all."""
     import numpy as np
 
@@ -67,7 +68,7 @@ def _nodes(tree: Tree, source: str, labels: list[str] | None, match: str) -> Any
     return np.arange(tree.n_nodes) if wanted is None else _find(tree, wanted, match)
 
 
-def _find(tree: Tree, asked: list[str], match: str) -> Any:
+def _find(tree: Tree, asked: list[str], match: str) -> OneOrMany:
     """Nodes of what was typed; loosely, every step of a path is found by how the tree writes it."""
     from vpunn.errors import check_choice
 
@@ -144,7 +145,7 @@ def _encode_files(
     column: str | None,
     unseen: str | None,
     match: str,
-    reading: Any,
+    reading: tuple[str | None, str, list[str] | None],
 ) -> None:
     """A tree's own nodes, or a column of labels, as a table of codes."""
     from vpunn.io.frames import check_table_path

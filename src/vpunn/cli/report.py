@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from vpunn._types import FittedModel, SetTargets, Targets
     from vpunn.report import Report
 
 
@@ -100,7 +101,7 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading) ->
     return page
 
 
-def _labels(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+def _labels(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Targets, list[str]]:
     """Rows with a label the model knows, their labels, and what is left out."""
     import numpy as np
 
@@ -112,7 +113,7 @@ def _labels(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray
     return rows, cells.take(rows).labels(), _left_out(len(rows), len(frame), "label this model knows")
 
 
-def _label_sets(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+def _label_sets(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, SetTargets, list[str]]:
     """All rows; labels the model does not know are left out of their sets."""
     import numpy as np
 
@@ -125,7 +126,7 @@ def _label_sets(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.nda
     return np.arange(len(frame)), [row & known for row in given], note if new else []
 
 
-def _numbers(fitted: Any, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Any, list[str]]:
+def _numbers(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[np.ndarray, Targets, list[str]]:
     """Rows with a number."""
     import numpy as np
 

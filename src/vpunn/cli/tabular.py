@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import VpunnError, counted
+
+if TYPE_CHECKING:
+    from vpunn.tabular.encoder import LatentTreeEncoder
+
 
 Table = Annotated[Path, typer.Argument(help="Table file (.csv, .tsv, .txt or .parquet).")]
 Model = Annotated[Path, typer.Argument(help="Folder that 'vpunn tabular fit' wrote.")]
@@ -184,7 +188,7 @@ def edit(
     emit(lines, json)
 
 
-def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine: bool) -> Any:
+def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine: bool) -> LatentTreeEncoder:
     from vpunn.tabular.encoder import LatentTreeEncoder
 
     counts = None
@@ -196,7 +200,7 @@ def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine:
     return LatentTreeEncoder(method, p=p, K=K, nodes_per_level=counts, refine=refine, random_state=seed)
 
 
-def _write_codes(encoder: Any, path: Path) -> None:
+def _write_codes(encoder: LatentTreeEncoder, path: Path) -> None:
     import pandas as pd
 
     from vpunn.io import write_table
@@ -211,7 +215,7 @@ def _write_codes(encoder: Any, path: Path) -> None:
     write_table(pd.DataFrame({**columns, **{f"digit{k + 1}": digits[:, k] for k in range(digits.shape[1])}}), path)
 
 
-def _write_figure(encoder: Any, path: Path, depth: int) -> None:
+def _write_figure(encoder: LatentTreeEncoder, path: Path, depth: int) -> None:
     from matplotlib.figure import Figure
 
     from vpunn import plot

@@ -29,6 +29,8 @@ from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from vpunn._types import Beliefs, FeatureNames, Features, Label, Labels, Seed, Targets
+    from vpunn.hipan.sets._front import SetExplanation
     from vpunn.hipan.sets._model import SetModel
     from vpunn.hipan.sets._posterior import SetPosterior
 
@@ -51,6 +53,8 @@ class Answering(Storable):
     multilabel_: bool
     sets_: SetModel
     tree_: Tree
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class Answering(Storable):
         holdout: float = 0.1,
         hidden: int = 32,
         n_jobs: int | None = None,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.tree = tree
         self.candidates = candidates
@@ -103,7 +107,7 @@ class Answering(Storable):
         if not (0 <= int(seed) < 2**32 if isinstance(seed, Integral) else source):
             raise VpunnError(f"random_state must be a seed from 0 to 2**32 - 1 or None, got {seed!r}.")
 
-    def _rows(self, X: Any) -> Rows:
+    def _rows(self, X: Features) -> Rows:
         """New rows as the experts read them."""
         return self.layout_.read(checked_blocks(self, X, self.layout_))
 
@@ -132,7 +136,7 @@ class Answering(Storable):
                 [flat[:1], flat]
             )  # the root cannot be answered; its label only fills the place
 
-    def nodes_of(self, y: Any) -> np.ndarray:
+    def nodes_of(self, y: Targets) -> np.ndarray:
         """Node ids of labels as `fit` takes them; labels that are not in the tree are refused."""
         return targets.check_in_tree(self.label_tree_, y)
 
@@ -145,7 +149,7 @@ class Answering(Storable):
         return self.tree_.relabel(labels)
 
     @announced_compiling()
-    def posterior(self, X: Any, *, evidence: bool = False) -> Any:
+    def posterior(self, X: Features, *, evidence: bool = False) -> Beliefs:
         """The distribution over nodes of each row: the one object behind `predict`, `top_k`, the stop rules and explanations.
 
         With ``evidence`` it keeps what the combiner read, which takes rows × candidates × columns of memory. Of a model of label
@@ -227,21 +231,21 @@ class Answering(Storable):
             fixed=self.fixed_,
         )
 
-    def locate(self, X: Any, rule: Rule = "node") -> np.ndarray:
+    def locate(self, X: Features, rule: Rule = "node") -> np.ndarray:
         """Node id of the place of each row: the answer of `predict`."""
         posterior = self.posterior(X)
         return np.asarray(posterior.best() if self._several() else posterior.best(rule))
 
     def predict(
         self,
-        X: Any,
+        X: Features,
         stop: Literal["threshold", "risk", "depth"] | None = None,
         *,
         threshold: float = 0.5,
         alpha: float = 0.1,
         depth: int = 1,
         rule: Rule = "node",
-    ) -> Any:
+    ) -> Labels:
         """One label per row: the most probable node, the first of `top_k`. With ``rule="path"`` one that shares most of its path
         with all likely ones (`Posterior.best`): a little less often exact, nearer to the truth when wrong.
 
@@ -278,7 +282,7 @@ class Answering(Storable):
 
     def predict_sets(
         self,
-        X: Any,
+        X: Features,
         stop: Literal["threshold", "risk", "size"] = "threshold",
         *,
         threshold: float = 0.5,
@@ -296,7 +300,9 @@ class Answering(Storable):
         posterior = cast("SetPosterior", self.posterior(X))
         return label_sets.predict_sets(self, posterior, stop, threshold=threshold, alpha=alpha, size=size)
 
-    def explain_set(self, x: Any, label: Any = None, *, k: int = 5, feature_names: Any = None) -> Any:
+    def explain_set(
+        self, x: Features, label: Label = None, *, k: int = 5, feature_names: FeatureNames = None
+    ) -> SetExplanation:
         """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
         return label_sets.explain_sets(self, x, label, k, feature_names)
 
@@ -304,17 +310,17 @@ class Answering(Storable):
         """Whether the model was fitted on label sets."""
         return bool(getattr(self, "multilabel_", False))
 
-    def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
+    def predict_path(self, X: Features) -> list[tuple[Any, ...]]:
         """Labels from the root down to the answer of `predict`."""
         return [self.tree_.path(int(node)) for node in self.locate(X)]
 
-    def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    def top_k(self, X: Features, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row and their probabilities, both (rows, k); exact."""
         _check_k(k)
         nodes, p = self.posterior(X).top_k(min(int(k), len(self.class_nodes_)))
         return self.labels_[nodes], p
 
-    def predict_proba(self, X: Any, k: int | None = None) -> Any:
+    def predict_proba(self, X: Features, k: int | None = None) -> np.ndarray | sparse.csr_matrix:
         """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
         if k is not None:
             _check_k(k)
@@ -334,7 +340,7 @@ class Answering(Storable):
             out[part] = posterior.masses(part)[:, self.class_nodes_]
         return out
 
-    def predict_node_proba(self, X: Any) -> np.ndarray:
+    def predict_node_proba(self, X: Features) -> np.ndarray:
         """Probability of every ball, (rows, nodes): a ball's is its own stop mass plus that of its children; the root has 1."""
         posterior = self.posterior(X)
         out = np.empty((len(posterior), self.tree_.n_nodes))
@@ -364,11 +370,11 @@ class _Root:
         return "(all)"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating)
 
 
-def _check_k(k: Any) -> None:
+def _check_k(k: object) -> None:
     if not isinstance(k, int | np.integer) or k < 1:
         raise VpunnError(f"k must be a whole number of at least 1, got {k!r}.")
 

@@ -9,10 +9,14 @@ rising within the feature.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
 
 Array = npt.NDArray[Any]
 
@@ -25,12 +29,12 @@ class Sparse(NamedTuple):
     data: Array
 
     @classmethod
-    def of(cls, matrix: Any) -> Sparse:
+    def of(cls, matrix: sparse.csr_matrix | sparse.csc_matrix) -> Sparse:
         """Those of `scipy.sparse.csr_matrix` or ``csc_matrix``."""
         return cls(matrix.indptr, matrix.indices, matrix.data)
 
     @classmethod
-    def by_far(cls, matrix: Any) -> Sparse:
+    def by_far(cls, matrix: sparse.csr_matrix | sparse.csc_matrix) -> Sparse:
         """The same with pointers of 64 bits, whatever the size: kernels that read an index are compiled for one type."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
 
@@ -126,7 +130,7 @@ class Outline(NamedTuple):
     size: Array
 
 
-def filled(shape: int | tuple[int, ...], value: float, dtype: Any) -> Array:
+def filled(shape: int | tuple[int, ...], value: float, dtype: npt.DTypeLike) -> Array:
     """`numpy.full` in a third of its time, which counts when one row is asked."""
     out = np.empty(shape, dtype)
     out.fill(value)
@@ -139,7 +143,7 @@ class Room:
     def __init__(self) -> None:
         self._kept: dict[str, Array] = {}
 
-    def full(self, name: str, shape: int | tuple[int, ...], dtype: Any, value: float = 0) -> Array:
+    def full(self, name: str, shape: int | tuple[int, ...], dtype: npt.DTypeLike, value: float = 0) -> Array:
         """An array of that shape, all ``value``."""
         kept = self._kept.get(name)
         wanted = shape if isinstance(shape, tuple) else (shape,)
@@ -147,7 +151,7 @@ class Room:
             kept = self._kept[name] = filled(wanted, value, dtype)
         return kept
 
-    def empty(self, name: str, least: int, dtype: Any) -> Array:
+    def empty(self, name: str, least: int, dtype: npt.DTypeLike) -> Array:
         """At least so many numbers of any value."""
         kept = self._kept.get(name)
         if kept is None or len(kept) < least:

@@ -9,7 +9,7 @@ nearly all balls are changed by one shard alone. What comes out depends on the n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._views import Rows
 from vpunn.hipan._weights import Heads, add_by_heads, propose_for_items, train_pass
+
+if TYPE_CHECKING:
+    from vpunn.hipan._experts import Experts
+
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -54,7 +58,7 @@ class Crew:
         blocks = ((rows[part], first[part]) for part in self.slices(len(rows)))
         return _joined(self.run(_confused, (balls, heads, limit), blocks))
 
-    def examined(self, experts: Any, rows: Rows, parts: Sequence[slice], limit: int) -> list[Arrays]:
+    def examined(self, experts: Experts, rows: Rows, parts: Sequence[slice], limit: int) -> list[Arrays]:
         """What experts say about rows they have not seen."""
         return self.run(_examined, (self.share(experts), limit), ((rows[part],) for part in parts))
 
@@ -112,11 +116,11 @@ def _nearest(balls: Balls, limit: int, rows: np.ndarray) -> Arrays:
     return (propose_for_items(balls, balls.items.take(rows), limit),)
 
 
-def _confused(balls: Balls, heads: Any, limit: int, rows: np.ndarray, first: np.ndarray) -> Arrays:
+def _confused(balls: Balls, heads: Arrays, limit: int, rows: np.ndarray, first: np.ndarray) -> Arrays:
     return (add_by_heads(balls, Heads(*heads), Sparse.of(balls.items.X[rows]), np.ascontiguousarray(first), limit),)
 
 
-def _examined(experts: Any, limit: int, rows: Rows) -> Arrays:
+def _examined(experts: Experts, limit: int, rows: Rows) -> Arrays:
     return tuple(experts.examine(rows, limit))
 
 

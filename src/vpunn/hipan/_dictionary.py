@@ -8,12 +8,16 @@ because it holds for all classes alike, and follows from the training rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._arrays import Rooms, Sparse, filled
+
+if TYPE_CHECKING:
+    from vpunn.hipan._balls import Items
+
 
 #: Strongest features of the rest of a class that a row is paired with.
 PROFILE = 16
@@ -25,7 +29,7 @@ READING = 32
 BLANK_ROWS = 3.0
 
 
-def learn_dictionary(items: Any, n_nodes: int) -> sparse.csr_matrix:
+def learn_dictionary(items: Items, n_nodes: int) -> sparse.csr_matrix:
     """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE)."""
     X = items.X
     if not len(X.data) or X.data.min() < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -13,11 +13,16 @@ from vpunn.hipan import _targets as targets
 from vpunn.hipan._views import Layout, Rows, Sample, checked_blocks
 from vpunn.tree import Tree
 
+if TYPE_CHECKING:
+    from vpunn._types import Descriptions, Features, Targets, Validation
+    from vpunn.hipan.classifier import HiPaNClassifier
+
+
 #: Descriptions are numbered in one signed byte.
 MAX_DESCRIPTIONS = 127
 
 
-def checked_pair(model: Any, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
+def checked_pair(model: HiPaNClassifier, X: Features, y: Targets) -> tuple[dict[str, Any], Any]:
     """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
     refuse_lazy(y)
     blocks = checked_blocks(model, X)
@@ -40,7 +45,7 @@ def checked_pair(model: Any, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
     return blocks, y
 
 
-def check_length(X: Any, y: Any) -> None:
+def check_length(X: Features, y: Targets) -> None:
     """One label per row."""
     if y is None or not hasattr(y, "__len__") or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
         raise VpunnError(f"y must hold one label per row, got {y!r}.")
@@ -56,7 +61,7 @@ def half_precision(rows: Rows) -> Rows:
     return rows
 
 
-def validation_rows(given: Any, model: Any, flat: np.ndarray | None) -> Sample:
+def validation_rows(given: Validation, model: HiPaNClassifier, flat: np.ndarray | None) -> Sample:
     """Rows and labels of the caller's own to learn the combiner from; classes without training rows need a tree to stand in."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise VpunnError(f"validation is a pair (X, y) of rows and their labels, got {type(given).__name__}.")
@@ -75,7 +80,7 @@ def validation_rows(given: Any, model: Any, flat: np.ndarray | None) -> Sample:
     return Sample(rows, node, np.ones(len(node), np.float32), np.zeros(len(node), np.int8))
 
 
-def with_descriptions(sample: Sample, X_nodes: Any, layout: Layout, tree: Tree, flat: bool) -> Sample:
+def with_descriptions(sample: Sample, X_nodes: Descriptions, layout: Layout, tree: Tree, flat: bool) -> Sample:
     """The training rows followed by the descriptions that are not empty; the root of flat classes takes none."""
     tables = descriptions(X_nodes, layout, tree)
     parts, described, kinds = [sample.rows], [sample.node], [sample.kind]
@@ -96,7 +101,7 @@ def with_descriptions(sample: Sample, X_nodes: Any, layout: Layout, tree: Tree, 
     return Sample(Rows.joined(parts), node, weight, np.concatenate(kinds))
 
 
-def descriptions(given: Any, layout: Layout, tree: Tree) -> dict[str, list[Any]]:
+def descriptions(given: Descriptions, layout: Layout, tree: Tree) -> dict[str, list[Any]]:
     """Tables of descriptions of every block, empty where none were given, equally many of each."""
     if (isinstance(given, Mapping) and not sparse.issparse(given)) == layout.single:
         raise VpunnError("X_nodes has the form of X: a matrix or list of them, or a dict with those of the blocks.")
@@ -116,7 +121,7 @@ def descriptions(given: Any, layout: Layout, tree: Tree) -> dict[str, list[Any]]
     return tables
 
 
-def _description(given: Any, expected: tuple[int, int], dense: bool, block: str) -> Any:
+def _description(given: Features, expected: tuple[int, int], dense: bool, block: str) -> Features:
     """One table of descriptions: finite numbers, a row per node and the columns of X."""
     of = f" of block {block!r}" if block else ""
     try:

@@ -6,7 +6,7 @@ folders of older versions; then they are made again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,10 @@ from vpunn.hipan._weights import Heads
 from vpunn.io.store import Draft, Stored
 from vpunn.tree import Tree
 
+if TYPE_CHECKING:
+    from vpunn.hipan._answering import Answering
+
+
 #: Weights of balls: half-precision numbers (`Heads.rounded`), kept in 32 bits as the kernels read them. Older folders have 16.
 _HEADS = {"weight": "head.weight", "bias": "head.bias", "branch": "branch.weight"}
 #: What AdaGrad remembers, so that a loaded model learns on as the saved one would have.
@@ -36,7 +40,7 @@ _DERIVED |= {f"{matrix}.{part}": f"{matrix}.{part}" for matrix in ("nearest", "d
 _OF_BALLS = {"entry_sum", "norm2", "seen", "news"}
 
 
-def write(model: Any, draft: Draft) -> None:
+def write(model: Answering, draft: Draft) -> None:
     """Put a fitted classifier into a draft."""
     if not hasattr(model, "balls_"):
         refuse_unfitted(model)
@@ -75,7 +79,7 @@ def write(model: Any, draft: Draft) -> None:
         draft.labels("feature_names", model.feature_names_in_)
 
 
-def read(cls: Any, stored: Stored) -> Any:
+def read(cls: type[Answering], stored: Stored) -> Answering:
     """The fitted classifier, everything checked."""
     tree = stored.tree()
     flat, total = stored.setting("flat", bool), stored.setting("n_features", int)
@@ -118,7 +122,7 @@ def read(cls: Any, stored: Stored) -> Any:
     return model
 
 
-def _first(stored: Stored, model: Any) -> FirstOpinion | None:
+def _first(stored: Stored, model: Answering) -> FirstOpinion | None:
     """The first opinion, if the folder has one, of an expert that is there."""
     if "first" not in stored.settings:
         return None

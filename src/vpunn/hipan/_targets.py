@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +12,20 @@ from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
 from vpunn.tree.build import UNKNOWN
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vpunn._types import Cell, Features, FittedModel, Targets, Weights
+    from vpunn.hipan.classifier import HiPaNClassifier
+
+
 #: Beyond this, weights squared leave the range of 32-bit numbers.
 LARGEST_WEIGHT = 1e9
 #: Beyond this, squares and sums of features leave the range of 64-bit numbers.
 LARGEST_FEATURE = 1e150
 
 
-def nodes_of(tree: Tree, y: Any) -> np.ndarray:
+def nodes_of(tree: Tree, y: Targets) -> np.ndarray:
     """Node ids of targets: labels of the tree, or paths below its root as tuples or level columns."""
     values = paths_of(y) if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1 else as_column(y)
     if len(values) and isinstance(values[0], tuple) and values[0] not in set(tree.labels[:1]):
@@ -26,7 +33,7 @@ def nodes_of(tree: Tree, y: Any) -> np.ndarray:
     return np.asarray(tree.index(values), dtype=np.int32)
 
 
-def tree_of(y: Any) -> tuple[Tree, np.ndarray, np.ndarray | None]:
+def tree_of(y: Targets) -> tuple[Tree, np.ndarray, np.ndarray | None]:
     """A tree for targets that come without one, the node of every row, and the classes if the targets are flat.
 
     Level columns (2-D) or tuples give a tree of their paths; plain labels give a root with one child per class.
@@ -51,7 +58,7 @@ def tree_of(y: Any) -> tuple[Tree, np.ndarray, np.ndarray | None]:
     return tree, (place + 1).astype(np.int32), classes
 
 
-def _is_table(y: Any) -> bool:
+def _is_table(y: Targets) -> bool:
     """Level columns: a two-dimensional array, or lists of one length above one."""
     if hasattr(y, "ndim"):
         return bool(y.ndim == 2 and y.shape[1] > 1)
@@ -60,7 +67,7 @@ def _is_table(y: Any) -> bool:
     )
 
 
-def paths_of(y: Any) -> np.ndarray:
+def paths_of(y: Targets) -> np.ndarray:
     """Level columns as one tuple per row, see `without_gaps`; not all cells of a row may be missing."""
     table = np.asarray(y)
     reject_indicator(table)
@@ -71,21 +78,21 @@ def paths_of(y: Any) -> np.ndarray:
     return rows
 
 
-def without_gaps(paths: Any) -> np.ndarray:
+def without_gaps(paths: Targets) -> np.ndarray:
     """Paths as an array of tuples: missing cells at the end are left out, those above a label are called "(missing)"."""
     column = np.empty(len(paths), object)
     column[:] = [_without_gap(path) for path in paths]
     return column
 
 
-def _without_gap(path: Any) -> tuple[Any, ...]:
+def _without_gap(path: Iterable[Cell]) -> tuple[Any, ...]:
     cells = [UNKNOWN if _absent(cell) or (isinstance(cell, str) and not cell) else cell for cell in path]
     while cells and cells[-1] is UNKNOWN:
         cells.pop()
     return tuple(cells)
 
 
-def as_column(y: Any) -> np.ndarray:
+def as_column(y: Targets) -> np.ndarray:
     """Targets as a one-dimensional array; tuples stay tuples, several labels per row are refused."""
     if isinstance(y, list | tuple) and any(isinstance(value, list | set | frozenset) for value in y):
         raise VpunnError(
@@ -135,12 +142,12 @@ def reject_indicator(table: np.ndarray) -> None:
         )
 
 
-def _absent(cell: Any) -> bool:
+def _absent(cell: Cell) -> bool:
     """None, NaN, or the missing values of pandas."""
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
-def check_in_tree(tree: Tree, y: Any) -> np.ndarray:
+def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
     """`nodes_of` with the sentence that names the fit."""
     try:
         return nodes_of(tree, y)
@@ -149,7 +156,7 @@ def check_in_tree(tree: Tree, y: Any) -> np.ndarray:
         raise VpunnError(f"the targets do not fit the tree: {error}") from error
 
 
-def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
+def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> Features:
     """Features checked as scikit-learn does, its complaints as errors of this library."""
     if not reset and _plain(X, getattr(model, "n_features_in_", -1)) and not hasattr(model, "feature_names_in_"):
         return X
@@ -169,7 +176,7 @@ def checked_features(model: Any, X: Any, *, reset: bool = True) -> Any:
         raise VpunnError(said) from error
 
 
-def as_estimator(model: Any) -> Any:
+def as_estimator(model: FittedModel) -> HiPaNClassifier:
     """A model as scikit-learn asks for it, of one that only answers."""
     from vpunn.hipan.classifier import HiPaNClassifier
 
@@ -180,14 +187,14 @@ def as_estimator(model: Any) -> Any:
     return whole
 
 
-def refuse_unfitted(model: Any) -> None:
+def refuse_unfitted(model: FittedModel) -> None:
     """The sentence about a model that was not fitted, as scikit-learn says it."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(as_estimator(model), "balls_")
 
 
-def _refuse_texts(X: Any) -> None:
+def _refuse_texts(X: Features) -> None:
     """Texts are no features yet."""
     first = next(iter(X), None) if isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1 else None
     if isinstance(first, str):
@@ -196,7 +203,7 @@ def _refuse_texts(X: Any) -> None:
         )
 
 
-def _plain(X: Any, columns: int | None = None) -> bool:
+def _plain(X: Features, columns: int | None = None) -> bool:
     """Whether X is rows of finite numbers in the very form that is used: there is nothing to turn, and nothing to complain of."""
     words = isinstance(X, sparse.csr_matrix | sparse.csr_array)
     if not (words or type(X) is np.ndarray) or X.dtype != np.float64 or X.ndim != 2:
@@ -209,7 +216,7 @@ def _plain(X: Any, columns: int | None = None) -> bool:
     return not values.size or bool(max(values.max(), -values.min()) <= LARGEST_FEATURE)
 
 
-def refuse_huge(X: Any, name: str = "X") -> Any:
+def refuse_huge(X: Features, name: str = "X") -> Features:
     """The features, after refusing numbers that are finite but would not stay so when they are standardised or squared."""
     values = X.data if sparse.issparse(X) else X
     if values.size and not max(values.max(), -values.min()) <= LARGEST_FEATURE:
@@ -222,7 +229,7 @@ def refuse_huge(X: Any, name: str = "X") -> Any:
     return X
 
 
-def checked_block(X: Any, name: str) -> Any:
+def checked_block(X: Features, name: str) -> Features:
     """One named block of features: a table of finite numbers, sparse or dense."""
     if _plain(X):
         return X
@@ -238,7 +245,7 @@ def checked_block(X: Any, name: str) -> Any:
     return refuse_huge(checked, f"block {name!r}")
 
 
-def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
+def checked_weight(sample_weight: Weights, X: Features) -> np.ndarray:
     """One weight of at least zero per row, not all of them zero, small enough to add up in single precision."""
     weight = row_weights(sample_weight, X.shape[0])
     if weight.max(initial=0) > LARGEST_WEIGHT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,10 @@ from scipy import sparse
 from vpunn.errors import VpunnError, examples
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Items
+
+if TYPE_CHECKING:
+    from vpunn._types import Features, FittedModel
+
 
 #: Dense tables with this many columns or more and this share of zeros hold words.
 WORDY_COLUMNS, WORDY_ZEROS = 65, 0.8
@@ -38,7 +42,7 @@ class Views(dict[str, Any]):
     def __init__(self, blocks: Mapping[str, Any] | None = None, **more: Any) -> None:
         super().__init__(blocks or {}, **more)
 
-    def take(self, rows: Any) -> Views:
+    def take(self, rows: np.ndarray | slice) -> Views:
         """Some of the rows of every block."""
         return Views({name: block[rows] for name, block in self.items()})
 
@@ -58,7 +62,7 @@ class Rows:
     def __len__(self) -> int:
         return int(self.words.shape[0])
 
-    def __getitem__(self, rows: Any) -> Rows:
+    def __getitem__(self, rows: np.ndarray | slice) -> Rows:
         return Rows(self.words[rows], {name: block[rows] for name, block in self.dense.items()})
 
     @staticmethod
@@ -172,7 +176,7 @@ def _wordy(X: np.ndarray) -> bool:
     return X.shape[1] >= WORDY_COLUMNS and float((X == 0).mean()) >= WORDY_ZEROS and bool((X >= 0).all())
 
 
-def _unit(X: Any) -> sparse.csr_matrix:
+def _unit(X: Features) -> sparse.csr_matrix:
     """Features as unit rows in float32, sorted, without stored zeros; X stays as it is."""
     if not isinstance(X, sparse.csr_matrix) or not X.has_canonical_format or not X.data.all():
         X = sparse.csr_matrix(X, copy=True)
@@ -189,7 +193,7 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix((unit, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
 
-def checked_blocks(model: Any, X: Any, layout: Layout | None = None) -> dict[str, Any]:
+def checked_blocks(model: FittedModel, X: Features, layout: Layout | None = None) -> dict[str, Any]:
     """``X`` as blocks of finite numbers with equally many rows and, given a ``layout``, its names and columns."""
     if not isinstance(X, Mapping) or sparse.issparse(X):  # a dictionary of keys is a matrix
         if layout is not None and not layout.single:

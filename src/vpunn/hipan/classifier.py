@@ -33,6 +33,18 @@ from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.sets import _front as label_sets
 
 if TYPE_CHECKING:
+    from vpunn._types import (
+        Descriptions,
+        FeatureNames,
+        Features,
+        Groups,
+        Label,
+        Labels,
+        Targets,
+        Validation,
+        Vectorizer,
+        Weights,
+    )
     from vpunn.explain import Explanation
     from vpunn.hipan.sets._posterior import SetPosterior
 
@@ -81,15 +93,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     @announced_compiling()
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Features,
+        y: Targets,
         *,
-        sample_weight: Any = None,
-        X_nodes: Any = None,
-        groups: Any = None,
-        validation: Any = None,
+        sample_weight: Weights = None,
+        X_nodes: Descriptions = None,
+        groups: Groups = None,
+        validation: Validation = None,
         multilabel: bool = False,
-        classes: Any = None,
+        classes: Labels = None,
     ) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels.
 
@@ -111,8 +123,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             raise VpunnError("requires y to be passed, but the target y is None.")
         sets = label_sets.read_sets(y, multilabel, classes)
         if sets is not None and not sets.single():
-            found = label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups, validation)
-            return cast(HiPaNClassifier, found)
+            return label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups, validation)
         self.multilabel_, y = False, y if sets is None else list(sets.labels)
         validation = label_sets.single_pair(validation)
         flat: np.ndarray | None = None
@@ -193,7 +204,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
         self.miss_scores_ = scores
 
-    def calibrate(self, X: Any, y: Any) -> HiPaNClassifier:
+    def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.
 
         The conformal threshold of ``predict(stop="risk")`` is then set on rows the model knows nothing of, which is what its
@@ -209,7 +220,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.miss_scores_ = conformal.miss_scores(posterior, node)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> HiPaNClassifier:
+    def partial_fit(
+        self, X: Features, y: Targets, classes: Labels = None, *, sample_weight: Weights = None
+    ) -> HiPaNClassifier:
         """Learn more rows of the same tree: they join the sums and the memory and the heads are trained on them (the depth-1 balls'
         weights on all rows again).
 
@@ -256,7 +269,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
         """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
         if not self._several():
             return float(super().score(X, y, sample_weight))
@@ -264,13 +277,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
         return label_sets.score(self, X, y)
 
-    def explain(self, X: Any, node: Any = None, *, k: int = 5, feature_names: Any = None) -> Explanation:
+    def explain(
+        self, X: Features, node: Label = None, *, k: int = 5, feature_names: FeatureNames = None
+    ) -> Explanation:
         """Why one row is placed at ``node`` (a label; default: the answer of `predict`), ball by ball; see `vpunn.explain`."""
         from vpunn.explain import explain
 
         return cast("Explanation", explain(self, X, node, k=k, feature_names=feature_names))
 
-    def explore(self, features: Any = None, **options: Any) -> Any:
+    def explore(self, features: Vectorizer = None, **options: Any) -> Any:
         """Walk the tree with the model's beliefs on it, in a browser or a notebook; ``features`` turns texts into rows.
 
         See `vpunn.web.explore` for the options.

@@ -20,7 +20,7 @@ from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
-from vpunn.hipan.posterior import Posterior
+from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.hipan.table_samples import Sample
 from vpunn.hipan.tables import (
     Cells,
@@ -40,6 +40,7 @@ from vpunn.tree import Tree
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vpunn._types import Features, Targets
     from vpunn.regress import VPuNNRegressor
     from vpunn.text import TextFeatures
 
@@ -111,7 +112,7 @@ class TableClassifier:
             model.fit(X, made.labels(sample.cells), groups=sample.groups)
         return made
 
-    def labels(self, cells: Cells) -> Any:
+    def labels(self, cells: Cells) -> Targets:
         """The target as the classifier takes it."""
         return cells.labels()
 
@@ -123,7 +124,7 @@ class TableClassifier:
             draft.part("features", self.features.draft())
         return draft.write(out)
 
-    def rows(self, frame: pd.DataFrame, where: object) -> Any:
+    def rows(self, frame: pd.DataFrame, where: object) -> Features:
         """The features of a table's rows: words, numbers, or both as blocks."""
         inputs, words, numbers = self.inputs, None, None
         if self.features is not None:
@@ -134,7 +135,7 @@ class TableClassifier:
             refuse_missing(numbers, inputs.columns, where, "fill in or leave out these rows", block)
         return as_blocks(words, numbers)
 
-    def known(self, X: Any) -> np.ndarray:
+    def known(self, X: Features) -> np.ndarray:
         """Which rows hold anything the model knows; the answer for the others is the prior."""
         if isinstance(X, Mapping):
             heard = "numbers" not in self.model.layout_.silent
@@ -161,7 +162,9 @@ class TableClassifier:
             )
         return posterior.at_depth(depth)
 
-    def answers(self, X: Any, *, top: int = 1, rule: Any = "node", stop: str | None = None, **options: Any) -> Answers:
+    def answers(
+        self, X: Features, *, top: int = 1, rule: Rule = "node", stop: str | None = None, **options: Any
+    ) -> Answers:
         """Nodes and their probabilities, (rows, answers): the most probable ones, or one ball per row with ``stop``."""
         posterior = self.model.posterior(X)
         if stop is not None:
@@ -188,7 +191,7 @@ class TableClassifier:
         assert self.features is not None
         return self.said(self.features.transform([text + " " * (len(self.inputs.text) - 1)]), {}, **options)
 
-    def said(self, X: Any, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def said(self, X: Features, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """One row per answer, as columns: row, kept ones, label, probability, depth, node, path, and whether anything was known."""
         return self.answers(X, **options).columns(kept, self.known(X))
 
@@ -238,7 +241,7 @@ class TableClassifier:
             notes.append(f"{counted(dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)")
         return replace(scored, notes=tuple(notes))
 
-    def score(self, X: Any, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
+    def score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
         """Scores of the answers against nodes; rows marked ``wrong`` have no right answer at all."""
         tree = self.model.tree_
         posterior = self.model.posterior(X)
@@ -383,7 +386,7 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
     return kind(kinds[0].from_stored(stored), inputs, features)
 
 
-def as_blocks(words: Any, numbers: np.ndarray | None) -> Any:
+def as_blocks(words: Features, numbers: np.ndarray | None) -> Features:
     """Features of texts and of numeric columns as a classifier takes them: one matrix, or two blocks."""
     if words is None or numbers is None:
         return numbers if words is None else words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
-from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, paths_of
+from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, Unseen, paths_of
 from vpunn.hipan.table_samples import Sample, with_groups
 from vpunn.hipan.tables import Cells, Inputs, describe_table, matched, place_cells, unseen_error
 from vpunn.io.frames import check_columns
@@ -19,8 +19,10 @@ from vpunn.tree._inputs import object_array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vpunn._types import Cell, Features
 
-def split_cell(cell: Any, separator: str) -> set[str]:
+
+def split_cell(cell: Cell, separator: str) -> set[str]:
     """The labels of a cell, without blanks around them; an empty cell has none.
 
     >>> sorted(split_cell("red; round;", ";"))
@@ -39,7 +41,7 @@ def set_cells(frame: pd.DataFrame, inputs: Inputs, where: object) -> Cells:
     return place_cells(frame, inputs.target, where)
 
 
-def _joined(cell: Any, sep: str, name: Any, where: object) -> Any:
+def _joined(cell: Cell, sep: str, name: object, where: object) -> Cell:
     if not isinstance(cell, list | tuple | set | np.ndarray):
         return cell
     parts = [str(part) for part in cell]
@@ -97,7 +99,7 @@ class SetTableClassifier(TableClassifier):
         tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted
         return sets if tree is None else named_sets(sets, tree, self.inputs.match)
 
-    def said(self, X: Any, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def said(self, X: Features, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """One row per row: its labels joined by the separator, the least probability among them, and their paths.
 
         With ``top`` one row per label, the likeliest first, as of a model with one label per row. A row without labels has
@@ -136,7 +138,7 @@ class SetTableClassifier(TableClassifier):
 
     def _sets(
         self,
-        X: Any,
+        X: Features,
         *,
         top: int = 1,
         rule: str = "node",
@@ -162,7 +164,7 @@ class SetTableClassifier(TableClassifier):
             found.append(nodes[np.argsort(-row[nodes], kind="stable")])
         return found, p
 
-    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Any = "ancestor") -> Evaluation:
+    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
         """F1 of the sets with their ancestors, Fmax, share of missed answers.
 
         Labels the model does not know are left out (``"ancestor"``: all they have in common with the tree is its root), or

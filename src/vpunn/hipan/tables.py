@@ -31,7 +31,11 @@ from vpunn.tree.build import UNKNOWN
 from vpunn.tree.levels import NodeFinder, level_cells, missing_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
+
+    from vpunn._types import Cell, Json, Label, Targets
 
 MISSING = ("error", "drop")
 MATCHES = ("exact", "loose")
@@ -90,7 +94,7 @@ class Inputs:
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
-    def from_settings(cls, kept: Any, where: object) -> Inputs:
+    def from_settings(cls, kept: Json, where: object) -> Inputs:
         """What `settings` gave, checked."""
         lists = ("text", "columns", "levels")
         if not isinstance(kept, Mapping) or not any(kept.get(name) for name in lists):
@@ -145,7 +149,7 @@ class Cells:
         """Some of the rows; what was changed is told of all."""
         return Cells(self.values[rows], self.trimmed, self.gaps, self.ends)
 
-    def labels(self) -> Any:
+    def labels(self) -> Targets:
         """As estimators take them: one label per row, or level columns."""
         column = self.values[:, 0]
         if self.values.shape[1] > 1:
@@ -174,7 +178,7 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cel
     return Cells(values, trimmed, int(gaps.sum()), int(ends.sum()))
 
 
-def _plain_cells(column: pd.Series[Any], where: object) -> Any:
+def _plain_cells(column: pd.Series[Any], where: object) -> pd.Series[Any] | list[Cell]:
     """A column of labels: dates as text; cells that hold several things are refused."""
     if column.dtype.kind in "mM":
         return column.astype(object).map(str).where(column.notna(), None)
@@ -203,7 +207,7 @@ def refuse_bytes(frame: pd.DataFrame, names: Sequence[str], where: object) -> No
             refuse_nested(frame[name], where, "write it as text")
 
 
-def _clean(cell: Any) -> Any:
+def _clean(cell: Cell) -> Cell:
     """A name without blanks around it and with composed letters; None if nothing is left."""
     if not isinstance(cell, str):
         return cell
@@ -302,7 +306,7 @@ def _is_decimal(text: str) -> bool:
 # ---- cells and a tree ------------------------------------------------------------------------------------------------
 
 
-def _key(label: Any) -> str:
+def _key(label: Label) -> str:
     """What is left of a name when case, underscores and runs of blanks do not count."""
     return " ".join(str(label).replace("_", " ").casefold().split())
 
@@ -329,7 +333,7 @@ class Spelling:
             self.by_key = _unique({}, ((_key(name), label) for name, label in zip(names, labels, strict=False) if name))
             self.by_key |= _unique({}, ((_key(label), label) for label in labels))
 
-    def __call__(self, cell: Any) -> tuple[Any, bool]:
+    def __call__(self, cell: Cell) -> tuple[Any, bool]:
         """The tree's name for a cell, or the cell itself if it has none, and whether it was matched loosely."""
         if cell is None or cell in self.known:
             return cell, False
@@ -355,7 +359,7 @@ def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]
     return Cells(values, cells.trimmed, cells.gaps, cells.ends), loose
 
 
-def _unique(found: dict[str, Any], pairs: Any) -> dict[str, Any]:
+def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[str, Any]:
     """Names that mean one label only."""
     twice = set()
     for key, label in pairs:

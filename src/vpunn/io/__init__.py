@@ -6,13 +6,17 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import DataError, TreeError
 from vpunn.io import files
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn._types import FileSource
+
 
 __all__ = ["FORMATS", "read_table", "read_tree", "write_table", "write_tree"]
 
@@ -42,7 +46,7 @@ _READ_ENDINGS = {
 }
 
 
-def read_tree(path: Any, format: str | None = None, policy: str = "first", **options: Any) -> Tree:
+def read_tree(path: FileSource, format: str | None = None, policy: str = "first", **options: Any) -> Tree:
     """Read a tree from a file, a folder, an open file, or standard input (``"-"``).
 
     The format follows from the ending, else from the content: ``csv``, ``tsv`` and ``parquet`` tables of edges, paths

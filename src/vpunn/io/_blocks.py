@@ -15,6 +15,8 @@ from vpunn.io import files
 from vpunn.io.frames import SEP_LINE, broken_quote, check_mark, twice_named, wrong_cells
 
 if TYPE_CHECKING:
+    from _csv import Reader
+
     import pyarrow as pa
 
 #: Bytes of text in a block; a row must fit into one.
@@ -136,7 +138,7 @@ def _check_text(path: Path, layout: Layout) -> None:
         csv.field_size_limit(longest)
 
 
-def _check_rows(source: files.Source, rows: Any, layout: Layout) -> None:
+def _check_rows(source: files.Source, rows: Reader, layout: Layout) -> None:
     line = 1
     try:
         for row in rows:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ from vpunn.io._sums import Hashed, seal
 from vpunn.io._swap import FILE, swapped_in
 from vpunn.tree import Tree
 from vpunn.tree.dag import EdgeReport
+
+if TYPE_CHECKING:
+    from vpunn._types import FittedModel, Json, Labels, Numbers
+
 
 AnyArray = npt.NDArray[Any]
 
@@ -65,7 +69,7 @@ class Draft:
         self.files: dict[str, bytes] = {}
         self.of_balls: set[str] = set()
 
-    def array(self, name: str, values: Any, *, balls: bool = False) -> None:
+    def array(self, name: str, values: Numbers, *, balls: bool = False) -> None:
         """Add numbers, booleans or dates."""
         array = np.asarray(values)
         if not NAME.fullmatch(name) or name in self.arrays:
@@ -76,7 +80,7 @@ class Draft:
         if balls:
             self.of_balls.add(name)
 
-    def labels(self, name: str, values: Any) -> None:
+    def labels(self, name: str, values: Labels) -> None:
         """Add labels of any kind: numbers as they are; text, None and tuples as UTF-8 bytes, offsets and a tag each."""
         array = values if isinstance(values, np.ndarray) else as_objects(values)
         if array.dtype.kind in PLAIN:
@@ -131,7 +135,7 @@ class Draft:
             raise DataError(f"{name!r} cannot name a part of a {self.kind}: it is taken, or not letters and digits.")
         self.parts[name] = draft
 
-    def params(self, estimator: Any, skip: Sequence[str] = ("tree",)) -> None:
+    def params(self, estimator: FittedModel, skip: Sequence[str] = ("tree",)) -> None:
         """Add the parameters of an estimator. Generators and splitters (``random_state``, ``cv``) serve fitting only and
         have no plain form: they are left out, and named in ``params_left_out``."""
         found = {name: value for name, value in estimator.get_params(deep=False).items() if name not in skip}
@@ -196,13 +200,13 @@ class Draft:
         return head
 
 
-def _column_name(name: Any) -> str:
+def _column_name(name: object) -> str:
     if not isinstance(name, str):
         raise DataError(f"columns of a saved tree are named by text, got {name!r}.")
     return name
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Json) -> Json:
     """NumPy's scalars and arrays as Python's, for JSON."""
     if isinstance(value, np.generic):
         return value.item()

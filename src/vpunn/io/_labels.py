@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vpunn.errors import DataError
+
+if TYPE_CHECKING:
+    from vpunn._types import Json, Label
+
 
 AnyArray = npt.NDArray[Any]
 
@@ -66,7 +70,7 @@ def decoded(data: AnyArray, offsets: AnyArray, tags: AnyArray) -> AnyArray | str
     return found
 
 
-def _checked(value: Any) -> Any:
+def _checked(value: Label) -> Label:
     """A label as JSON gives it back; lists and dicts are no labels."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -77,5 +81,5 @@ def _checked(value: Any) -> Any:
     raise TypeError
 
 
-def _as_tuples(value: Any) -> Any:
+def _as_tuples(value: Json) -> Label:
     return tuple(_as_tuples(part) for part in value) if isinstance(value, list) else value

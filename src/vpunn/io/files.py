@@ -19,9 +19,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import DataError
+
+if TYPE_CHECKING:
+    from vpunn._types import FilePath, FileSource
+
 
 _PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 _MAGIC = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
@@ -115,7 +119,7 @@ def half_letter(text: str) -> str:
     return ""
 
 
-def check_path(path: Any) -> None:
+def check_path(path: object) -> None:
     """Refuse what is no path."""
     if not isinstance(path, str | os.PathLike):
         raise DataError(
@@ -123,7 +127,7 @@ def check_path(path: Any) -> None:
         )
 
 
-def load(path: Any) -> Source:
+def load(path: FileSource) -> Source:
     """All bytes of a path, of ``"-"`` (standard input) or of an open file, unpacked if they are compressed."""
     if hasattr(path, "read"):
         content = path.read()
@@ -182,13 +186,13 @@ def _unpack_limit(packed: int) -> int:
     return int(wanted)
 
 
-def suffix(path: Any) -> str:
+def suffix(path: FileSource) -> str:
     """The ending that tells the format, lower case and without the ending of a packer: ``a.nwk.gz`` gives ``.nwk``."""
     plain = Path(str(path).lower())
     return plain.with_suffix("").suffix if plain.suffix in _PACKERS else plain.suffix
 
 
-def save(path: Any, data: bytes) -> None:
+def save(path: FilePath, data: bytes) -> None:
     """Write bytes to a path (packed if it ends in .gz, .bz2, .xz) or to standard output (``"-"``), all or nothing."""
     if str(path) == "-":
         sys.stdout.buffer.write(data)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vpunn.errors import DataError, examples
 from vpunn.tree import Tree
 
+if TYPE_CHECKING:
+    from vpunn._types import FilePath
 
-def read_folder(path: Any, *, hidden: bool = True, files: bool = True) -> Tree:
+
+def read_folder(path: FilePath, *, hidden: bool = True, files: bool = True) -> Tree:
     """Folders and files below a folder, siblings in alphabetical order; labels are names without their path.
 
     Columns: ``kind`` (folder, file or link) and ``bytes`` (of files; NaN for others). Symbolic links are leaves and are

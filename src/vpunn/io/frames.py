@@ -25,6 +25,8 @@ from vpunn.io import files
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vpunn._types import Cell, FilePath, FileSource
+
 #: Kinds of table by file ending (also before .gz, .bz2, .xz).
 ENDINGS = {
     ".csv": "text",
@@ -43,7 +45,7 @@ _MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"FEA1": "feather", b"{": "l
 
 
 def read_table(
-    path: Any,
+    path: FileSource,
     *,
     columns: Sequence[str] = (),
     as_text: Sequence[str] = (),
@@ -102,7 +104,7 @@ def read_table(
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_table(frame: pd.DataFrame, path: Any, *, spreadsheet: bool = False) -> Path:
+def write_table(frame: pd.DataFrame, path: FilePath, *, spreadsheet: bool = False) -> Path:
     """Write a table that `read_table` reads back, by its ending; the file appears whole or not at all. The path.
 
     Text is UTF-8 with commas (.csv) or tabs; the index is not written. ``"-"`` prints CSV. Text cells that start with =, +,
@@ -128,17 +130,17 @@ def write_table(frame: pd.DataFrame, path: Any, *, spreadsheet: bool = False) ->
     return Path(path)
 
 
-def _not_a_formula(cell: Any) -> Any:
+def _not_a_formula(cell: Cell) -> Cell:
     """A cell as a spreadsheet should show it."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
-def check_table_path(path: Any) -> Path:
+def check_table_path(path: FilePath) -> Path:
     """Refuse a place where no table can be written, before any work is done for it. The path."""
     return files.check_writable(path, tuple(ENDINGS))
 
 
-def check_columns(frame: pd.DataFrame, names: Sequence[str], where: Any, block: str = "") -> None:
+def check_columns(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> None:
     """Refuse names that are no columns, with the columns there are and the likeliest one meant; ``block`` is what reads them."""
     for name in names:
         if name not in frame.columns:
@@ -243,7 +245,7 @@ def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
         csv.field_size_limit(longest)
 
 
-def check_mark(delimiter: Any) -> None:
+def check_mark(delimiter: object) -> None:
     """Refuse what cannot separate cells."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
         raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';', that ends no line or cell.")

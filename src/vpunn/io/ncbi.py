@@ -19,8 +19,10 @@ from vpunn.tree.build import tree_from_edges, with_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from vpunn._types import FilePath
 
-def read_ncbi(path: Any, *, policy: str = "first", **edges: Any) -> Tree:
+
+def read_ncbi(path: FilePath, *, policy: str = "first", **edges: Any) -> Tree:
     """The taxonomy; labels are taxonomy ids (integers).
 
     ``path`` is a folder with the two files, one of the files, or taxdump.tar.gz / taxdmp.zip. Columns: ``rank``, ``name``
@@ -63,7 +65,7 @@ def _dump(path: Path) -> dict[str, bytes]:
         raise DataError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _table(data: bytes, name: str, path: Any, fields: dict[str, int]) -> pa.Table:
+def _table(data: bytes, name: str, path: FilePath, fields: dict[str, int]) -> pa.Table:
     """The wanted fields of a dump. Fields end in tab bar tab, so that every second tab-separated cell is a bar."""
     import pyarrow as pa
     import pyarrow.csv as arrow_csv

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from vpunn.io.files import HALF_LETTER, Source, half_letter, keys_once
 from vpunn.io.writers import EXTRA, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array, take_or_missing
+
+if TYPE_CHECKING:
+    from vpunn._types import Json
 
 
 def read_json(
@@ -67,7 +70,7 @@ def read_json(
             gc.enable()
 
 
-def _from_top(source: Source, top: Any, name: str, children: str, add_root: str | None) -> Tree:
+def _from_top(source: Source, top: Json, name: str, children: str, add_root: str | None) -> Tree:
     if isinstance(top, list):
         if add_root is None and len(top) != 1:
             raise DataError(
@@ -77,7 +80,7 @@ def _from_top(source: Source, top: Any, name: str, children: str, add_root: str 
     return _flatten(source, top, name, children)
 
 
-def _flatten(source: Source, top: Any, name: str, children: str) -> Tree:
+def _flatten(source: Source, top: Json, name: str, children: str) -> Tree:
     """Parent pointers of nested dicts, breadth first: the lists grow while they are walked."""
     nodes, parent, labels = [top], [-1], list[Any]()
     for i, node in enumerate(nodes):
@@ -105,7 +108,7 @@ def _flatten(source: Source, top: Any, name: str, children: str) -> Tree:
     )
 
 
-def _wrong(node: Any, name: str, children: str) -> str:
+def _wrong(node: Json, name: str, children: str) -> str:
     """What keeps a JSON value from being a node; empty if nothing."""
     if not isinstance(node, dict):
         return f"is {_short(node)} instead of an object with the keys {name!r} and {children!r}"
@@ -127,7 +130,7 @@ def _column(values: list[Any]) -> np.ndarray:
     return take_or_missing(object_array(present), at)
 
 
-def _short(value: Any) -> str:
+def _short(value: Json) -> str:
     text = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "…"
 
@@ -143,7 +146,7 @@ _KEY = re.compile(rf'{_SPACE}"([^"\\\x00-\x1f]*)"{_SPACE}:')  # a key without es
 _NEXT = re.compile(rf"{_SPACE}([,\]}}])")
 
 
-def parse_deep(text: str) -> Any:
+def parse_deep(text: str) -> Json:
     """Parse JSON of any depth with a list for a stack; the same result and errors as `json.loads`, ten times slower.
 
     >>> deep = "[" * 100_000 + "]" * 100_000

@@ -249,7 +249,7 @@ def to_obo(tree: Tree) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: Any, quoted: bool = False) -> str:
+def _escaped(text: object, quoted: bool = False) -> str:
     """OBO's backslash escapes."""
     found = str(text).replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     return found.replace('"', '\\"') if quoted else found

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,10 @@ from vpunn.tree import Tree
 from vpunn.tree._parents import check_extra
 from vpunn.tree._validate import check_preorder
 from vpunn.tree.dag import EdgeReport
+
+if TYPE_CHECKING:
+    from vpunn._types import DTypeOrKinds, HasTree, Json
+
 
 __all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load", "steady"]
 
@@ -152,7 +156,7 @@ class Stored:
         self,
         name: str,
         *,
-        dtype: Any = None,
+        dtype: DTypeOrKinds = None,
         shape: Sequence[int | None] | None = None,
         low: float | None = None,
         high: float | None = None,
@@ -264,7 +268,7 @@ class Stored:
     def _column(self, name: str) -> AnyArray:
         return self.labels(name) if f"{name}.offsets" in self._head["arrays"] else self.array(name, finite=False)
 
-    def setting(self, name: str, kind: type | tuple[type, ...]) -> Any:
+    def setting(self, name: str, kind: type | tuple[type, ...]) -> Json:
         """A setting, which must be of a type."""
         value = self.settings.get(name)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
@@ -383,7 +387,7 @@ class Storable:
         raise NotImplementedError
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> HasTree:
     """Open any saved model, code or tree: the folder says what it is. ``verify=False`` does not compare checksums.
 
     >>> import tempfile
@@ -393,7 +397,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     Tree(3 nodes, 2 leaves, depth 1, branching ≤ 2)
     """
 
-    def read() -> Any:
+    def read() -> HasTree:
         stored = Stored.open(path, verify=verify)
         if stored.kind not in KINDS:
             raise DataError(f"{str(path)!r} holds a {stored.kind}, which this version does not know; update vpunn.")
@@ -424,7 +428,7 @@ def _is_head(head: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_array_head(about: Any) -> bool:
+def _is_array_head(about: Json) -> bool:
     """A plain dtype, a shape of whole numbers and a checksum."""
     return (
         isinstance(about, dict)
@@ -435,7 +439,7 @@ def _is_array_head(about: Any) -> bool:
     )
 
 
-def _text_type(kind: Any, stored: Stored) -> Any:
+def _text_type(kind: Json, stored: Stored) -> np.dtype[Any]:
     if not isinstance(kind, str) or not re.fullmatch(r"[<|>=]U\d{1,6}", kind):
         raise stored._damaged(f"{kind!r} is no type of text")
     return np.dtype(kind).newbyteorder("=")

@@ -22,7 +22,11 @@ from vpunn.io._blocks import DAMAGED, open_bytes, text_blocks
 from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pyarrow as pa
+
+    from vpunn._types import FilePath
 
 #: Text files up to this size are read at once, by the rules of `read_table`; larger ones pass through in blocks.
 SMALL = 64 << 20
@@ -30,7 +34,7 @@ _HEAD = 1 << 20
 MANIFEST = "_manifest.json"
 
 
-def table_files(source: Any) -> list[Path]:
+def table_files(source: FilePath | list[Any] | tuple[Any, ...]) -> list[Path]:
     """The files of an input: one file, those of a folder, of a pattern such as ``days/*.parquet``, or of a list, sorted.
 
     Names that begin with ``_`` or ``.`` in a folder are no tables (manifests, scratch files).
@@ -182,7 +186,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[str]:
         raise DataError(f"{str(path)!r} cannot be read to its end: {error}.") from None
 
 
-def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: Any) -> pa.Table:
+def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: ModuleType) -> pa.Table:
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=list(columns))
@@ -195,7 +199,7 @@ def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: Any) -> pa.Tabl
 class TableWriter:
     """Writes tables one after another to a scratch file; see `writing_table`."""
 
-    def __init__(self, scratch: Path, kind: str, comma: bool, packer: Any) -> None:
+    def __init__(self, scratch: Path, kind: str, comma: bool, packer: ModuleType | None) -> None:
         self._scratch, self._kind, self._comma, self._packer = scratch, kind, comma, packer
         self._writer: Any = None
         self._file: Any = None
@@ -343,6 +347,6 @@ def _json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def is_folder(out: Any) -> bool:
+def is_folder(out: FilePath) -> bool:
     """Whether an output is meant as a folder of parts: it ends in ``/``, or is one."""
     return str(out).endswith(("/", os.sep)) or Path(out).is_dir()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import networkx
     import pandas as pd
 
+    from vpunn._types import Cell, FilePath, Json
+
 #: Columns of `to_frame` that describe the tree itself.
 FRAME_COLUMNS = ("id", "label", "parent", "depth", "size", "digit")
 #: The column of further parents, written only if there are any: lists of ids, which are preorder positions.
@@ -48,7 +50,7 @@ ENDINGS = {
 }
 
 
-def write_tree(tree: Tree, path: Any, format: str | None = None) -> None:
+def write_tree(tree: Tree, path: FilePath, format: str | None = None) -> None:
     """Write a tree file that `read_tree` reads back: csv, tsv, parquet, newick, json or obo.
 
     The format follows from the ending (also before .gz, .bz2, .xz) unless given; ``"-"`` is standard output. The file
@@ -229,7 +231,7 @@ def say_dropped(tree: Tree, what: str) -> None:
         )
 
 
-def read_extra(lists: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+def read_extra(lists: Json, n: int) -> tuple[np.ndarray, np.ndarray]:
     """``(start, ids)`` of what `_extra_lists` wrote, as lists or as their JSON text; anything else is an error."""
     counts, ids = np.zeros(n + 1, np.int64), list[int]()
     for node, given in enumerate(lists):
@@ -288,11 +290,11 @@ def _check_comments(notes: list[Any]) -> None:
             )
 
 
-def _absent(value: Any) -> bool:
+def _absent(value: Cell) -> bool:
     return value is None or value != value
 
 
-def _json_value(value: Any, where: object) -> str:
+def _json_value(value: Cell, where: object) -> str:
     """JSON text of a label or of a column's value; text and plain numbers take a short cut."""
     if type(value) is str:
         return json.encoder.encode_basestring(value)
@@ -347,7 +349,7 @@ def _text_table(tree: Tree, delimiter: str) -> bytes:
     return buffer.getvalue()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     """A cell that is not text: lists and such as JSON where possible, everything else as Python shows it."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple | dict) else str(value)
 

@@ -7,7 +7,7 @@ hierarchical scores. What is never stored counts as 0.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,12 +16,18 @@ from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.metrics.confidence import CalibrationInterval, calibration_error_interval
 from vpunn.tree import Tree
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vpunn._types import Indicator, Numbers, Scores
+
+
 Average = Literal["micro", "macro", "example"]
 #: Thresholds at which the function-prediction community looks: 0.01, 0.02, …, 1.
 THRESHOLDS = np.round(np.arange(1, 101) / 100, 2)
 
 
-def table_of(tree: Tree, sets: Any) -> sparse.csr_matrix:
+def table_of(tree: Tree, sets: Sequence[Any] | np.ndarray) -> sparse.csr_matrix:
     """Lists of node ids (or ``(start, ids)``) as a table (rows × nodes) of 0 and 1."""
     from vpunn.tree._parents import as_sets
 
@@ -32,7 +38,7 @@ def table_of(tree: Tree, sets: Any) -> sparse.csr_matrix:
     return table
 
 
-def with_ancestors(tree: Tree, table: Any, *, root: bool = False) -> sparse.csr_matrix:
+def with_ancestors(tree: Tree, table: Indicator, *, root: bool = False) -> sparse.csr_matrix:
     """A table of nodes with all ancestors of what it holds, by any path; the root, which every answer has, only on request.
 
     >>> tree = Tree.from_edges([("thing", "pet"), ("thing", "mammal"), ("pet", "dog"), ("mammal", "dog")])
@@ -58,7 +64,7 @@ class PRF(NamedTuple):
     f1: float
 
 
-def precision_recall(truth: Any, predicted: Any, average: Average = "micro") -> PRF:
+def precision_recall(truth: Indicator, predicted: Indicator, average: Average = "micro") -> PRF:
     """Precision, recall and F1 of sets.
 
     ``"micro"`` counts pairs of row and label, ``"macro"`` averages over labels that are true or predicted somewhere,
@@ -86,17 +92,17 @@ def precision_recall(truth: Any, predicted: Any, average: Average = "micro") -> 
     return PRF(*(float(part.mean()) if len(part) else 0.0 for part in found))
 
 
-def micro_f1(truth: Any, predicted: Any) -> float:
+def micro_f1(truth: Indicator, predicted: Indicator) -> float:
     """F1 over all pairs of row and label."""
     return precision_recall(truth, predicted, "micro").f1
 
 
-def macro_f1(truth: Any, predicted: Any) -> float:
+def macro_f1(truth: Indicator, predicted: Indicator) -> float:
     """Mean F1 of the labels that are true or predicted somewhere."""
     return precision_recall(truth, predicted, "macro").f1
 
 
-def example_f1(truth: Any, predicted: Any) -> float:
+def example_f1(truth: Indicator, predicted: Indicator) -> float:
     """Mean F1 of the rows; two empty sets agree."""
     return precision_recall(truth, predicted, "example").f1
 
@@ -110,7 +116,7 @@ class Fmax(NamedTuple):
     recall: float
 
 
-def f_max(truth: Any, scores: Any, thresholds: Any = THRESHOLDS) -> Fmax:
+def f_max(truth: Indicator, scores: Scores, thresholds: Numbers = THRESHOLDS) -> Fmax:
     """Fmax as in CAFA: max over t of 2·pr·rc/(pr + rc), with pr(t) the mean precision of the rows that predict anything at t and
     rc(t) the mean recall of all rows that have a label.
 
@@ -128,7 +134,9 @@ def f_max(truth: Any, scores: Any, thresholds: Any = THRESHOLDS) -> Fmax:
     return Fmax(float(value[k]), float(at[k]), float(precision[0, k]), float(recall[0, k]))
 
 
-def f_max_gain(truth: Any, scores: Any, other: Any, *, draws: int = 1000, seed: int = 0) -> tuple[float, float]:
+def f_max_gain(
+    truth: Indicator, scores: Scores, other: Scores, *, draws: int = 1000, seed: int = 0
+) -> tuple[float, float]:
     """95 % interval of the difference in `f_max` of two methods on the same rows: the rows are drawn anew ``draws`` times.
 
     >>> f_max_gain([[1, 0], [0, 1]], [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.2, 0.8]])
@@ -144,7 +152,7 @@ def f_max_gain(truth: Any, scores: Any, other: Any, *, draws: int = 1000, seed: 
     return low, high
 
 
-def information_content(tree: Tree, closed: Any) -> np.ndarray:
+def information_content(tree: Tree, closed: Indicator) -> np.ndarray:
     """Bits of each node given its parents, −log₂ P(node | all parents), from a table with ancestors (Clark and Radivojac).
 
     A node never met has the bits of one that is met once more than its parents were; the root has none.
@@ -178,7 +186,7 @@ class Smin(NamedTuple):
     wrong: float
 
 
-def s_min(truth: Any, scores: Any, information: Any, thresholds: Any = THRESHOLDS) -> Smin:
+def s_min(truth: Indicator, scores: Scores, information: Numbers, thresholds: Numbers = THRESHOLDS) -> Smin:
     """S_min as in CAFA: min over t of √(ru² + mi²), the mean bits of true labels missed and of predicted labels that are wrong."""
     bits = np.asarray(information, float)
     t, s = _table(truth, "truth"), _scores(scores)
@@ -201,20 +209,20 @@ def s_min(truth: Any, scores: Any, information: Any, thresholds: Any = THRESHOLD
     return Smin(float(far[k]), float(at[k]), float(missed[k]), float(wrong[k]))
 
 
-def precision_at(truth: Any, scores: Any, k: int) -> float:
+def precision_at(truth: Indicator, scores: Scores, k: int) -> float:
     """P@k: the mean share of the k best-scored labels that are true; labels of score 0 fill up in the order of columns."""
     t = _table(truth, "truth")
     top = _top(t, scores, k)
     return float(_at(t, np.repeat(np.arange(len(top)), k), top.ravel()).mean())
 
 
-def propensities(counts: Any, rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
+def propensities(counts: Numbers, rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
     """How likely a true label is to be seen, by its number of training rows: 1/(1 + C·(n_l + b)^−a) (Jain and others)."""
     c = (np.log(max(rows, 3)) - 1.0) * (b + 1.0) ** a
     return np.asarray(1.0 / (1.0 + c * np.exp(-a * np.log(np.asarray(counts, float) + b))))
 
 
-def propensity_scored_precision_at(truth: Any, scores: Any, k: int, propensity: Any) -> float:
+def propensity_scored_precision_at(truth: Indicator, scores: Scores, k: int, propensity: Numbers) -> float:
     """PSP@k: true labels among the k best count 1/propensity, as a share of the best that any ranking could reach."""
     t, weight = _table(truth, "truth"), 1.0 / np.asarray(propensity, float)
     top = _top(t, scores, k)
@@ -226,7 +234,9 @@ def propensity_scored_precision_at(truth: Any, scores: Any, k: int, propensity: 
     return _ratio(got, best)
 
 
-def ball_calibration(truth: Any, marginals: Any, *, least: float = 0.01, bins: int = 15) -> CalibrationInterval:
+def ball_calibration(
+    truth: Indicator, marginals: Scores, *, least: float = 0.01, bins: int = 15
+) -> CalibrationInterval:
     """Expected calibration error of marginals of at least ``least``, in bins of equal mass, with interval and chance level."""
     t, s = _table(truth, "truth"), _scores(marginals)
     _same(t, s)
@@ -238,7 +248,7 @@ def ball_calibration(truth: Any, marginals: Any, *, least: float = 0.01, bins: i
     return calibration_error_interval(np.minimum(s.data[said], 1.0), right, bins=bins, strategy="quantile")
 
 
-def missed_share(truth: Any, predicted: Any) -> float:
+def missed_share(truth: Indicator, predicted: Indicator) -> float:
     """Mean share of the true labels that a set leaves out; rows without a label miss nothing. 1 − coverage."""
     t, p = _pair(truth, predicted)
     true = np.asarray(t.sum(1), float).ravel()
@@ -246,7 +256,7 @@ def missed_share(truth: Any, predicted: Any) -> float:
     return float(np.mean(1.0 - np.where(true > 0, hit / np.maximum(true, 1.0), 1.0)))
 
 
-def set_size(predicted: Any) -> float:
+def set_size(predicted: Indicator) -> float:
     """Mean number of labels per row."""
     return float(_table(predicted, "the prediction").sum(1).mean())
 
@@ -254,7 +264,7 @@ def set_size(predicted: Any) -> float:
 # ---- helpers ---------------------------------------------------------------------------------------------------------
 
 
-def _table(table: Any, name: str) -> sparse.csr_matrix:
+def _table(table: Indicator, name: str) -> sparse.csr_matrix:
     """A table of 0 and 1, sorted and without stored zeros."""
     try:
         found = sparse.csr_matrix(table, dtype=float, copy=True)
@@ -269,7 +279,7 @@ def _table(table: Any, name: str) -> sparse.csr_matrix:
     return found
 
 
-def _scores(scores: Any) -> sparse.csr_matrix:
+def _scores(scores: Scores) -> sparse.csr_matrix:
     try:
         found = sparse.csr_matrix(scores, dtype=float, copy=True)
     except (TypeError, ValueError):
@@ -285,7 +295,7 @@ def _same(a: sparse.csr_matrix, b: sparse.csr_matrix) -> None:
         raise VpunnError(f"truth and prediction must have the same shape, got {a.shape} and {b.shape}.")
 
 
-def _pair(truth: Any, predicted: Any) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+def _pair(truth: Indicator, predicted: Indicator) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     t, p = _table(truth, "truth"), _table(predicted, "the prediction")
     _same(t, p)
     return t, p
@@ -302,7 +312,9 @@ def _at(table: sparse.csr_matrix, row: np.ndarray, column: np.ndarray) -> np.nda
     return np.isin(row.astype(np.int64) * width + column, mine)
 
 
-def _sweep(truth: Any, scores: Any, thresholds: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _sweep(
+    truth: Indicator, scores: Scores, thresholds: Numbers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Hits and predictions (rows × thresholds), the number of true labels of each row, and the thresholds in order."""
     t, s = _table(truth, "truth"), _scores(scores)
     _same(t, s)
@@ -335,7 +347,7 @@ def _harmonic(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
     return np.asarray(2 * precision * recall / np.maximum(precision + recall, 1e-300))
 
 
-def _top(t: sparse.csr_matrix, scores: Any, k: int) -> np.ndarray:
+def _top(t: sparse.csr_matrix, scores: Scores, k: int) -> np.ndarray:
     """The k best-scored columns of each row, the first of equal ones."""
     s = _scores(scores)
     _same(t, s)

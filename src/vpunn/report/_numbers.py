@@ -15,6 +15,7 @@ from vpunn.report._triage import least_z
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from vpunn._types import Features, Targets
     from vpunn.regress import VPuNNRegressor
 
 #: Balls with fewer test rows are not accused.
@@ -87,7 +88,7 @@ class Errors(NamedTuple):
         ]
 
 
-def page_of_numbers(model: VPuNNRegressor, X: Any, y: Any, title: str, command: str) -> Report:
+def page_of_numbers(model: VPuNNRegressor, X: Features, y: Targets, title: str, command: str) -> Report:
     """A page about a fitted `VPuNNRegressor` on test rows."""
     truth = np.asarray(y, float)
     if truth.ndim != 1 or np.ndim(model.noise_variance_):
@@ -163,7 +164,7 @@ def _add_balls(report: Report, found: Errors) -> None:
         report.text("No ball is off to one side by more than chance explains (false discovery rate 5 %).")
 
 
-def _add_rows(report: Report, model: VPuNNRegressor, X: Any, found: Errors, count: int = 4) -> None:
+def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors, count: int = 4) -> None:
     """The rows furthest off for what was said of them, one at a node, each with the balls that made its number."""
     report.heading("Examples")
     far = np.abs(found.error) / found.sd

@@ -222,7 +222,7 @@ def _html_block(block: Mapping[str, Any]) -> str:
     return f"<h3>{html.escape(block['title'])}</h3><div class=scroll><table><tr>{head}{rows}</table></div>"
 
 
-def _html_cell(value: Any) -> str:
+def _html_cell(value: object) -> str:
     return f"<td{' class=number' if is_number(value) else ''}>{html.escape(show(value))}"
 
 

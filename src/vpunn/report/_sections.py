@@ -17,7 +17,10 @@ from vpunn.report._triage import Triage, triage_of
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from matplotlib.axes import Axes
+
+    from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Targets, Texts
 
 #: Trees with more nodes than this get no eigenmap and no disk: a picture of a million dots says nothing.
 DETAIL = 200_000
@@ -66,7 +69,7 @@ def draw(report: Report, caption: str, ax: Axes) -> None:
     report.figure(caption, figure)
 
 
-def called(tree: Tree, nodes: Any) -> list[str]:
+def called(tree: Tree, nodes: npt.ArrayLike) -> list[str]:
     """What people call the nodes, as text for a page: pictures need a sign before $, pages do not."""
     return [name.replace(r"\$", "$") for name in plot.names_of(tree, np.asarray(nodes, np.int64))]
 
@@ -164,14 +167,14 @@ def add_structure(report: Report, findings: dict[str, structure.Finding]) -> Non
 
 
 def report_model(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: FittedModel,
+    X: Features,
+    y: Targets,
     title: str,
     command: str = "vpunn.report.report_model",
     *,
-    texts: Any = None,
-    feature_names: Any = None,
+    texts: Texts = None,
+    feature_names: FeatureNames = None,
 ) -> Report:
     """A page about a fitted model on test rows: how good, how honest, where it goes wrong, examples with explanations.
 
@@ -207,7 +210,7 @@ def report_model(
     return report
 
 
-def add_accuracy(report: Report, found: Triage, posterior: Any) -> None:
+def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
     """How often answers are right, at every depth, and how honest their probabilities are."""
     report.heading("Accuracy and calibration")
     tree = posterior.tree
@@ -283,7 +286,9 @@ def add_triage(report: Report, found: Triage) -> None:
         report.text("No subtree claims more than chance explains (false discovery rate 5 %).")
 
 
-def add_examples(report: Report, model: Any, X: Any, found: Triage, texts: Any = None, count: int = 4) -> None:
+def add_examples(
+    report: Report, model: FittedModel, X: Features, found: Triage, texts: Texts = None, count: int = 4
+) -> None:
     """The surest mistakes and one right answer, each with the balls that made it."""
     from vpunn.explain import explain
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,11 @@ from vpunn.metrics import reliability, sets
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn._types import FeatureNames, Features, FittedModel, SetTargets, Texts
+    from vpunn.hipan.sets._posterior import SetPosterior
+
 
 #: A ball belongs to the answer from this probability on.
 ANSWERED = 0.5
@@ -65,7 +70,14 @@ class SetRows(NamedTuple):
 
 
 def page_of_sets(
-    model: Any, X: Any, y: Any, title: str, command: str, *, texts: Any = None, feature_names: Any = None
+    model: FittedModel,
+    X: Features,
+    y: SetTargets,
+    title: str,
+    command: str,
+    *,
+    texts: Texts = None,
+    feature_names: FeatureNames = None,
 ) -> Report:
     """A page about a fitted classifier of label sets on test rows."""
     tree = model.label_tree_
@@ -94,7 +106,7 @@ def _truth(tree: Tree, y: Sequence[Any]) -> sparse.csr_matrix:
     return sets.with_ancestors(tree, sets.table_of(tree, rows))
 
 
-def _marginals(posterior: Any) -> sparse.csr_matrix:
+def _marginals(posterior: SetPosterior) -> sparse.csr_matrix:
     """Probabilities that a threshold may reach, a part of the rows at a time: the table of all balls would not fit."""
     parts = []
     for _, p in posterior.chunks():
@@ -103,11 +115,11 @@ def _marginals(posterior: Any) -> sparse.csr_matrix:
     return sparse.csr_matrix(sparse.vstack(parts))
 
 
-def _row_sums(table: Any) -> np.ndarray:
+def _row_sums(table: sparse.csr_matrix) -> np.ndarray:
     return np.asarray(table.sum(1), float).ravel()
 
 
-def _add_scores(report: Report, found: SetRows, posterior: Any, engine: Any) -> None:
+def _add_scores(report: Report, found: SetRows, posterior: SetPosterior, engine: FittedModel) -> None:
     report.heading("Scores")
     shown = found.scores()
     shown["labels missed at risk 0.1"] = sets.missed_share(found.truth, posterior.above(engine.threshold_for(0.1)))
@@ -185,7 +197,13 @@ def _add_labels(report: Report, found: SetRows, top: int = 15) -> None:
 
 
 def _add_examples(
-    report: Report, model: Any, X: Any, found: SetRows, texts: Any, feature_names: Any, count: int = 4
+    report: Report,
+    model: FittedModel,
+    X: Features,
+    found: SetRows,
+    texts: Texts,
+    feature_names: FeatureNames,
+    count: int = 4,
 ) -> None:
     """The best row and the worst, the surest of them first: what is true, what was answered, and what spoke for it."""
     report.heading("Examples")
@@ -215,7 +233,7 @@ def _add_examples(
         )
 
 
-def _why(model: Any, x: Any, node: int, text: str | None, feature_names: Any) -> str:
+def _why(model: FittedModel, x: Features, node: int, text: str | None, feature_names: FeatureNames) -> str:
     """The words (or features) that speak for a label, as far as they have names."""
     from vpunn.explain import explain
     from vpunn.text import by_word

@@ -18,6 +18,9 @@ from vpunn.errors import VpunnError, counted
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from vpunn._types import FittedModel
     from vpunn.hipan.posterior import Posterior
 
 #: A ball is called over-confident if its gap survives a false discovery rate of this over all balls looked at.
@@ -195,7 +198,7 @@ class Triage:
         ]
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """The confusion of the branches below the root."""
         from vpunn import plot
 
@@ -216,7 +219,7 @@ class Triage:
         return balls, (self.claimed - self.right)[balls] / np.sqrt(np.maximum(self.noise[balls], 1e-12))
 
 
-def triage(model: Any, X: Features, y: Targets, *, min_rows: int = 10) -> Triage:
+def triage(model: FittedModel, X: Features, y: Targets, *, min_rows: int = 10) -> Triage:
     """Hardest balls, confusions and over-confident subtrees of a fitted classifier on test rows ``X`` with labels ``y``.
 
     The model needs ``posterior(X)`` and ``nodes_of(y)``, as `HiPaNClassifier` has them; rows must not be those it was fitted on.

@@ -6,16 +6,25 @@ and notebooks; the page is plain ES modules in ``assets``, drawn on a canvas fro
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.web.opening import as_subject
 from vpunn.web.subject import Subject
+
+if TYPE_CHECKING:
+    from vpunn._types import HasTree, Vectorizer
+
 
 __all__ = ["Subject", "as_subject", "explore"]
 
 
 def explore(
-    source: Any, *, features: Any = None, columns: dict[str, Any] | None = None, height: int = 640, port: int = 0
+    source: HasTree,
+    *,
+    features: Vectorizer = None,
+    columns: dict[str, Any] | None = None,
+    height: int = 640,
+    port: int = 0,
 ) -> Any:
     """Explore a `Tree`, a fitted classifier (``features`` turns typed texts into its rows) or a model folder.
 

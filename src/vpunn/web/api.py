@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,13 @@ from vpunn.web.layers import Layers
 from vpunn.web.openapi import openapi
 from vpunn.web.replies import ApiError, Reply, error_reply, json_reply
 from vpunn.web.subject import NODE_ID, Subject, clean, clip
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from vpunn._types import Cell, Json
+    from vpunn.web.beliefs import Ask, Believer
+
 
 #: Labels, children and search results a single answer may hold.
 MAX_LABELS = 2000
@@ -342,7 +349,7 @@ class Api:
         ask = self.read_ask(body)
         return json_reply(self._believer().answer([ask])[0])
 
-    def read_ask(self, body: bytes) -> Any:
+    def read_ask(self, body: bytes) -> Ask:
         """A checked question to the model."""
         return self._believer().read_ask(read_json(body), self.limits.rows)
 
@@ -362,7 +369,7 @@ class Api:
             raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
         return json_reply(self._tested.rows(node))
 
-    def _believer(self) -> Any:
+    def _believer(self) -> Believer:
         if self.subject.believer is None:
             raise ApiError(404, "a tree is served here, without a model; `vpunn serve MODEL` serves one.", "path")
         return self.subject.believer
@@ -430,11 +437,11 @@ def _ranges(text: str, n: int) -> list[int]:
     return found
 
 
-def _fraction(value: Any) -> str:
+def _fraction(value: Fraction) -> str:
     return f"{value.numerator}/{show_integer(value.denominator)}" if value.denominator != 1 else str(value.numerator)
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Cell) -> Json:
     """A column's value for JSON: numbers as they are, anything else as text."""
     value = plain(value) if isinstance(value, np.generic | np.ndarray) else value
     if value is None or isinstance(value, bool | int | float):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -25,6 +25,10 @@ from vpunn.errors import VpunnError
 from vpunn.web.api import Api
 from vpunn.web.export import ASSETS
 from vpunn.web.replies import ApiError, Reply, error_reply, json_reply
+
+if TYPE_CHECKING:
+    from vpunn.web.beliefs import Ask
+
 
 #: Names of this machine for itself.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -175,7 +179,7 @@ class Batcher:
         self._running = False
         self._closed = False
 
-    async def answer(self, ask: Any) -> Reply:
+    async def answer(self, ask: Ask) -> Reply:
         """The reply to one question."""
         if self._closed or len(self._waiting) >= MAX_WAITING:
             raise ApiError(503, "too many questions are waiting; ask again in a second.", "path", {"Retry-After": "1"})
@@ -202,10 +206,10 @@ class Batcher:
         finally:
             self._running = False
 
-    def _answer(self, asks: list[Any]) -> list[Reply]:
+    def _answer(self, asks: list[Ask]) -> list[Reply]:
         """Replies to a batch; if it fails as a whole, to each question alone, so that only the culprit gets the error."""
         try:
-            return [json_reply(found) for found in self.api.subject.believer.answer(asks)]
+            return [json_reply(found) for found in self.api.subject.believer.answer(asks)]  # type: ignore[union-attr]
         except Exception as error:
             if len(asks) > 1:
                 return [reply for ask in asks for reply in self._answer([ask])]

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import examples
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
+
+if TYPE_CHECKING:
+    from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Vectorizer
+    from vpunn.hipan.posterior import Posterior
+    from vpunn.hipan.sets._posterior import SetPosterior
+    from vpunn.tree import Tree
+
 
 #: Balls less probable than this are not sent: they would not be visible.
 FAINT = 1e-3
@@ -46,8 +53,8 @@ class Believer:
 
     def __init__(
         self,
-        model: Any,
-        features: Any = None,
+        model: FittedModel,
+        features: Vectorizer = None,
         text: list[str] | None = None,
         target: str | None = None,
         numeric: list[str] | None = None,
@@ -60,16 +67,17 @@ class Believer:
         self.target = target
 
     @cached_property
-    def names(self) -> Any:
+    def names(self) -> FeatureNames:
         """Names of the features; making those of half a million words takes longer than an answer."""
         if self.features is None:
             return None
         return np.array([*self.features.get_feature_names_out(), *self.numeric])
 
     @property
-    def tree(self) -> Any:
+    def tree(self) -> Tree:
         """The tree whose nodes are the answers."""
-        return self.model.tree_
+        found: Tree = self.model.tree_
+        return found
 
     def summary(self) -> dict[str, Any]:
         """What can be asked."""
@@ -122,7 +130,7 @@ class Believer:
             raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
         return Ask(self._features(given[0], listed), top, risk, threshold, *flags)
 
-    def _features(self, kind: str, listed: list[Any]) -> Any:
+    def _features(self, kind: str, listed: list[Any]) -> Features:
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
 
         if kind != "rows" and self.features is not None and self.numeric:
@@ -196,7 +204,16 @@ class Believer:
             start += len(ask)
         return found
 
-    def _row(self, r: int, best: Any, balls: Any, p: Any, top: Any, ask: Ask, stops: Any) -> dict[str, Any]:
+    def _row(
+        self,
+        r: int,
+        best: np.ndarray,
+        balls: np.ndarray,
+        p: np.ndarray,
+        top: tuple[np.ndarray, np.ndarray],
+        ask: Ask,
+        stops: np.ndarray | None,
+    ) -> dict[str, Any]:
         node, depth = int(best[r]), int(self.tree.depth[best[r]])
         chain = zip(balls[r, : depth + 1].tolist(), p[r, : depth + 1].tolist(), strict=True)
         listed = zip(top[0][r, : ask.top].tolist(), top[1][r, : ask.top].tolist(), strict=True)
@@ -209,7 +226,7 @@ class Believer:
             found["stop"] = self._name(int(stops[r]))
         return found
 
-    def _sets(self, posterior: Any, ask: Ask, rows: range) -> list[list[dict[str, Any]]]:
+    def _sets(self, posterior: SetPosterior, ask: Ask, rows: range) -> list[list[dict[str, Any]]]:
         """Of a model of label sets, the labels of each row under the question's rule: at least as likely as not by default."""
         from vpunn.hipan.sets._posterior import deepest_only
 
@@ -222,7 +239,7 @@ class Believer:
     def _name(self, node: int) -> dict[str, Any]:
         return {"node": node, "label": clean(str(self.tree.labels[node]))}
 
-    def _stops(self, posterior: Any, ask: Ask) -> np.ndarray | None:
+    def _stops(self, posterior: Posterior, ask: Ask) -> np.ndarray | None:
         """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
         from vpunn.hipan import conformal
 
@@ -233,7 +250,7 @@ class Believer:
             return np.asarray(conformal.cautious_nodes(posterior, limit))
         return None if ask.threshold is None else np.asarray(posterior.deepest(ask.threshold))
 
-    def _beliefs(self, posterior: Any, row: int) -> dict[str, Any]:
+    def _beliefs(self, posterior: Beliefs, row: int) -> dict[str, Any]:
         """The probability of every ball that can be seen."""
         p = (
             posterior.node_proba()[row]
@@ -243,7 +260,7 @@ class Believer:
         nodes = np.flatnonzero(p >= FAINT)
         return {"nodes": nodes.tolist(), "probabilities": np.minimum(p[nodes], 1.0).tolist()}
 
-    def _turns(self, X: Any) -> list[dict[str, Any]]:
+    def _turns(self, X: Features) -> list[dict[str, Any]]:
         """For each turn on the way to the answer, what spoke for it."""
         from vpunn.explain import BallContribution, explain
 
@@ -270,7 +287,7 @@ class Believer:
         return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
 
 
-def _stacked(parts: list[Any]) -> Any:
+def _stacked(parts: list[Any]) -> Features:
     """Features of several questions as one: matrices of a kind, or blocks of them."""
     from scipy import sparse
 

@@ -19,6 +19,7 @@ from vpunn.web.replies import ApiError, Reply
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vpunn._types import Json
     from vpunn.web.api import Api
 
 #: Form → (ending, media type).
@@ -164,7 +165,7 @@ def document(summary: dict[str, Any], data: dict[str, Any] | None, mode: str = "
     return html.replace('<script type="module" src="assets/main.js"></script>', inside)
 
 
-def _inline(value: Any) -> str:
+def _inline(value: Json) -> str:
     """JSON that no HTML parser takes for markup."""
     text = json.dumps(value, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -11,7 +11,7 @@ import io
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import Subject, clip
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn._types import Json
+
 
 #: What can be shown of a number in a ball.
 STATISTICS = ("mean", "sum", "count")
@@ -55,7 +61,7 @@ class Layer:
     values: np.ndarray | None
     categories: list[str]
 
-    def value(self, node: int) -> Any:
+    def value(self, node: int) -> Json:
         """What a ball shows, as a number or a word."""
         if self.values is not None:
             return None if np.isnan(self.values[node]) else float(self.values[node])
@@ -130,7 +136,7 @@ class Layers:
             "layers": [entry for entry in self.names() if entry["name"] in layers],
         }
 
-    def _labels(self, frame: Any, label: str | None) -> tuple[Any, np.ndarray]:
+    def _labels(self, frame: pd.DataFrame, label: str | None) -> tuple[Any, np.ndarray]:
         """The column that names nodes (the one most of whose cells do, unless it is given) and the node of each row."""
         if label is not None and label not in frame:
             raise ApiError(422, f"the table has no column {clip(label)!r}; it has {examples(list(frame))}.", "label")
@@ -263,7 +269,7 @@ def match(subject: Subject, cells: np.ndarray) -> np.ndarray:
     return found
 
 
-def read_csv(data: bytes) -> Any:
+def read_csv(data: bytes) -> pd.DataFrame:
     """A table sent as text (`vpunn.io.read_table`); packed bytes are refused, since they may unpack to anything."""
     from vpunn.io import read_table
 

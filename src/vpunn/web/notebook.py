@@ -6,12 +6,18 @@ No port is opened, so it also works where the notebook runs on another machine.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import VpunnError
 from vpunn.web.api import Api
 from vpunn.web.export import document
 from vpunn.web.subject import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vpunn._types import Json
+
 
 #: The frame may run its own scripts and save files, and has an origin of its own: nothing of the notebook is in reach.
 FRAME = """
@@ -67,7 +73,7 @@ def make_widget(subject: Subject, height: int = 640) -> Any:
     return widget
 
 
-def answer(api: Api, content: Any, send: Any) -> None:
+def answer(api: Api, content: Json, send: Callable[..., object]) -> None:
     """Answer one message of the frame; what is no question is ignored."""
     if not isinstance(content, dict) or not isinstance(content.get("vpunn"), int):
         return

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 from vpunn.web.beliefs import Believer
 from vpunn.web.subject import Subject
 
+if TYPE_CHECKING:
+    from vpunn._types import HasTree, Vectorizer
+
 
 def as_subject(
-    source: Any, title: str | None = None, *, features: Any = None, columns: dict[str, Any] | None = None
+    source: HasTree, title: str | None = None, *, features: Vectorizer = None, columns: dict[str, Any] | None = None
 ) -> Subject:
     """A subject from a `Tree`, anything with a ``tree``, a fitted classifier (with the ``features`` before it) or a model folder.
 
@@ -36,7 +39,7 @@ def as_subject(
     return Subject(tree, title or _title(source, tree), believer)
 
 
-def _title(source: Any, tree: Tree) -> str:
+def _title(source: HasTree, tree: Tree) -> str:
     given = getattr(source, "title", None)
     return str(given) if isinstance(given, str) and given else str(tree.labels[0])
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn._show import plain
+
+if TYPE_CHECKING:
+    from vpunn._types import Json
 
 
 class ApiError(Exception):
@@ -32,7 +35,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def json_reply(value: Any, status: int = 200, **options: Any) -> Reply:
+def json_reply(value: Json, status: int = 200, **options: Any) -> Reply:
     """A value as JSON; numbers that JSON cannot write (NaN, infinities) become null."""
     try:
         text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -47,7 +50,7 @@ def error_reply(error: ApiError) -> Reply:
     return json_reply(body, error.status, headers=error.headers)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Json) -> Json:
     if isinstance(value, dict):
         return {str(key): _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

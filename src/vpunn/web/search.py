@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vpunn._types import ArrowArray
+
 
 #: Columns that name a node, in the order in which they are tried as its readable name, and separators of several names.
 NAME_COLUMNS = ("name", "lemmas", "synonyms", "synonym", "common_name")
@@ -119,7 +125,7 @@ class SearchIndex:
         last = self._place(lambda known: known <= key if exact else known[: len(key)] <= key)
         return first, last - first
 
-    def _place(self, before: Any) -> int:
+    def _place(self, before: Callable[[bytes], bool]) -> int:
         low, high = 0, len(self.words)
         while low < high:
             middle = (low + high) // 2
@@ -167,7 +173,7 @@ def fold(query: str) -> list[str]:
     return [word for word in split[0].as_py() if word]
 
 
-def _folded(texts: Any) -> Any:
+def _folded(texts: ArrowArray) -> ArrowArray:
     """Lower case and without accents; plain ASCII texts are left to the fast path."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -205,7 +211,7 @@ def _names(tree: Tree) -> list[tuple[Any, np.ndarray]]:
     return found
 
 
-def as_text(values: np.ndarray) -> Any:
+def as_text(values: np.ndarray) -> ArrowArray:
     """An Arrow array of text; what is no text is written as Python writes it, what is missing stays missing."""
     import pyarrow as pa
 

@@ -7,11 +7,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import VpunnError
 from vpunn.web.api import Api, Limits
 from vpunn.web.subject import Subject
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import uvicorn
+
 
 #: Seconds that requests under way have to end when the server is told to stop.
 GRACE = 10
@@ -39,7 +45,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_server(
     subject: Subject, *, page: bool = True, hosts: Collection[str] = (), limits: Limits | None = None
-) -> Any:
+) -> uvicorn.Server:
     """A uvicorn server of the subject, not yet running."""
     try:
         import uvicorn
@@ -62,7 +68,7 @@ def make_server(
     class Server(uvicorn.Server):
         """Told to stop twice, it cuts off what is under way, and does not report each cut as an error."""
 
-        def handle_exit(self, sig: int, frame: Any) -> None:
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
             if self.force_exit:
                 logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)

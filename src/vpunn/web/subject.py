@@ -6,7 +6,7 @@ import hashlib
 import re
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
 from vpunn.web.replies import ApiError
 from vpunn.web.search import SearchIndex, as_text
+
+if TYPE_CHECKING:
+    from vpunn.web.beliefs import Believer
+
 
 #: A node id, told from a label by its sign: ``@17``.
 NODE_ID = re.compile(r"@(\d{1,10})")
@@ -28,7 +32,7 @@ class Subject:
     Everything derived (code, search index, hash of the shape) is made on first use, once, also when many threads ask.
     """
 
-    def __init__(self, tree: Tree, title: str = "tree", believer: Any = None) -> None:
+    def __init__(self, tree: Tree, title: str = "tree", believer: Believer | None = None) -> None:
         if not isinstance(tree, Tree):
             raise VpunnError(f"the explorer shows a Tree or a fitted model, got {type(tree).__name__}.")
         self.tree = tree
@@ -165,7 +169,7 @@ class _Labels:
         self.nodes = np.flatnonzero(self.alone)
         self.table = everything if self.unique else everything[self.nodes]
 
-    def get(self, text: str, default: Any) -> Any:
+    def get(self, text: str, default: object) -> Any:
         """The node, or all nodes if there are several, or ``default``."""
         key: Any = text
         if self.whole:

@@ -21,7 +21,21 @@ from vpunn.hipan.sets._trust import weighed
 from vpunn.io.store import Draft, Stored
 
 if TYPE_CHECKING:
+    from vpunn._types import (
+        Descriptions,
+        FeatureNames,
+        Features,
+        Groups,
+        Label,
+        Labels,
+        SetTargets,
+        Validation,
+        Weights,
+    )
+    from vpunn.hipan._answering import Answering
+    from vpunn.hipan.classifier import HiPaNClassifier
     from vpunn.hipan.sets._posterior import SetPosterior
+    from vpunn.tree import Tree
 
 __all__ = [
     "calibrate",
@@ -43,8 +57,14 @@ STOPS = ("threshold", "risk", "size")
 
 
 def fit_label_sets(
-    model: Any, X: Any, sets: LabelSets, sample_weight: Any, X_nodes: Any, groups: Any, validation: Any
-) -> Any:
+    model: HiPaNClassifier,
+    X: Features,
+    sets: LabelSets,
+    sample_weight: Weights,
+    X_nodes: Descriptions,
+    groups: Groups,
+    validation: Validation,
+) -> HiPaNClassifier:
     """Fit ``model`` (a `HiPaNClassifier`) on label sets."""
     from sklearn.utils import check_random_state
 
@@ -78,7 +98,7 @@ def fit_label_sets(
     return model
 
 
-def _asked(model: Any, validation: Any) -> tuple[Rows, sparse.csr_matrix]:
+def _asked(model: HiPaNClassifier, validation: Validation) -> tuple[Rows, sparse.csr_matrix]:
     """Rows of the caller's own to learn the combiner from, and their balls."""
     X, y = _pair(validation)
     rows = half_precision(model.layout_.read(checked_blocks(model, X, model.layout_)))
@@ -90,13 +110,13 @@ def _asked(model: Any, validation: Any) -> tuple[Rows, sparse.csr_matrix]:
     return rows, closed
 
 
-def _pair(validation: Any) -> Any:
+def _pair(validation: Validation) -> Validation:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise VpunnError(f"validation is a pair (X, y) of rows and their labels, got {type(validation).__name__}.")
     return validation
 
 
-def single_pair(validation: Any) -> Any:
+def single_pair(validation: Validation) -> Validation:
     """Validation rows of a model of one label per row, whose label sets have one label each."""
     if validation is None:
         return None
@@ -107,7 +127,7 @@ def single_pair(validation: Any) -> Any:
     return X, y if sets is None else sets.column()
 
 
-def learn_more(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+def learn_more(model: HiPaNClassifier, X: Features, y: SetTargets, sample_weight: Weights, classes: Labels) -> None:
     """More rows for a fitted model of sets: words, memory and heads are those of all rows, the combiner stays as it is."""
     from sklearn.utils import check_random_state
 
@@ -128,7 +148,7 @@ def learn_more(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
     set_classes(model, model.classes_ if model.flat_ else None)
 
 
-def set_classes(model: Any, flat: np.ndarray | None) -> None:
+def set_classes(model: Answering, flat: np.ndarray | None) -> None:
     """What is left to say about a model of sets."""
     model.multilabel_ = True
     model.class_nodes_ = model.sets_.class_nodes
@@ -137,12 +157,12 @@ def set_classes(model: Any, flat: np.ndarray | None) -> None:
     model.classes_ = model.labels_[model.class_nodes_]
 
 
-def _columns(sets: LabelSets, tree: Any) -> np.ndarray:
+def _columns(sets: LabelSets, tree: Tree) -> np.ndarray:
     assert sets.classes is not None
     return targets.check_in_tree(tree, sets.classes.tolist())
 
 
-def _texts(model: Any, X_nodes: Any) -> list[sparse.csr_matrix]:
+def _texts(model: HiPaNClassifier, X_nodes: Descriptions) -> list[sparse.csr_matrix]:
     """Descriptions of nodes in words, one matrix a kind."""
     if not model.layout_.words():
         raise VpunnError(
@@ -154,7 +174,7 @@ def _texts(model: Any, X_nodes: Any) -> list[sparse.csr_matrix]:
 
 
 def predict_sets(
-    model: Any, posterior: SetPosterior, stop: Any, *, threshold: float, alpha: float, size: int
+    model: Answering, posterior: SetPosterior, stop: str, *, threshold: float, alpha: float, size: int
 ) -> list[set[Any]]:
     """The most specific balls that are likely enough, as one set of labels per row."""
     from vpunn.hipan.sets._posterior import deepest_only
@@ -174,14 +194,14 @@ def predict_sets(
     return [set(labels[kept.indices[a:b]].tolist()) for a, b in zip(kept.indptr[:-1], kept.indptr[1:], strict=True)]
 
 
-def closed_truth(model: Any, y: Any) -> sparse.csr_matrix:
+def closed_truth(model: Answering, y: SetTargets) -> sparse.csr_matrix:
     """The balls of true label sets, (rows × nodes), without the root; labels that are not in the tree are refused."""
     from vpunn.hipan.sets._model import closed_sets
 
     return closed_sets(model.tree_, _nodes_of(model, y))
 
 
-def _nodes_of(model: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def _nodes_of(model: Answering, y: SetTargets, classes: Labels = None) -> tuple[np.ndarray, np.ndarray]:
     """The nodes of label sets, ``(start, ids)``."""
     sets = read_sets(y, True, classes)
     if sets is None:
@@ -192,7 +212,7 @@ def _nodes_of(model: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.n
     return sets.start, node.astype(np.int32)
 
 
-def calibrate(model: Any, posterior: SetPosterior, y: Any) -> None:
+def calibrate(model: Answering, posterior: SetPosterior, y: SetTargets) -> None:
     """Set the promise of ``stop="risk"`` on rows that ``fit`` has not seen."""
     truth = closed_truth(model, y)
     if truth.shape[0] != len(posterior):
@@ -200,7 +220,7 @@ def calibrate(model: Any, posterior: SetPosterior, y: Any) -> None:
     model.sets_ = model.sets_.calibrated(posterior, truth)
 
 
-def score(model: Any, X: Any, y: Any) -> float:
+def score(model: Answering, X: Features, y: SetTargets) -> float:
     """Mean F1 of the predicted and the true sets with their ancestors; two empty sets agree."""
     from vpunn.metrics import sets as metrics
 
@@ -230,7 +250,9 @@ class SetExplanation:
         return "\n".join(lines)
 
 
-def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names: Any = None) -> SetExplanation:
+def explain_sets(
+    model: Answering, x: Features, node: Label = None, k: int = 5, feature_names: FeatureNames = None
+) -> SetExplanation:
     """Why one label (default: the likeliest) of one row has its marginal."""
     posterior = model.posterior(x, evidence=True)
     if len(posterior) != 1:
@@ -273,7 +295,7 @@ def explain_sets(model: Any, x: Any, node: Any = None, k: int = 5, feature_names
     )
 
 
-def write(model: Any, draft: Draft) -> None:
+def write(model: Answering, draft: Draft) -> None:
     """Put a fitted model of sets into a draft."""
     from vpunn.hipan.sets import _store
 
@@ -288,7 +310,7 @@ def write(model: Any, draft: Draft) -> None:
     _store.write(model.sets_, draft)
 
 
-def read(cls: Any, stored: Stored, layout: Layout) -> Any:
+def read(cls: type[Answering], stored: Stored, layout: Layout) -> Answering:
     """The fitted model of sets."""
     from vpunn.hipan.sets import _store
 

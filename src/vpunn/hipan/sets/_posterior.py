@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,7 @@ from vpunn.hipan.posterior import NodeDistribution
 
 if TYPE_CHECKING:
     from vpunn.hipan.sets._model import SetModel
+    from vpunn.tree import Tree
 
 
 @dataclass
@@ -34,7 +35,7 @@ class SetPosterior(NodeDistribution):
         return len(self.start) - 1
 
     @property
-    def tree(self) -> Any:  # type: ignore[override]
+    def tree(self) -> Tree:  # type: ignore[override]
         """The tree of the labels."""
         return self.model.tree
 
@@ -109,7 +110,7 @@ class SetPosterior(NodeDistribution):
         return sparse.csr_matrix((np.ones(known.nnz), (known.row, self.model.ball[known.col])), shape=shape)
 
 
-def deepest_only(tree: Any, closed: sparse.csr_matrix) -> sparse.csr_matrix:
+def deepest_only(tree: Tree, closed: sparse.csr_matrix) -> sparse.csr_matrix:
     """Of sets closed under ancestors, the nodes without a child in the set: the most specific answers."""
     start, up = tree.all_parents
     child = np.repeat(np.arange(tree.n_nodes), np.diff(start))

@@ -7,7 +7,7 @@ none of the labels is right.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,9 @@ from scipy import sparse
 from vpunn.errors import VpunnError, examples
 from vpunn.hipan import _targets as targets
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn._types import Label, Labels, SetTargets
 
 
 class LabelSets(NamedTuple):
@@ -31,7 +34,7 @@ class LabelSets(NamedTuple):
         """Whether every row has exactly one label."""
         return bool((np.diff(self.start) == 1).all())
 
-    def column(self) -> Any:
+    def column(self) -> Labels:
         """The one label of each row, as `fit` takes labels."""
         if any(isinstance(label, tuple) for label in self.labels):
             return list(self.labels)
@@ -42,7 +45,7 @@ class LabelSets(NamedTuple):
         )
 
 
-def read_sets(y: Any, multilabel: bool = False, classes: Any = None) -> LabelSets | None:
+def read_sets(y: SetTargets, multilabel: bool = False, classes: Labels = None) -> LabelSets | None:
     """Label sets if ``y`` holds them: sets, a sparse indicator, or with ``multilabel`` lists or a dense indicator; else None."""
     if sparse.issparse(y):
         return _from_indicator(sparse.csr_matrix(y), classes)
@@ -72,12 +75,12 @@ def read_sets(y: Any, multilabel: bool = False, classes: Any = None) -> LabelSet
     return LabelSets(start, [label for part in parts for label in part], None)
 
 
-def _order(label: Any) -> tuple[str, Any]:
+def _order(label: Label) -> tuple[str, Any]:
     """Sets have no order, and the same set must always give the same model."""
     return type(label).__name__, label if isinstance(label, str | int | float | tuple) else repr(label)
 
 
-def _no_classes(classes: Any) -> LabelSets | None:
+def _no_classes(classes: Labels) -> LabelSets | None:
     """No sets, so there are no columns to name either."""
     if classes is not None:
         raise VpunnError(
@@ -86,7 +89,7 @@ def _no_classes(classes: Any) -> LabelSets | None:
     return None
 
 
-def _dense(y: Any) -> sparse.csr_matrix:
+def _dense(y: SetTargets) -> sparse.csr_matrix:
     table = np.asarray(y)
     if table.ndim != 2 or table.dtype.kind not in "biuf":
         raise VpunnError(
@@ -95,7 +98,7 @@ def _dense(y: Any) -> sparse.csr_matrix:
     return sparse.csr_matrix(table)
 
 
-def _from_indicator(table: sparse.csr_matrix, classes: Any) -> LabelSets:
+def _from_indicator(table: sparse.csr_matrix, classes: Labels) -> LabelSets:
     table.sum_duplicates()
     table.eliminate_zeros()
     if not np.isin(table.data, (0, 1)).all():
