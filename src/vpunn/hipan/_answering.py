@@ -288,7 +288,7 @@ class Answering(Storable):
         threshold: float = 0.5,
         alpha: float = 0.1,
         size: int = 5,
-    ) -> list[set[Any]]:
+    ) -> list[set[Label]]:
         """A set of labels per row, of a model that was fitted on label sets: the most specific balls that are likely enough.
 
         ``"threshold"``: those with a marginal ≥ ``threshold``. ``"risk"``: the largest threshold at which the expected share of
@@ -310,7 +310,7 @@ class Answering(Storable):
         """Whether the model was fitted on label sets."""
         return bool(getattr(self, "multilabel_", False))
 
-    def predict_path(self, X: Features) -> list[tuple[Any, ...]]:
+    def predict_path(self, X: Features) -> list[tuple[Label, ...]]:
         """Labels from the root down to the answer of `predict`."""
         return [self.tree_.path(int(node)) for node in self.locate(X)]
 

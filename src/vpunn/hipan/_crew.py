@@ -9,7 +9,7 @@ nearly all balls are changed by one shard alone. What comes out depends on the n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 Arrays = tuple[np.ndarray, ...]
+#: What `Crew.share` gave: the thing itself, or where other processes find it.
+Shared: TypeAlias = Any
 
 #: Rows of a block of work.
 BLOCK = 4096
@@ -37,7 +39,7 @@ class Crew:
     def __init__(self, shards: int = 1, n_jobs: int | None = None) -> None:
         self.shards, self.n_jobs = shards, n_jobs
 
-    def share(self, thing: Any) -> Any:
+    def share(self, thing: object) -> Shared:
         """Something that many parts read, put where they are worked on."""
         return thing
 
@@ -49,11 +51,11 @@ class Crew:
 
     # ---- the steps of a fit ------------------------------------------------------------------------------------------
 
-    def nearest(self, balls: Any, rows: np.ndarray, limit: int) -> np.ndarray:
+    def nearest(self, balls: Shared, rows: np.ndarray, limit: int) -> np.ndarray:
         """`propose_for_items` of some items."""
         return _joined(self.run(_nearest, (balls, limit), ((part,) for part in self._blocks(rows))))
 
-    def confused(self, balls: Any, heads: Any, rows: np.ndarray, first: np.ndarray, limit: int) -> np.ndarray:
+    def confused(self, balls: Shared, heads: Shared, rows: np.ndarray, first: np.ndarray, limit: int) -> np.ndarray:
         """`add_by_heads` of some items."""
         blocks = ((rows[part], first[part]) for part in self.slices(len(rows)))
         return _joined(self.run(_confused, (balls, heads, limit), blocks))
@@ -63,7 +65,7 @@ class Crew:
         return self.run(_examined, (self.share(experts), limit), ((rows[part],) for part in parts))
 
     def passed(
-        self, balls: Balls, there: Any, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray
+        self, balls: Balls, there: Shared, heads: Heads, candidates: np.ndarray, order: np.ndarray, losses: np.ndarray
     ) -> None:
         """One pass over the items in ``order``, as `train_pass` makes it; ``there`` is `share` of the balls."""
         if self.shards == 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from vpunn.tree import Tree
 from vpunn.tree.dag import EdgeReport
 
 if TYPE_CHECKING:
-    from vpunn._types import FittedModel, Json, Labels, Numbers
+    from vpunn._types import FilePath, FittedModel, Json, Labels, Numbers
 
 
 AnyArray = npt.NDArray[Any]
@@ -144,7 +143,7 @@ class Draft:
             self.settings["params_left_out"] = gone
         self.settings["params"] = {name: value for name, value in found.items() if name not in gone}
 
-    def write(self, path: str | os.PathLike[str]) -> Path:
+    def write(self, path: FilePath) -> Path:
         """Write the folder beside ``path`` and swap it in. A folder there that is no model is refused, never deleted."""
         self._json({})  # settings that cannot be written are refused before anything is
         with swapped_in(path) as folder:

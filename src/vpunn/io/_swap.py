@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vpunn.errors import DataError, examples
 from vpunn.io.files import check_path, flush_to_disk, sweep_leftovers
+
+if TYPE_CHECKING:
+    from vpunn._types import FilePath
 
 Found = TypeVar("Found")
 
@@ -24,7 +27,7 @@ _OLD_MAGIC = b"vpunn-tabhipan-1\n"
 
 
 @contextmanager
-def swapped_in(path: str | os.PathLike[str]) -> Iterator[Path]:
+def swapped_in(path: FilePath) -> Iterator[Path]:
     """A new folder beside ``path`` that takes its place when the block ends well, and vanishes otherwise.
 
     What stood at ``path`` is deleted only after that, and only if it was empty or a model. As in `files.written_beside`
@@ -53,7 +56,7 @@ def swapped_in(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise DataError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None
 
 
-def steady(path: str | os.PathLike[str], read: Callable[[], Found]) -> Found:
+def steady(path: FilePath, read: Callable[[], Found]) -> Found:
     """What ``read`` finds at ``path``; if it fails because another folder was swapped in meanwhile, it reads again."""
     while True:
         before = _stamp(path)
@@ -64,7 +67,7 @@ def steady(path: str | os.PathLike[str], read: Callable[[], Found]) -> Found:
                 raise
 
 
-def _stamp(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def _stamp(path: FilePath) -> tuple[int, int] | None:
     """What tells one folder at a path from the next; None if there is none."""
     try:
         found = os.stat(path)
@@ -73,7 +76,7 @@ def _stamp(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def check_replaceable(path: str | os.PathLike[str]) -> Path:
+def check_replaceable(path: FilePath) -> Path:
     """The real place of ``path``, after refusing a file, a folder that is no model, and one that holds other things too."""
     target = Path(os.path.realpath(path))
     shown = repr(str(path))

@@ -214,7 +214,7 @@ _SCRATCH = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{16}\.part(?:\.[a-z0-9]+)?")
 
 
 @contextmanager
-def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+def written_beside(path: FilePath) -> Iterator[Path]:
     """A scratch path in the folder of ``path`` that takes its name when the block ends well, and vanishes otherwise.
 
     This is how everything is written: a reader sees the old file or the new one, whole, whatever happens in between. The
@@ -242,7 +242,7 @@ def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
             scratch.unlink(missing_ok=True)
 
 
-def check_writable(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> Path:
+def check_writable(path: FilePath, endings: Sequence[str] = ()) -> Path:
     """Refuse an output that cannot be written before any work is done for it; no ``endings`` means any. The path."""
     check_path(path)
     name, target = os.fspath(path), Path(os.path.realpath(path))
@@ -257,7 +257,7 @@ def check_writable(path: str | os.PathLike[str], endings: Sequence[str] = ()) ->
     return Path(path)
 
 
-def make_folder(path: str | os.PathLike[str]) -> Path:
+def make_folder(path: FilePath) -> Path:
     """Make a folder for outputs and try to write in it, before any work is done for it. The folder."""
     check_path(path)
     place = Path(path)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -35,7 +34,7 @@ from vpunn.tree._validate import check_preorder
 from vpunn.tree.dag import EdgeReport
 
 if TYPE_CHECKING:
-    from vpunn._types import DTypeOrKinds, HasTree, Json
+    from vpunn._types import DTypeOrKinds, FilePath, HasTree, Json
 
 
 __all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load", "steady"]
@@ -89,9 +88,7 @@ class Stored:
         self.version: str = head.get("version", "")
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], kind: str | None = None, *, format: int = 1, verify: bool = False
-    ) -> Stored:
+    def open(cls, path: FilePath, kind: str | None = None, *, format: int = 1, verify: bool = False) -> Stored:
         """Open a folder of `Draft.write`; ``kind`` and ``format`` say what the caller can read (None: any kind)."""
         check_path(path)
         folder = refuse_old_formats(Path(path))
@@ -340,7 +337,7 @@ class Storable:
     #: The kind of model that a folder says it holds; the name of the class if empty.
     _stored_as = ""
 
-    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
+    def save(self, path: FilePath, *, provenance: Mapping[str, Any] | None = None) -> Path:
         """Write the model as a folder of ``.npy`` arrays and ``model.json`` (no pickle), replacing an older one at the end.
 
         ``provenance`` is noted as it is: the data set, the command, the seed.
@@ -354,7 +351,7 @@ class Storable:
         return draft
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
+    def load(cls, path: FilePath, *, verify: bool = True) -> Self:
         """Open a folder of `save`: everything is checked before use, big arrays are memory-mapped.
 
         ``verify=False`` does not compare checksums, which takes a second per gigabyte.
@@ -387,7 +384,7 @@ class Storable:
         raise NotImplementedError
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> HasTree:
+def load(path: FilePath, *, verify: bool = True) -> HasTree:
     """Open any saved model, code or tree: the folder says what it is. ``verify=False`` does not compare checksums.
 
     >>> import tempfile

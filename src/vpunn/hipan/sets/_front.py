@@ -175,7 +175,7 @@ def _texts(model: HiPaNClassifier, X_nodes: Descriptions) -> list[sparse.csr_mat
 
 def predict_sets(
     model: Answering, posterior: SetPosterior, stop: str, *, threshold: float, alpha: float, size: int
-) -> list[set[Any]]:
+) -> list[set[Label]]:
     """The most specific balls that are likely enough, as one set of labels per row."""
     from vpunn.hipan.sets._posterior import deepest_only
 
