@@ -38,6 +38,15 @@ def checked_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     return weight
 
 
+def uneven_weights(weight: np.ndarray) -> np.ndarray | None:
+    """None where all weights are equal: then only the rows matter, and they count as without weights, to the bit.
+
+    >>> uneven_weights(np.array([2.0, 2.0])), uneven_weights(np.array([2.0, 1.0]))
+    (None, array([2., 1.]))
+    """
+    return None if (weight == weight[0]).all() else weight
+
+
 def row_groups(groups: Groups, rows: int) -> np.ndarray | None:
     """Groups as numbers from 0, one per row; None if none are given."""
     if groups is None:

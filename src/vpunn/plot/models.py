@@ -247,7 +247,7 @@ def latent_tree(encoder: Any, ax: Axes | None = None, *, depth: int = 3) -> Axes
             continue
         text = f"{tree.labels[node]} ({share:.0%})"
         if wide >= 14:
-            text = f"{tree.labels[node]}: {int(rows[node]):,} rows ({share:.0%})"
+            text = f"{tree.labels[node]}: {rows[node]:,.0f} rows ({share:.0%})"
             if k:
                 words = encoder.describe(node, columns=3 if wide > 30 else 2).sentence()
                 text += "\n" + "\n".join(fill(words, wide).splitlines()[:4])

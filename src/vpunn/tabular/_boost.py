@@ -32,20 +32,22 @@ class Booster:
         if self.engine not in ("lightgbm", "sklearn"):
             raise VpunnError(f"engine must be lightgbm or sklearn; got {self.engine!r}.")
 
-    def fit(self, features: np.ndarray, target: Targets) -> Booster:
-        """Train; ``target`` holds numbers, or class labels of any kind."""
+    def fit(self, features: np.ndarray, target: Targets, weights: np.ndarray | None = None) -> Booster:
+        """Train; ``target`` holds numbers, or class labels of any kind; ``weights`` count in the loss, by their ratios."""
         target = np.asarray(target)
         if self.kind == "classification":
             self.classes_, target = _classes(target)
         else:
             target = _finite(target)
+        # both libraries refuse splits of little weight: very small weights must not mean no splits
+        weights = None if weights is None else weights / weights.mean()
         if self.engine == "lightgbm":
-            self._fit_lightgbm(features, target)
+            self._fit_lightgbm(features, target, weights)
         else:
-            self._fit_sklearn(features, target)
+            self._fit_sklearn(features, target, weights)
         return self
 
-    def _fit_lightgbm(self, features: np.ndarray, target: np.ndarray) -> None:
+    def _fit_lightgbm(self, features: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
         import lightgbm
 
         settings: dict[str, Any] = {"learning_rate": 0.05, "num_leaves": 31, "seed": self.seed, "verbose": -1}
@@ -56,10 +58,12 @@ class Booster:
             settings["objective"] = "binary"
         else:
             settings |= {"objective": "multiclass", "num_class": len(self.classes_)}
-        data = lightgbm.Dataset(features, target, categorical_feature=self.categorical, params={"verbose": -1})
+        data = lightgbm.Dataset(
+            features, target, weight=weights, categorical_feature=self.categorical, params={"verbose": -1}
+        )
         self.model_ = lightgbm.train(settings, data, self.rounds)
 
-    def _fit_sklearn(self, features: np.ndarray, target: np.ndarray) -> None:
+    def _fit_sklearn(self, features: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
@@ -72,7 +76,7 @@ class Booster:
                 early_stopping=False,
                 categorical_features=bins or None,
                 random_state=self.seed,
-            ).fit(features, target)
+            ).fit(features, target, sample_weight=weights)
         self.model_ = Forest.of(fitted, bins, features, len(self.classes_) if self.kind == "classification" else 0)
 
     def predict(self, features: np.ndarray) -> np.ndarray:

@@ -11,6 +11,9 @@ from vpunn.tabular._table import TableCoder
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
+#: No ball and no row that takes part weighs less: products of weights keep their digits down to here.
+LEAST_WEIGHT = 1e-100
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -27,12 +30,13 @@ class BallProfile:
     """A ball in words; ``print`` it, or read the fields."""
 
     ball: str
-    rows: int
+    rows: int | float  # summed weights where rows were weighted
     share: float
     differences: tuple[Difference, ...]
 
     def __str__(self) -> str:
-        lines = [f"ball {self.ball}: {self.rows:,} rows ({self.share:.1%})"]
+        many = f"{self.rows:,}" if isinstance(self.rows, int) else f"{self.rows:,.2f}"
+        lines = [f"ball {self.ball}: {many} rows ({self.share:.1%})"]
         for d in self.differences:
             lines.append(f"  {d.column}: {d.here} here, {d.siblings} in its siblings ({d.effect:+.2f} s.d.)")
         return "\n".join(lines)
@@ -46,25 +50,34 @@ class BallProfile:
 class BallStatistics:
     """Counts, means and spreads of every column in every ball, by one sweep up from the leaves.
 
-    Missing values count in no mean; a ball in which a column is never observed has mean NaN there.
+    Missing values count in no mean; a ball in which a column is never observed has mean NaN there. With ``weights``
+    (positive, one a row) a row counts as often as it weighs, and ``rows`` and ``count`` are sums of weights.
     """
 
-    def __init__(self, tree: Tree, table: TableCoder, leaf: np.ndarray, numbers: np.ndarray, codes: np.ndarray) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        table: TableCoder,
+        leaf: np.ndarray,
+        numbers: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         self.tree, self.table = tree, table
-        self.rows = _by_ball(tree, leaf, np.ones((len(leaf), 1)))[:, 0]
+        self.rows = _by_ball(tree, leaf, np.ones((len(leaf), 1)), weights)[:, 0]
         # sums of standardised values: squares of raw ones would lose digits when the mean is large
         unit = np.where(table.spread > 0, table.spread, 1.0)
         values = (numbers - table.mean) / unit
         seen = np.isfinite(values)
         values = np.where(seen, values, 0.0)
-        count = _by_ball(tree, leaf, seen.astype(float))
+        count = _by_ball(tree, leaf, seen.astype(float), weights)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = _by_ball(tree, leaf, values) / count
-            variance = np.maximum(_by_ball(tree, leaf, values**2) / count - mean**2, 0.0)
+            mean = _by_ball(tree, leaf, values, weights) / count
+            variance = np.maximum(_by_ball(tree, leaf, values**2, weights) / count - mean**2, 0.0)
         self.count = count
         self.mean = table.mean + unit * mean
         self.spread = unit * np.sqrt(variance)
-        self.shares = [_shares(tree, leaf, codes[:, k], len(levels)) for k, levels in enumerate(table.levels)]
+        self.shares = [_shares(tree, leaf, codes[:, k], len(levels), weights) for k, levels in enumerate(table.levels)]
 
     def typical(self, nodes: np.ndarray) -> Any:
         """Means of numbers and commonest category of each ball, as a table."""
@@ -78,9 +91,10 @@ class BallStatistics:
         tree = self.tree
         found = [] if node == 0 else self._number_gaps(node) + self._category_gaps(node)
         found.sort(key=lambda d: -abs(d.effect))
-        rows = int(self.rows[node])
+        mass = float(self.rows[node])
         top = tuple(d for d in found[:columns] if abs(d.effect) > 0)
-        return BallProfile(str(tree.labels[node]), rows, rows / self.rows[0], top)
+        rows = int(mass) if mass.is_integer() else mass
+        return BallProfile(str(tree.labels[node]), rows, mass / self.rows[0], top)
 
     def _number_gaps(self, node: int) -> list[Difference]:
         up = int(self.tree.parent[node])
@@ -114,19 +128,21 @@ class BallStatistics:
         return found
 
 
-def _by_ball(tree: Tree, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _by_ball(tree: Tree, leaf: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Sum row values (n × m) over every ball."""
     total = np.zeros((tree.n_nodes, values.shape[1]))
+    values = values if weights is None else weights[:, None] * values
     for k in range(values.shape[1]):
         total[:, k] = np.bincount(leaf, weights=values[:, k], minlength=tree.n_nodes)
     return sweep_up(tree, total)
 
 
-def _shares(tree: Tree, leaf: np.ndarray, code: np.ndarray, many: int) -> np.ndarray:
+def _shares(tree: Tree, leaf: np.ndarray, code: np.ndarray, many: int, weights: np.ndarray | None) -> np.ndarray:
     """Share of each category in each ball, among all its rows."""
     known = code >= 0
-    flat = np.bincount(leaf[known] * many + code[known], minlength=tree.n_nodes * many).reshape(-1, many)
-    rows = sweep_up(tree, np.bincount(leaf, minlength=tree.n_nodes).astype(float)[:, None])
+    inside = None if weights is None else weights[known]
+    flat = np.bincount(leaf[known] * many + code[known], inside, minlength=tree.n_nodes * many).reshape(-1, many)
+    rows = sweep_up(tree, np.bincount(leaf, weights, minlength=tree.n_nodes).astype(float)[:, None])
     return np.asarray(sweep_up(tree, flat.astype(float)) / rows)
 
 

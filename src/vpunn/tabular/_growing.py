@@ -181,9 +181,12 @@ def balls_with_cells(
     leaf: np.ndarray,
     fine: np.ndarray,
     n_jobs: int | None = None,
+    *,
+    row_weights: np.ndarray | None = None,
 ) -> BallTree:
     """Route ``rows`` by the weighted means of ``items`` that share a leaf ball and a fine cluster.
 
+    ``row_weights`` say how much the rows themselves weigh when balls are ordered by size.
     Balls that no row reaches are dropped; their prototypes are nobody's nearest, so no training row moves by that.
     """
     _, cell = np.unique(leaf * (fine.max(initial=0) + 1) + fine, return_inverse=True)
@@ -192,7 +195,7 @@ def balls_with_cells(
     ball = np.zeros(len(mass), np.int64)
     ball[cell] = leaf
     cells = Cells(means, ball)
-    tree, position, routed = _number(parent, cells.route(rows, n_jobs))
+    tree, position, routed = _number(parent, cells.route(rows, n_jobs), row_weights)
     return BallTree(tree, routed, cells.renumbered(position))
 
 
@@ -200,7 +203,14 @@ def balls_with_cells(
 
 
 def grow_kmeans(
-    rows: np.ndarray, children: int, levels: int, *, seed: int, rounds: int = ROUNDS, n_jobs: int | None = None
+    rows: np.ndarray,
+    children: int,
+    levels: int,
+    *,
+    seed: int,
+    weights: np.ndarray | None = None,
+    rounds: int = ROUNDS,
+    n_jobs: int | None = None,
 ) -> BallTree:
     """Split by balanced k-means from the root down: at most ``children`` children a ball and ``levels`` levels.
 
@@ -208,11 +218,10 @@ def grow_kmeans(
     Each child carries a price that rises while it holds more than its share of the rows (the dual of optimal transport with
     equal capacities), which evens out the sizes. A ball learns its children from at most `SAMPLE` rows a child, by products of
     matrices; then every row takes the child with the least ‖row − prototype‖² + price, as new rows will. O(n·d·branching) a level.
+    With ``weights`` (positive) rows count in means and sizes, and are drawn, as their weights say.
     """
-    from vpunn.tabular import _kernels
-
     parent = np.array([-1])
-    prototypes = rows.mean(axis=0)[None]
+    prototypes = _mean(rows, weights)[None]
     prices = np.zeros(1)
     node = np.zeros(len(rows), np.int64)
     random = np.random.default_rng(seed)
@@ -225,12 +234,10 @@ def grow_kmeans(
                 many = min(children, int(np.ceil(size ** (1.0 / (levels - level)) - 1e-9)))
                 if many < 2:
                     continue
-                inside = order[at : at + size]
-                if size > SAMPLE * many:
-                    inside = np.sort(random.choice(inside, SAMPLE * many, replace=False))
-                seeds = _kernels.seed_children(rows, inside, 0, len(inside), random.random(many))
+                inside, mass = _sampled(order[at : at + size], SAMPLE * many, weights, random)
+                seeds = _seeds(rows, inside, mass, random.random(many))
                 if len(seeds) > 1:
-                    found.append((np.full(len(seeds), ball), *_split(rows[inside], rows[seeds], rounds)))
+                    found.append((np.full(len(seeds), ball), *_split(rows[inside], rows[seeds], rounds, mass)))
         if not found:
             break
         new_parent, new_prototypes, new_prices = zip(*found, strict=True)
@@ -238,9 +245,50 @@ def grow_kmeans(
         prototypes = np.concatenate([prototypes, *new_prototypes])
         prices = np.concatenate([prices, *new_prices])
         _step_down(rows, (*_children(parent), prototypes, prices), node, n_jobs)
-    tree, position, leaf = _number(parent, node)
+    tree, position, leaf = _number(parent, node, weights)
     kept = np.argsort(position, kind="stable")[-tree.n_nodes :]  # old numbers of the balls that remain, in preorder
     return BallTree(tree, leaf, Descent(tree, prototypes[kept], prices[kept]))
+
+
+def _mean(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    return np.asarray(rows.mean(axis=0) if weights is None else np.average(rows, axis=0, weights=weights))
+
+
+def draw_by_weight(
+    inside: np.ndarray, weights: np.ndarray, size: int, random: np.random.Generator | np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """``size`` draws from rows in proportion to their weights: the rows drawn, in order, and how often each was."""
+    drawn, often = np.unique(random.choice(inside, size, p=weights / weights.sum()), return_counts=True)
+    return drawn, often.astype(float)
+
+
+def _sampled(
+    inside: np.ndarray, most: int, weights: np.ndarray | None, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """At most ``most`` of a ball's rows, and what each counts for."""
+    if weights is None:
+        return inside if len(inside) <= most else np.sort(random.choice(inside, most, replace=False)), None
+    mass = weights[inside]
+    return (inside, mass) if len(inside) <= most else draw_by_weight(inside, mass, most, random)
+
+
+def _seeds(rows: np.ndarray, inside: np.ndarray, mass: np.ndarray | None, uniform: np.ndarray) -> np.ndarray:
+    """k-means++ seeds among the rows ``inside``, as places in ``rows``; fewer when fewer rows are distinct."""
+    if mass is None:
+        from vpunn.tabular import _kernels
+
+        return np.asarray(_kernels.seed_children(rows, inside, 0, len(inside), uniform))
+    chosen, gap, chance = [], np.full(len(inside), np.inf), mass
+    for u in uniform:
+        total = np.cumsum(chance)
+        if not total[-1] > 0:
+            break
+        # the first row whose sum passes the draw has a chance above 0; rounding may run past the last such row
+        at = min(int(np.searchsorted(total, u * total[-1], side="right")), int(np.flatnonzero(chance)[-1]))
+        chosen.append(inside[at])
+        gap = np.minimum(gap, ((rows[inside] - rows[inside[at]]) ** 2).sum(axis=1))
+        chance = mass * gap
+    return np.array(chosen)
 
 
 def _step_down(rows: np.ndarray, way: tuple[np.ndarray, ...], node: np.ndarray, n_jobs: int | None) -> None:
@@ -250,12 +298,15 @@ def _step_down(rows: np.ndarray, way: tuple[np.ndarray, ...], node: np.ndarray, 
     in_threads(lambda part: _kernels.step_down(rows[part], *way, node[part]), _blocks(len(rows)), n_jobs)
 
 
-def _split(rows: np.ndarray, seeds: np.ndarray, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+def _split(
+    rows: np.ndarray, seeds: np.ndarray, rounds: int, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Prototypes and prices of a ball's children: k-means from the seeds; then prices, with the prototypes fixed.
 
     Single precision about the ball's centre is enough to find them: where rows go is decided afterwards, in double precision.
     """
-    centre = rows.mean(axis=0)
+    centre = _mean(rows, weights)
+    share = None if weights is None else weights / weights.mean()
     X, P = (rows - centre).astype(np.float32), (seeds - centre).astype(np.float32)
     child, numbers = np.full(len(X), -1), np.arange(len(P))
     for _ in range(rounds):
@@ -264,15 +315,17 @@ def _split(rows: np.ndarray, seeds: np.ndarray, rounds: int) -> tuple[np.ndarray
             break
         child = now
         member = (child[:, None] == numbers).astype(np.float32)
+        if share is not None:
+            member *= share[:, None].astype(np.float32)
         count = member.sum(axis=0)
         filled = count > 0
-        P[filled] = ((member.T @ X) / np.maximum(count, 1)[:, None])[filled]
+        P[filled] = (member.T @ X)[filled] / count[filled, None]
     # with the prototypes fixed, the prices solve a concave problem and settle
     far = _distances(X, P)
     unit = float(((P - P.mean(axis=0)) ** 2).sum(axis=1).mean())
     prices = np.zeros(len(P), np.float32)
     for turn in range(rounds):
-        surplus = np.bincount((far + prices).argmin(axis=1), minlength=len(P)) * (len(P) / len(X)) - 1.0
+        surplus = np.bincount((far + prices).argmin(axis=1), share, minlength=len(P)) * (len(P) / len(X)) - 1.0
         # a subgradient step: crowded children become dearer, empty ones cheaper, in units of the way between prototypes
         move = unit / np.sqrt(turn + 1.0) * np.clip(surplus, -1.0, 1.0)
         prices += (move - move.mean()).astype(np.float32)
@@ -291,13 +344,15 @@ def _children(parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return start, np.argsort(parent[1:], kind="stable") + 1
 
 
-def _number(parent: np.ndarray, leaf: np.ndarray) -> tuple[Tree, np.ndarray, np.ndarray]:
+def _number(
+    parent: np.ndarray, leaf: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[Tree, np.ndarray, np.ndarray]:
     """Drop empty balls, order siblings by size (the largest gets digit 1), number in preorder, label by digits.
 
     ``parent`` lists parents before children. Returns the tree, the new number of each old ball (−1 if dropped) and the
     new leaf of each row.
     """
-    count = np.bincount(leaf, minlength=len(parent))
+    count = np.bincount(leaf, weights, minlength=len(parent))
     for ball in range(len(parent) - 1, 0, -1):
         count[parent[ball]] += count[ball]
     kept = np.flatnonzero(count > 0)

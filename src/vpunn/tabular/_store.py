@@ -10,7 +10,7 @@ from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError
 from vpunn.io.store import Draft, Stored
 from vpunn.tabular._boost import Booster
-from vpunn.tabular._describe import BallStatistics
+from vpunn.tabular._describe import LEAST_WEIGHT, BallStatistics
 from vpunn.tabular._forest import Forest
 from vpunn.tabular._growing import BallTree, Cells, Descent
 from vpunn.tabular._table import TableCoder
@@ -156,7 +156,7 @@ def _statistics(stored: Stored, tree: Tree, table: TableCoder) -> BallStatistics
     found = object.__new__(BallStatistics)
     found.tree, found.table = tree, table
     n, m = tree.n_nodes, len(table.numeric)
-    found.rows = stored.array("statistics.rows", dtype="f8", shape=(n,), low=1)
+    found.rows = stored.array("statistics.rows", dtype="f8", shape=(n,), low=LEAST_WEIGHT)
     for name in _STATISTICS:  # a column that a ball never observed has mean NaN there
         setattr(found, name, stored.array(f"statistics.{name}", dtype="f8", shape=(n, m), finite=name == "count"))
     found.shares = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._rows import uneven_weights
 from vpunn._types import Table
 from vpunn.errors import VpunnError, examples
 
@@ -50,31 +51,41 @@ class TableCoder:
     def __init__(self, categorical: Sequence[Any] | None = None) -> None:
         self.categorical = categorical
 
-    def fit(self, table: Table) -> TableCoder:
-        """Learn names, kinds, means, scales and categories."""
+    def fit(self, table: Table, weights: np.ndarray | None = None) -> TableCoder:
+        """Learn names, kinds, means, scales and categories; rows of weight 0 are read (see `split`) and not learned from."""
         import pandas as pd
 
         self.is_frame = isinstance(table, pd.DataFrame)
         self.names = list(table.columns) if self.is_frame else list(range(np.shape(table)[1]))
         chosen = self._chosen()
+        used = None if weights is None else np.flatnonzero(weights)
+        learned = table if used is None else _take(table, used)
         plain = not self.is_frame and not chosen and getattr(table, "dtype", np.dtype(object)).kind in "fiub"
         kinds = (
             np.zeros(len(self.names), bool)
             if plain
             else np.array(
-                [name in chosen or _looks_categorical(_column(table, j), name) for j, name in enumerate(self.names)],
+                [name in chosen or _looks_categorical(_column(learned, j), name) for j, name in enumerate(self.names)],
                 bool,
             )
         )
         self.numeric = np.flatnonzero(~kinds)
         self.symbolic = np.flatnonzero(kinds)
-        self.levels = [_levels(_column(table, j)) for j in self.symbolic]
+        self.levels = [_levels(_column(learned, j)) for j in self.symbolic]
         numbers, codes = self.split(table)
-        seen = np.isfinite(numbers).sum(axis=0)
-        safe = np.maximum(seen, 1)
+        if weights is not None:
+            numbers, codes, weights = numbers[used], codes[used], uneven_weights(weights[used])
+        self._measure(numbers, codes, weights)
+        return self
+
+    def _measure(self, numbers: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> None:
+        """Means, scales and shares of columns as `split` returns them."""
+        total = max(len(numbers), 1) if weights is None else weights.sum()
+        seen = _sum(np.isfinite(numbers), weights)
+        safe = np.where(seen > 0, seen, 1)
         with np.errstate(over="ignore"):
-            self.mean = np.nansum(numbers, axis=0) / safe
-            self.spread = np.sqrt(np.nansum((numbers - self.mean) ** 2, axis=0) / safe)
+            self.mean = _sum(numbers, weights) / safe
+            self.spread = np.sqrt(_sum((numbers - self.mean) ** 2, weights) / safe)
         if not (np.isfinite(self.mean).all() and np.isfinite(self.spread).all()):
             bad = [self.names[j] for j in self.numeric[~(np.isfinite(self.mean) & np.isfinite(self.spread))]]
             raise TableError(
@@ -83,14 +94,11 @@ class TableCoder:
         # a spread that is only the rounding error of the mean is a constant column
         self.spread[self.spread <= 1e-12 * np.abs(self.mean)] = 0.0
         self.whole = np.array([_is_whole(column) for column in numbers.T], bool)
-        self.missing = 1.0 - seen / max(len(numbers), 1)
-        self.shares = [
-            np.bincount(c[c >= 0], minlength=len(v)) / max(len(c), 1) for c, v in zip(codes.T, self.levels, strict=True)
-        ]
+        self.missing = np.maximum(1.0 - seen / total, 0.0)  # a sum of weights may round to above the total
+        self.shares = [_category_sums(c, len(v), weights) / total for c, v in zip(codes.T, self.levels, strict=True)]
         self.weight = [_indicator_weight(share) for share in self.shares]
         numeric_flat = [self.names[j] for j, s in zip(self.numeric, self.spread, strict=True) if s == 0]
         self.flat = numeric_flat + [self.names[j] for j, w in zip(self.symbolic, self.weight, strict=True) if w == 0]
-        return self
 
     def _chosen(self) -> set[Any]:
         """Names of the columns the caller declared categorical (a position stands for a name)."""
@@ -175,6 +183,22 @@ class TableCoder:
 def _column(table: Table, j: Any) -> Any:
     """Column ``j`` by position."""
     return table.iloc[:, j] if hasattr(table, "iloc") else np.asarray(table)[:, j]
+
+
+def _take(table: Table, rows: np.ndarray) -> Any:
+    """Some rows of a table."""
+    return table.iloc[rows] if hasattr(table, "iloc") else np.asarray(table)[rows]
+
+
+def _sum(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Sum of every column without its NaNs, rows counting as often as they weigh."""
+    return np.asarray(np.nansum(values if weights is None else weights[:, None] * values, axis=0))
+
+
+def _category_sums(code: np.ndarray, many: int, weights: np.ndarray | None) -> np.ndarray:
+    """How often each category occurs, or how much its rows weigh."""
+    known = code >= 0
+    return np.bincount(code[known], None if weights is None else weights[known], minlength=many)
 
 
 def _symbols(column: Any) -> Any:

@@ -29,18 +29,22 @@ def import_torch() -> Any:
 class NormalScores:
     """Columns to normal scores and back, by interpolating between training quantiles; NaN stays NaN.
 
-    The way back never leaves the range of the training values.
+    The way back never leaves the range of the training values. With ``weights`` a quantile is the first value that at least
+    its share of the weight does not exceed, as if rows were repeated.
     """
 
-    def __init__(self, numbers: np.ndarray, knots: int = 500) -> None:
+    def __init__(self, numbers: np.ndarray, knots: int = 500, weights: np.ndarray | None = None) -> None:
         from scipy.stats import norm
 
         level = (np.arange(knots) + 0.5) / knots
         self.score = norm.ppf(level)
         self.values = np.zeros((numbers.shape[1], knots))
         for k, column in enumerate(numbers.T):
-            seen = column[np.isfinite(column)]
-            self.values[k] = np.quantile(seen, level) if len(seen) else 0.0
+            known = np.isfinite(column)
+            if not known.any():
+                continue
+            seen = column[known]
+            self.values[k] = np.quantile(seen, level) if weights is None else _quantiles(seen, weights[known], level)
 
     def forward(self, numbers: np.ndarray) -> np.ndarray:
         """Scores; equal values get the middle of their scores."""
@@ -91,13 +95,21 @@ class CodeVAE:
 
     # ---- fitting ---------------------------------------------------------------------------------------------------
 
-    def fit(self, numbers: np.ndarray, codes: np.ndarray, leaf: np.ndarray, verbose: bool | None = None) -> CodeVAE:
-        """Train on rows given as `TableCoder.split` returns them, and the leaf ball of each."""
+    def fit(
+        self,
+        numbers: np.ndarray,
+        codes: np.ndarray,
+        leaf: np.ndarray,
+        verbose: bool | None = None,
+        weights: np.ndarray | None = None,
+    ) -> CodeVAE:
+        """Train on rows given as `TableCoder.split` returns them, and the leaf ball of each; ``weights`` count in the loss."""
         torch = import_torch()
-        self.scores = NormalScores(numbers)
+        self.scores = NormalScores(numbers, weights=weights)
         self.gaps = np.flatnonzero(np.isnan(numbers).any(axis=0))
         x, seen, gap, c = self._tensors(numbers, codes)
         balls = torch.as_tensor(self._chains(leaf))
+        share = None if weights is None else torch.as_tensor(weights / weights.mean(), dtype=torch.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.net = self._build()
@@ -112,6 +124,7 @@ class CodeVAE:
                     total = 0.0
                     for part in torch.randperm(len(x)).split(batch):
                         loss = self._loss(torch, x[part], seen[part], gap[part], c[part], balls[part])
+                        loss = loss.mean() if share is None else (share[part] * loss).mean()
                         optimiser.zero_grad()
                         loss.backward()
                         optimiser.step()
@@ -164,7 +177,7 @@ class CodeVAE:
         return net
 
     def _loss(self, torch: Any, x: Any, seen: Any, gap: Any, c: Any, balls: Any) -> Any:
-        """Negative evidence bound, in nats a row."""
+        """Negative evidence bound of every row, in nats."""
         f = torch.nn.functional
         condition = self.net["balls"](balls).sum(dim=1)
         mean, log_var = self._posterior(torch, x, gap, c, condition)
@@ -178,7 +191,7 @@ class CodeVAE:
         for k, logit in enumerate(logits):
             loss = loss + f.cross_entropy(logit, c[:, k] + 1, reduction="none")
         kl = 0.5 * (mean**2 + log_var.exp() - 1.0 - log_var).sum(dim=1)
-        return (loss + kl).mean()
+        return loss + kl
 
     def _posterior(self, torch: Any, x: Any, gap: Any, c: Any, condition: Any) -> tuple[Any, Any]:
         f = torch.nn.functional
@@ -262,6 +275,14 @@ class CodeVAE:
 
     def _noise(self) -> np.ndarray:
         return np.asarray(np.exp(self.net.log_noise.detach().numpy().astype(float)))
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """The least values that the shares ``level`` of the weight do not exceed."""
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    at = np.searchsorted(mass, level * mass[-1])
+    return np.asarray(values[order][np.minimum(at, len(order) - 1)])
 
 
 def _draw(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:

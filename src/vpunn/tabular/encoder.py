@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -11,21 +12,23 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vpunn._rows import row_weights, uneven_weights
 from vpunn._seed import random_of
 from vpunn._threads import check_n_jobs
-from vpunn._types import FeatureNames, Features, Label, Seed, Targets
+from vpunn._types import FeatureNames, Features, Label, Seed, Targets, Weights
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.padic import next_prime
 from vpunn.tabular import _store
-from vpunn.tabular._describe import BallProfile, BallStatistics
+from vpunn.tabular._describe import LEAST_WEIGHT, BallProfile, BallStatistics
 from vpunn.tabular._growing import (
     BallTree,
     balls_with_cells,
     check_counts,
     cut_by_branching,
     cut_by_counts,
+    draw_by_weight,
     fine_clusters,
     grow_kmeans,
     leaf_of_rows,
@@ -77,11 +80,11 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
     Attributes
     ----------
     tree_ : Tree
-        The balls, labelled by their digits, with the column ``rows``.
+        The balls, labelled by their digits, with the column ``rows``: how many training rows, or their summed weights.
     code_ : PadicCode
         The codes of the balls.
     leaf_ : array of node ids
-        The leaf ball of every training row.
+        The leaf ball of every training row, those of weight 0 too.
     kept_ : float
         Share of the training rows whose leaf by nearest prototype is the leaf that clustering had put them in.
     linkage_ : array or None
@@ -101,6 +104,8 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
        ├─ 2.1
        └─ 2.2
     """
+
+    _balls: BallTree
 
     def __init__(
         self,
@@ -131,23 +136,48 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------
 
-    def fit(self, X: Features, y: Targets = None) -> LatentTreeEncoder:
-        """Learn columns, tree and prototypes from a data frame or array; ``y`` is never looked at."""
+    def fit(self, X: Features, y: Targets = None, *, sample_weight: Weights = None) -> LatentTreeEncoder:
+        """Learn columns, tree and prototypes from a data frame or array; ``y`` is never looked at.
+
+        A row counts like as many copies as it weighs, so the tree depends on the ratios of the weights alone; rows of weight 0 are
+        encoded and take no part. ``refine`` moves whole rows and takes no weights that differ.
+        """
         self._check_parameters()
         X = self._read(X, reset=True)
-        self.table_ = TableCoder(self.categorical).fit(X)
+        given = None if sample_weight is None else _in_range(row_weights(sample_weight, X.shape[0]))
+        self.table_ = TableCoder(self.categorical).fit(X, given)
         numbers, codes = self.table_.split(X)
+        if given is None:
+            self._fit_rows(numbers, codes, None)
+            return self
+        used = given > 0
+        self._fit_rows(numbers[used], codes[used], given[used])
+        if not used.all():
+            leaf = self._balls.router.route(self.table_.scale(numbers, codes), self.n_jobs)
+            self._balls = replace(self._balls, leaf=leaf)
+            self.leaf_ = leaf
+        return self
+
+    def _fit_rows(self, numbers: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> None:
+        """Grow the tree from rows that all weigh something."""
+        uneven = None if weights is None else uneven_weights(weights)
+        if self.refine and uneven is not None:
+            raise VpunnError(
+                f"refine=True takes no weights that differ; got {examples(np.unique(uneven))}; set refine=False."
+            )
         rows = self.table_.scale(numbers, codes)
         self.linkage_: np.ndarray | None = None
-        self._balls, first_leaf = self._grow(rows)
+        self._balls, first_leaf = self._grow(rows, uneven)
         if self.refine:
             self._refine(rows)
-        self.kept_ = _agreement(first_leaf, self._balls.leaf)
-        self.tree_ = self._balls.tree
+        self.kept_ = _agreement(first_leaf, self._balls.leaf, uneven)
+        tree, self.leaf_ = self._balls.tree, self._balls.leaf
+        self.statistics_ = BallStatistics(tree, self.table_, self.leaf_, numbers, codes, weights)
+        if weights is not None and (weights != 1.0).any():
+            tree = tree.replace(columns={"rows": self.statistics_.rows})
+            self._balls = replace(self._balls, tree=tree)
+        self.tree_ = self.statistics_.tree = tree
         self.code_ = PadicCode(self.tree_, self._prime())
-        self.leaf_ = self._balls.leaf
-        self.statistics_ = BallStatistics(self.tree_, self.table_, self.leaf_, numbers, codes)
-        return self
 
     def _check_parameters(self) -> None:
         if self.method not in METHODS:
@@ -168,19 +198,21 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         if self.n_prototypes < 2:
             raise VpunnError(f"n_prototypes must be at least 2; got {self.n_prototypes}.")
 
-    def _grow(self, rows: np.ndarray) -> tuple[BallTree, np.ndarray | None]:
+    def _grow(self, rows: np.ndarray, row_weights: np.ndarray | None) -> tuple[BallTree, np.ndarray | None]:
         """The tree of balls, and the leaves that clustering itself gave the rows, where it did."""
         random = random_of(self.random_state)
         if self.method == "kmeans":
             seed = int(random.randint(2**31 - 1))
-            return grow_kmeans(rows, self.p - 1, self.K, seed=seed, n_jobs=self.n_jobs), None
+            balls = grow_kmeans(rows, self.p - 1, self.K, seed=seed, weights=row_weights, n_jobs=self.n_jobs)
+            return balls, None
         if self.method == "two-stage" and len(rows) > self.n_prototypes:
-            items, weights = _prototypes(rows, self.n_prototypes, random)
+            items, weights = _prototypes(rows, self.n_prototypes, random, row_weights)
         else:
-            items, weights = rows, np.ones(len(rows))
+            items, weights = rows, np.ones(len(rows)) if row_weights is None else row_weights
         if len(items) < 2:
             nothing = np.zeros(len(items), np.int64)
-            return balls_with_cells(rows, np.array([-1]), items, weights, nothing, nothing), None
+            root = np.array([-1])
+            return balls_with_cells(rows, root, items, weights, nothing, nothing, row_weights=row_weights), None
         linkage = self.linkage_ = ward_linkage(items, weights, verbose=self.verbose)
         if self.nodes_per_level is not None:
             parent, member = cut_by_counts(linkage, check_counts(self.nodes_per_level))
@@ -188,7 +220,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
             parent, member = cut_by_branching(linkage, self.p - 1, self.K)
         leaf = leaf_of_rows(linkage, member)
         fine = fine_clusters(linkage, self.n_prototypes)
-        balls = balls_with_cells(rows, parent, items, weights, leaf, fine, self.n_jobs)
+        balls = balls_with_cells(rows, parent, items, weights, leaf, fine, self.n_jobs, row_weights=row_weights)
         return balls, leaf if items is rows else None
 
     def _refine(self, rows: np.ndarray) -> None:
@@ -317,26 +349,45 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         return tags
 
 
-def _prototypes(rows: np.ndarray, many: int, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """k-means prototypes of (a sample of) the rows, and how many sampled rows each stands for."""
+def _in_range(weights: np.ndarray) -> np.ndarray:
+    """Weights whose products keep their digits."""
+    least, most = weights[weights > 0].min(), weights.max()
+    if least < LEAST_WEIGHT or most > 1.0 / LEAST_WEIGHT:
+        raise VpunnError(
+            f"sample weights from {least:g} to {most:g} are too far from 1; divide them by the largest, "
+            "and set those that are next to nothing to 0."
+        )
+    return weights
+
+
+def _prototypes(
+    rows: np.ndarray, many: int, random: np.random.RandomState, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """k-means prototypes of (a sample of) the rows, and how many sampled rows (or what weight) each stands for."""
     from sklearn.cluster import MiniBatchKMeans
 
     size = many * SAMPLE_PER_PROTOTYPE
-    sample = rows if len(rows) <= size else rows[random.choice(len(rows), size, replace=False)]
+    sample = rows
+    if weights is None:
+        sample = rows if len(rows) <= size else rows[random.choice(len(rows), size, replace=False)]
+    elif len(rows) > size:
+        drawn, weights = draw_by_weight(np.arange(len(rows)), weights, size, random)
+        sample, many = rows[drawn], min(many, len(drawn))  # a few heavy rows may be all that is drawn
     model = MiniBatchKMeans(many, batch_size=10_000, n_init=1, max_iter=10, init_size=3 * many, random_state=random)
-    model.fit(sample)
-    count = np.bincount(model.labels_, minlength=many)
+    model.fit(sample, sample_weight=weights)
+    count = np.bincount(model.labels_, weights, minlength=many)
     return model.cluster_centers_[count > 0], count[count > 0].astype(float)
 
 
-def _agreement(before: np.ndarray | None, after: np.ndarray) -> float:
-    """Share of rows in the majority of their old leaf; 1.0 when clustering never assigned the rows itself."""
+def _agreement(before: np.ndarray | None, after: np.ndarray, weights: np.ndarray | None) -> float:
+    """Share of rows (or of their weight) in the majority of their old leaf; 1.0 when clustering never assigned the rows itself."""
     if before is None:
         return 1.0
-    pairs, count = np.unique(np.column_stack([before, after]), axis=0, return_counts=True)
-    most = np.zeros(before.max() + 1, np.int64)
+    pairs, place = np.unique(np.column_stack([before, after]), axis=0, return_inverse=True)
+    count = np.bincount(place.ravel(), weights)
+    most = np.zeros(before.max() + 1, count.dtype)
     np.maximum.at(most, pairs[:, 0], count)
-    return float(most.sum() / len(after))
+    return min(float(most.sum() / (len(after) if weights is None else weights.sum())), 1.0)
 
 
 def _one_hot(tree: Tree, leaf: np.ndarray) -> sparse.csr_matrix:

@@ -92,7 +92,7 @@ def two_sample_auc(real: np.ndarray, other: np.ndarray, folds: int = 5, seed: in
 
 
 class Mahalanobis:
-    """Distance under the covariance of training rows (scaled matrix); never below any one column's gap in s.d.
+    """Distance under the (weighted) covariance of training rows (scaled matrix); never below any one column's gap in s.d.
 
     >>> random = np.random.default_rng(0)
     >>> rows = random.normal(size=(500, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
@@ -102,8 +102,8 @@ class Mahalanobis:
     True
     """
 
-    def __init__(self, rows: np.ndarray) -> None:
-        covariance = np.atleast_2d(np.cov(rows, rowvar=False, bias=True))
+    def __init__(self, rows: np.ndarray, weights: np.ndarray | None = None) -> None:
+        covariance = np.atleast_2d(np.cov(rows, rowvar=False, bias=True, aweights=weights))
         # the pseudo-inverse leaves out directions in which the training rows do not vary at all
         self.inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
 

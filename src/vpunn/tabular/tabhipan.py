@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from vpunn._rows import row_weights, uneven_weights
 from vpunn._seed import seed_of
-from vpunn._types import Features, Label, Seed, Table, Targets
+from vpunn._types import Features, Label, Seed, Table, Targets, Weights
 from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular import _store
@@ -72,8 +73,12 @@ class TabHiPaN(Storable, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Features, y: Targets = None) -> TabHiPaN:
-        """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``)."""
+    def fit(self, X: Features, y: Targets = None, *, sample_weight: Weights = None) -> TabHiPaN:
+        """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``).
+
+        A row counts in the tree like as many copies as it weighs (see `LatentTreeEncoder.fit`), and in the losses of predictors and
+        generator by the ratios of the weights; rows of weight 0 take no part.
+        """
         refuse_lazy(X, y)
         self.seed_ = seed_of(self.random_state)
         base = (
@@ -84,30 +89,41 @@ class TabHiPaN(Storable, BaseEstimator):
             own.set_params(random_state=self.seed_)
         if self.epochs:
             import_torch()  # say that it is missing before anything is learned
-        self.encoder_ = own.fit(X)
+        self.encoder_ = own.fit(X, sample_weight=sample_weight)
         self.tree_ = self.encoder_.tree_
         table = self.encoder_.table_
         numbers, codes = table.split(X)
-        self.metric_ = Mahalanobis(table.scale(numbers, codes))
-        if y is not None:
-            self._fit_boosters(numbers, codes, y)
+        leaf, weights = self.encoder_.leaf_, None
+        target = None if y is None else _targets(y, len(numbers))
+        if sample_weight is not None:
+            given = row_weights(sample_weight, len(numbers))
+            used = np.flatnonzero(given)
+            numbers, codes, leaf, weights = numbers[used], codes[used], leaf[used], uneven_weights(given[used])
+            target = None if target is None else target[used]
+        self.metric_ = Mahalanobis(table.scale(numbers, codes), weights)
+        if target is not None:
+            self._fit_boosters(numbers, codes, leaf, target, weights)
         if self.epochs:
             self.vae_ = CodeVAE(
                 table, self.tree_, epochs=self.epochs, latent=self.latent, hidden=self.hidden, seed=self.seed_
-            ).fit(numbers, codes, self.encoder_.leaf_, verbose=self.verbose)
+            ).fit(numbers, codes, leaf, verbose=self.verbose, weights=weights)
         return self
 
     # ---- prediction --------------------------------------------------------------------------------------------------
 
-    def _fit_boosters(self, numbers: np.ndarray, codes: np.ndarray, y: Targets) -> None:
-        target = np.asarray(y)
-        if len(target) != len(numbers):
-            raise VpunnError(f"X has {len(numbers):,} rows and y has {len(target):,}; they must be equally many.")
+    def _fit_boosters(
+        self,
+        numbers: np.ndarray,
+        codes: np.ndarray,
+        leaf: np.ndarray,
+        target: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
         self.kind_ = self.kind or guess_kind(target)
-        plain, coded, categorical = features(self.encoder_, numbers, codes, self.encoder_.leaf_)
+        plain, coded, categorical = features(self.encoder_, numbers, codes, leaf)
         names = list(range(len(self.encoder_.table_.numeric), plain.shape[1]))
-        self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.seed_).fit(plain, target)
-        self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.seed_).fit(coded, target)
+        self.plain_ = Booster(self.kind_, names, rounds=self.rounds, seed=self.seed_).fit(plain, target, weights)
+        self.coded_ = Booster(self.kind_, categorical, rounds=self.rounds, seed=self.seed_).fit(coded, target, weights)
 
     def predict(self, X: Features, *, code: bool = True) -> np.ndarray:
         """Predict the target, with (default) or without the code as a feature."""
@@ -312,6 +328,14 @@ def features(
     path = tree.paths(leaf)[:, 1:]
     coded = np.hstack([plain, np.where(path >= 0, place[path], np.nan)])
     return plain, coded, list(range(numbers.shape[1], coded.shape[1]))
+
+
+def _targets(y: Targets, rows: int) -> np.ndarray:
+    """One target per row, as an array."""
+    target = np.asarray(y)
+    if len(target) != rows:
+        raise VpunnError(f"X has {rows:,} rows and y has {len(target):,}; they must be equally many.")
+    return target
 
 
 def _one_row(row: Table, table: Table) -> Any:
