@@ -85,7 +85,7 @@ def test_hydrogen_decays_and_trees_commands(tmp_path):
     assert run_json("trees", str(tmp_path / "tree.nwk"))["AHU code"] == hex(tree_code(cherry))
 
 
-def test_report(tmp_path, monkeypatch):
+def test_report(wine, tmp_path, monkeypatch):  # its Table 20 reads the wines
     """All 1,251 groups are recomputed from shuffled tables on the way: none may differ from GAP's values."""
     made = report.run(seeds=1, out=tmp_path / "made")
     rows = next(
