@@ -20,7 +20,6 @@ from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._first import FirstOpinion, among_settled, settle
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import Prior, down_the_largest, rounded
-from vpunn.hipan._training import slots
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan._weights import Heads
 from vpunn.hipan.posterior import Posterior, Rule
@@ -203,26 +202,17 @@ class Answering(Storable):
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""
         candidates, unknown = seen.candidates, seen.candidates[:, 0] < 0
-        score = combiner.scores(seen.evidence, candidates).astype(np.float64)
-        valid, _ = slots(candidates, None, len(self.class_nodes_))
-        score[~valid[:, -1], -1] = -np.inf
-        top = score.max(1, keepdims=True)
-        if not np.isfinite(top).all():
-            raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
-        p = np.exp(score - top)
-        p /= np.cumsum(p, axis=1)[
-            :, -1:
-        ]  # in order: `sum` groups by the width, which is that of the widest row of the batch
+        p, none = combiner.shares(seen.evidence, candidates, len(self.class_nodes_))
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, ~unknown)
         if unknown.any() and self.prior_[self.usual_] < 1:
             candidates = candidates.copy()
             candidates[unknown, 0], p[unknown, 0] = self.usual_, min(float(self.prior_.max()) * (1 + 1e-9), 1.0)
-            p[unknown, -1] = 1.0 - p[unknown, 0]
+            none[unknown] = 1.0 - p[unknown, 0]
         return Posterior(
             self.tree_,
             candidates,
-            np.ascontiguousarray(p[:, :-1]),
-            p[:, -1],
+            p,
+            none,
             self.prior_,
             self.balls_.branch_of,
             tilt,
@@ -268,7 +258,7 @@ class Answering(Storable):
                 raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
             nodes = posterior.deepest(threshold)
         elif stop == "risk":
-            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
+            nodes = conformal.cautious_nodes(posterior, self._conformal_threshold(alpha))
         elif stop == "depth":
             if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.tree_.max_depth:
                 deepest = self.tree_.max_depth
@@ -305,6 +295,14 @@ class Answering(Storable):
     ) -> SetExplanation:
         """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
         return label_sets.explain_sets(self, x, label, k, feature_names)
+
+    def _conformal_threshold(self, alpha: float) -> float:
+        """How probable a ball must be; kept from call to call, because all scores are sorted for it."""
+        kept = getattr(self, "_kept_threshold", None)
+        if kept is None or kept[0] is not self.miss_scores_ or kept[1] != alpha:
+            threshold = conformal.conformal_threshold(self.miss_scores_, alpha)
+            kept = self._kept_threshold = (self.miss_scores_, alpha, threshold)
+        return cast(float, kept[2])
 
     def _several(self) -> bool:
         """Whether the model was fitted on label sets."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
 from vpunn.hipan._rest import BY_PRIOR
 
@@ -125,6 +126,15 @@ class Combiner(NamedTuple):
 
         return np.asarray(combine(evidence, candidates, *map(writable, self[:-2])))
 
+    def shares(self, evidence: np.ndarray, candidates: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Softmax of the scores: probabilities of the candidates, and of "none" where not all classes are candidates."""
+        from vpunn.hipan.kernels.combine import softmax
+
+        p, none, numbers = softmax(self.scores(evidence, candidates), candidates, n_classes)
+        if not numbers:
+            raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
+        return p, none
+
     def cooled(self, temperature: float) -> Combiner:
         """The same with all scores divided by a temperature."""
         return self._replace(
@@ -137,7 +147,9 @@ class Combiner(NamedTuple):
         ``share`` is the branches' part of the prior; rows that are not ``known`` to any ball keep the prior.
         """
         tilt = np.ones((len(branch_score), len(share) + 1))
-        if len(share):
+        if len(share) and known.all():
+            np.exp(_log_tilt(branch_score, share, float(self.sharpness)), out=tilt[:, 1:])
+        elif len(share):
             tilt[known, 1:] = np.exp(_log_tilt(branch_score[known], share, float(self.sharpness)))
         return tilt
 

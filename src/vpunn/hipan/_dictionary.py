@@ -67,17 +67,10 @@ class Dictionary:
 
     def read(self, rows: Sparse) -> Sparse:
         """Every row as the features its own stand for, at most READING of them, of unit length."""
+        from vpunn.hipan.kernels.dictionary import unit_readings
         from vpunn.hipan.kernels.nearest import nearest_items
 
         none = filled(len(rows.indptr) - 1, -1, np.int64)
         with self._rooms.one() as room:
             feature, value = nearest_items(rows, none, self._arrays, self._label, READING, room)
-        feature = np.where(feature < 0, np.int32(2**31 - 1), feature)  # behind all others
-        at = np.arange(len(feature))[:, None], np.argsort(feature, axis=1)
-        feature, value = feature[at], value[at]
-        length = np.sqrt((value.astype(np.float64) ** 2).sum(1, keepdims=True))
-        there = feature < 2**31 - 1
-        start = np.zeros(len(there) + 1, np.int32)
-        np.cumsum(there.sum(1), out=start[1:])
-        unit = (value / np.where(length > 0, length, 1.0)).astype(np.float32)
-        return Sparse(start, feature[there], unit[there])
+        return Sparse(*unit_readings(feature, value))

@@ -40,14 +40,6 @@ class Rings(NamedTuple):
     core: np.ndarray  #: the same of the next ball
     vote: np.ndarray  #: log-odds that a candidate in ball k lies in the next ball, by the candidates' probabilities
 
-    def step_in(self, weights: np.ndarray) -> np.ndarray:
-        """Probability that an answer in ball k lies in the next one."""
-        uncertain = self.uncertain
-        share = np.log(np.divide(self.core, self.ring, out=np.ones(self.ring.shape), where=uncertain))
-        constant, by_vote, by_share = weights[np.minimum(np.arange(self.ring.shape[1]), 1)].T
-        inward = _logistic(constant + by_vote * self.vote + by_share * share)
-        return np.where(uncertain, inward, self.core > 0)
-
     @property
     def uncertain(self) -> np.ndarray:
         """Where both the ring and the next ball have room."""
@@ -134,14 +126,10 @@ def spread_rest(
     rings: Rings, rest: np.ndarray, tilt: np.ndarray, weights: np.ndarray, unknown: np.ndarray | None = None
 ) -> Rest:
     """Walk inwards: what stays in a ring is spread over it by the prior; by the prior alone in ``unknown`` rows."""
-    inward = rings.step_in(weights)
-    if unknown is not None and unknown.any():
-        inward = np.where(unknown[:, None], rings.step_in(BY_PRIOR), inward)
-    inside = np.ones(inward.shape)
-    np.cumprod(inward[:, :-1], axis=1, out=inside[:, 1:])
-    inside *= rest[:, None]
-    factor = np.divide(inside * (1.0 - inward), rings.ring, out=np.zeros(inward.shape), where=rings.ring > 0)
-    return Rest(rings.chain, inside, factor, factor[:, :1] * tilt)
+    from vpunn.hipan.kernels.rest import spread_rings
+
+    by_prior = np.zeros(len(rest), bool) if unknown is None else unknown
+    return Rest(rings.chain, *spread_rings(rings, rest, tilt, weights, BY_PRIOR, by_prior))
 
 
 def fit_rings(rings: Rings, tree: Tree, truth: np.ndarray) -> np.ndarray:

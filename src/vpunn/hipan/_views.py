@@ -9,6 +9,7 @@ before they are kept in 32, so that nanoseconds since 1970 or a hundred thousand
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +190,9 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     """Rows scaled to length one in float32; empty rows stay empty."""
     from vpunn.hipan.kernels.rows import unit_values
 
-    unit = unit_values(X.indptr, X.data)
-    return sparse.csr_matrix((unit, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    out = copy(X)  # not made from its arrays, which would be checked again: that is felt when one row is asked
+    out.data, out.indices, out.indptr = unit_values(X.indptr, X.data), X.indices.copy(), X.indptr.copy()
+    return out
 
 
 def checked_blocks(model: FittedModel, X: Features, layout: Layout | None = None) -> dict[str, Any]:

@@ -10,15 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from vpunn.errors import check_choice
+from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._rest import AGREEMENT, Prior, Rest, rings_around, spread_rest
 from vpunn.tree import Tree
 
+Found = TypeVar("Found")
 #: Rows whose dense distributions are held in memory at once.
 CHUNK_ENTRIES = 8_000_000
 #: ``"node"``: the most probable node. ``"path"``: probable, and sharing most of its path with whatever else may be true.
@@ -160,7 +161,7 @@ class Posterior(NodeDistribution):
         depth, typical = self._fixed.typical
         return np.asarray(self._walked(choose, Wish(typical, depth, AGREEMENT), likeliest))
 
-    def _walked(self, walk: Callable[..., np.ndarray], *asked: Any) -> np.ndarray:
+    def _walked(self, walk: Callable[..., Found], *asked: Any) -> Found:
         """What one of the compiled walks finds for every row."""
         fixed = self._fixed
         with fixed.rooms.one() as room:
@@ -191,5 +192,7 @@ class Posterior(NodeDistribution):
         """The balls around one node per row, root first (−1 padded), and their probabilities."""
         from vpunn.hipan.kernels.walk import along
 
-        balls = self.tree.paths(nodes)
-        return balls, self._walked(along, balls)
+        ids = np.asarray(self.tree.check_nodes(nodes), np.int64)
+        if ids.shape != (len(self),):
+            raise VpunnError(f"chain takes one node per row, {len(self):,} of them; got shape {ids.shape}.")
+        return self._walked(along, ids)

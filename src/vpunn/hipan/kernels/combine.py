@@ -15,6 +15,38 @@ def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, ou
     return out
 
 
+def softmax(score, candidates, n_classes) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Probabilities of the candidates and of "none", which is no answer where all ``n_classes`` are candidates; and whether every
+    row's best score is a number."""
+    p, none = np.empty(candidates.shape), np.empty(len(candidates))
+    return p, none, _softmax(score, candidates, n_classes, p, none)
+
+
+@kernel
+def _softmax(score, candidates, n_classes, p, none):
+    n, width = candidates.shape
+    numbers = True
+    for r in range(n):
+        count = 0
+        for j in range(width):
+            count += candidates[r, j] >= 0
+        slots = width + 1 if count < n_classes else width
+        top, total = -np.inf, 0.0
+        for j in range(slots):
+            numbers = numbers and score[r, j] < np.inf  # nor is what is not a number
+            top = max(top, np.float64(score[r, j]))
+        numbers = numbers and top > -np.inf
+        none[r] = np.exp(score[r, width] - top) if slots > width else 0.0
+        for j in range(width):
+            p[r, j] = np.exp(score[r, j] - top)
+            total += p[r, j]
+        total += none[r]  # in order, whatever the width of the batch
+        none[r] /= total
+        for j in range(width):
+            p[r, j] /= total
+    return numbers
+
+
 @kernel
 def _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, output, inside, out):
     """All units advance together, one column at a time: eight sums to an instruction."""

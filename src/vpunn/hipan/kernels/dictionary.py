@@ -119,3 +119,32 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
             known[listed[j]] = False
         start[f + 1] = filled
     return filled
+
+
+def unit_readings(feature, value) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features (rows, k), −1 padded, and their values as sparse rows: in the order of features, each row of unit length."""
+    start = np.zeros(len(feature) + 1, np.int32)
+    flat = np.empty(feature.size, np.int32), np.empty(feature.size, np.float32)
+    _unit_readings(feature, value, start, *flat)
+    return start, flat[0][: start[-1]], flat[1][: start[-1]]
+
+
+@kernel
+def _unit_readings(feature, value, start, features, values):
+    count = np.int64(0)
+    for r in range(len(feature)):
+        first, square = count, 0.0
+        for j in range(feature.shape[1]):
+            f, v = feature[r, j], value[r, j]
+            if f < 0:
+                continue
+            place = count
+            while place > first and features[place - 1] > f:
+                features[place], values[place] = features[place - 1], values[place - 1]
+                place -= 1
+            features[place], values[place] = f, v
+            square += np.float64(v) * v
+            count += 1
+        for k in range(first, count):
+            values[k] = values[k] / np.sqrt(square) if square > 0 else values[k]
+        start[r + 1] = count

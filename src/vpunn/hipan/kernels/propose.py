@@ -71,6 +71,8 @@ def _merged(first, more, limit, out):
 
 def longest_row(indptr):
     """Most entries of a row, at least one."""
+    if len(indptr) == 2:  # one row, which is often asked alone
+        return max(int(indptr[1]) - int(indptr[0]), 1)
     return int(np.maximum.reduce(indptr[1:] - indptr[:-1], initial=1))
 
 

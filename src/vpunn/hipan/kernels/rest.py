@@ -13,6 +13,8 @@ from vpunn.hipan.kernels import helper, kernel
 
 #: Share of the candidates' probability that is added on both sides of a step inwards.
 DOUBT = 0.02
+#: No step is surer than these log-odds.
+FARTHEST = 30.0
 
 
 def measure_rings(answer, tilt, shares, below, share, tree, deepest) -> tuple[np.ndarray, ...]:
@@ -72,6 +74,32 @@ def _measure_rings(answer, tilt, shares, below, share, tree, work, rings):
         ring[r, 0] = 0.0  # branches differ
         for b in range(len(share)):
             ring[r, 0] += tilt[r, b] * branch_free[b]
+
+
+def spread_rings(rings, rest, tilt, weights, by_prior, unknown) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rest mass in every ball of the chain, factors of the rings, and those of ring 0 for each branch; see `rest.Rest`."""
+    inside, factor = np.empty((2, *rings.ring.shape))
+    outer = np.empty(tilt.shape)
+    _spread_rings(rings, rest, tilt, (weights, by_prior), unknown, (inside, factor, outer))
+    return inside, factor, outer
+
+
+@kernel
+def _spread_rings(rings, rest, tilt, weights, unknown, out):
+    (_, ring, core, vote), (learned, by_prior), (inside, factor, outer) = rings, weights, out
+    for r in range(len(ring)):
+        share = 1.0
+        for k in range(ring.shape[1]):
+            inside[r, k] = share * rest[r]
+            inward = 1.0 if core[r, k] > 0 else 0.0
+            if core[r, k] > 0 and ring[r, k] > 0:
+                w = by_prior[min(k, 1)] if unknown[r] else learned[min(k, 1)]
+                x = w[0] + w[1] * vote[r, k] + w[2] * np.log(core[r, k] / ring[r, k])
+                inward = 1.0 / (1.0 + np.exp(-min(max(x, -FARTHEST), FARTHEST)))
+            factor[r, k] = inside[r, k] * (1.0 - inward) / ring[r, k] if ring[r, k] > 0 else 0.0
+            share *= inward
+        for b in range(tilt.shape[1]):
+            outer[r, b] = factor[r, 0] * tilt[r, b]
 
 
 @kernel

@@ -37,6 +37,8 @@ def add_chain(c, ancestry, listed, count):
 def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray, n_blocks: int) -> int:
     """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks."""
     each = np.minimum(feature_start[indices + 1] - feature_start[indices], n_blocks)
+    if len(indptr) == 2:  # one row, which is often asked alone
+        return max(int(each.sum()), 1)
     below = np.zeros(len(each) + 1, np.int64)
     np.cumsum(each, out=below[1:])
     return max(int((below[indptr[1:]] - below[indptr[:-1]]).max(initial=0)), 1)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
 
 #: A ball may be less probable than one inside of it by a rounding error; it is still walked through.
@@ -130,22 +131,25 @@ def _choose(answer, shares, tree, rest, wish, likeliest, marks, chosen):
         chosen[r] = found
 
 
-def along(answer, shares, tree, rest, balls, room) -> np.ndarray:
-    """Probabilities of ``balls`` (rows, depth + 1): those around one node per row, root first, −1 padded."""
+def along(answer, shares, tree, rest, nodes, room) -> tuple[np.ndarray, np.ndarray]:
+    """The balls around one node per row, root first, −1 padded, and their probabilities, both (rows, depth + 1)."""
+    balls = filled(rest.chain.shape, -1, np.int64)
     out = np.zeros(balls.shape)
-    _along(answer, shares, tree.size, rest, balls, out)
-    return out
+    _along(answer, shares, tree, rest, nodes, balls, out)
+    return balls, out
 
 
 @kernel
-def _along(answer, shares, size, rest, balls, out):
+def _along(answer, shares, tree, rest, nodes, balls, out):
     """What `_ball` gives, asked for a few balls only: the candidates in each are looked up, not marked."""
     (candidates, probability), (prior, ball, branch), (chain, inside, factor, outer) = answer, shares, rest
+    parent, depth, size = tree
     for r in range(len(out)):
-        deep, last = 0, 0  # of the chain's balls that lie around the node, and of its own
-        while last + 1 < balls.shape[1] and balls[r, last + 1] >= 0:
-            last += 1
-        node = balls[r, last]
+        node = nodes[r]
+        deep, last, u = 0, depth[node], node  # of the chain's balls that lie around the node, and of its own
+        for k in range(last, -1, -1):
+            balls[r, k] = u
+            u = parent[u]
         while (
             deep + 1 < chain.shape[1]
             and 0 <= chain[r, deep + 1] <= node < chain[r, deep + 1] + size[chain[r, deep + 1]]
