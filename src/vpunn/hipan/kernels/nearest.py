@@ -13,7 +13,7 @@ from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
 #: Rounding errors of products and bounds in 32 bits, and of the length of items kept in 16, are far smaller.
 CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
 #: Entries of a feature that can be read while one item is fetched and multiplied.
-DEAR = 20
+DEAR = 30
 #: What an item that was met has at least: a product of two tiny numbers may be zero. It is nothing beside `LOOSE`.
 TINY = np.float32(1e-30)
 #: More items than there are.
@@ -116,12 +116,13 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
         _bounds(rows, rarest, features, most, bound)
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = data[a]
-        count, k, full = np.int64(0), 0, False
+        count, k, full, least = np.int64(0), 0, False, np.float32(0)
         while k < features:
             f, v = indices[rarest[k]], data[rarest[k]]
             more = start[f + 1] - start[f]
-            if more > count >= len(best):
-                left = _few_left(total, count, listed, best, bound[k])
+            if 2 * more > count >= len(best):
+                least = total[best[keep_best(total, count, len(best), listed, best) - 1]] * CLOSE
+                left = _few_left(total, count, listed, least, bound[k])
                 if left * DEAR <= more:
                     break
                 full = left < NONE_LEFT
@@ -130,7 +131,7 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
                     t = total[item[e]]
                     total[item[e]] = t + v * weight[e] if t > 0 else np.float32(0)
             else:
-                count = _meet(f, v, index, own[r], label, total, listed, count)
+                count = _meet(f, v, index, own[r], label, total, listed, count, least - bound[k + 1])
             k += 1
         kept = keep_best(total, count, len(best), listed, best)
         least = total[best[kept - 1]] * CLOSE if kept == len(best) else np.float32(0)
@@ -158,24 +159,25 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
 
 
 @helper
-def _meet(f, v, index, own, label, total, listed, count):
-    """Add a feature's part to the products of its items and list those not met before; returns how many are listed."""
+def _meet(f, v, index, own, label, total, listed, count, worth):
+    """Add a feature's part to the products of its items and list those not met before, unless that part is below ``worth``: with
+    what the remaining features can add they are not among the best. Returns how many are listed."""
     start, item, weight = index
     for e in range(start[f], start[f + 1]):
         i = item[e]
         if own >= 0 and label[i] == own:
             continue
-        t = total[i]
+        t, more = total[i], v * weight[e] + TINY
         listed[count] = i
-        count += t == 0  # no question asked: a wrong guess costs more than a write
-        total[i] = t + v * weight[e] + TINY
+        new = t == 0 and more >= worth
+        count += new  # no question asked: a wrong guess costs more than a write
+        total[i] = t + more if t > 0 or new else np.float32(0)
     return count
 
 
 @helper
-def _few_left(total, count, listed, best, bound):
-    """How many items may still be among the best if no product grows by more than ``bound``; a lot if others may be, too."""
-    least = total[best[keep_best(total, count, len(best), listed, best) - 1]] * CLOSE
+def _few_left(total, count, listed, least, bound):
+    """How many items may still reach ``least`` if no product grows by more than ``bound``; a lot if others may, too."""
     near = np.int64(0)
     for j in range(count):
         near += total[listed[j]] + bound >= least
