@@ -17,7 +17,7 @@ from vpunn.hipan._balls import Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary
 from vpunn.hipan._rest import BY_PRIOR, Prior, fit_rings, rings_around, rounded
-from vpunn.hipan._training import as_unseen
+from vpunn.hipan._unseen import as_unseen
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads
 from vpunn.hipan.posterior import NodeDistribution, Posterior

@@ -83,7 +83,7 @@ def test_counts_of_few_classes_are_not_read():
     evidence[np.arange(300), truth, 1] += 4.0  # tells everything about held-out rows
     valid = np.ones((300, 4), bool)
     valid[:, 3] = False
-    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng, few=True)
+    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng, unread=TELLTALE)
     assert not found.linear[[1, 2]].any() and not found.hidden[:, [1, 2]].any()
-    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng, few=False)
+    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng)
     assert found.linear[1] > 0.5

@@ -90,6 +90,8 @@ PASSES, STEPS = 20, 500
 NONE = EVIDENCE.index("none of the candidates")
 #: Where classes are few their counts tell which is which, and what is left of each in a round tells what was held out.
 TELLTALE = ("log count of training items", "log count in the parent ball")
+#: Where classes are alike in size and small, these tell that too: a class of one row has no second nearest.
+ALIKE_TELLTALE = (*TELLTALE, "similarity of the second nearest item")
 #: Evidence that could decide alone, in any block: the combiner starts from the best of them and is drawn to it.
 ALONE = (
     "log-probability by the heads",
@@ -184,23 +186,23 @@ def fit_combiner(
     rng: np.random.Generator,
     *,
     hidden: int = 32,
-    few: bool = False,
+    unread: Sequence[str] = (),
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
-    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight. Where classes are
-    ``few`` their counts are not read. Batches are drawn by ``rng``; the last third of the passes averages the weights, which
-    replaces a tuned learning-rate schedule.
+    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight; what is the same
+    for all candidates, or ``unread``, gets none. Batches are drawn by ``rng``; the last third of the passes averages the
+    weights, which replaces a tuned learning-rate schedule.
     """
     n, _, width = evidence.shape
     rows = evidence[valid].astype(np.float64)
     centre, scale = rows.mean(0), rows.std(0)
+    read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
     z = ((evidence - centre) / scale).astype(np.float32)
     z[~valid] = 0
-    read = np.array([not (few and name in TELLTALE) for name in names])
     z[:, :, ~read] = 0
     penalty = np.float32(DOUBT / n)
     alone = _best_alone(z, valid, truth, weight, [k for k, name in enumerate(names) if _decides(name)], scale)

@@ -94,6 +94,8 @@ def plan_holdout(
     place[order] = np.arange(len(order))
     rows = np.flatnonzero(place[unit] >= 0)
     rows = rows[np.argsort(place[unit[rows]], kind="stable")]
+    if counts_tell(units_of_row):  # one unit of every class at once, and all are left with equally many
+        share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
     part = int(np.ceil(min(max(share * n, min(PLENTY, 0.2 * n), 1), MOST)))
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
@@ -113,6 +115,33 @@ def plan_holdout(
             dropped = np.union1d(dropped, np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
     return rounds
+
+
+def counts_tell(count: npt.ArrayLike) -> bool:
+    """Whether what is left of a class tells that one of its rows was held out: classes differ less in size than by that one row.
+
+    ``count`` has the size of every row's class. Of classes of two rows each, the one with one row left is the answer every time;
+    a new row finds two in all of them.
+
+    >>> counts_tell([2] * 40), counts_tell([1, 2, 2, 4, 4, 4, 4, 9, 9, 9, 9, 9, 9, 9, 9, 9])
+    (True, False)
+    """
+    sizes = np.asarray(count, np.float64)
+    several = sizes[sizes >= 2]
+    return bool(len(several) and np.std(np.log1p(several)) < np.mean(np.log1p(several) - np.log(several)))
+
+
+def unmet_in_list(node: Ints, unit: Ints, n_empty: int) -> float | None:
+    """Where every class has a single row, a list: the share of questions about classes without any. None where rows were drawn.
+
+    >>> unmet_in_list(np.arange(6), np.arange(6), 0), unmet_in_list(np.arange(6), np.arange(6), 1)
+    (0.0, 0.5)
+    >>> unmet_in_list(np.array([0, 1, 1]), np.arange(3), 0)
+    """
+    classes = len(np.unique(node))
+    if classes < 2 or len(node) > classes:
+        return None
+    return min(UNMET * n_empty / classes, 1.0)
 
 
 def _spread(eligible: Ints, node: Ints, unit: Ints, rng: np.random.Generator) -> Ints:

@@ -44,9 +44,12 @@ class Linear:
         return cls(np.zeros(0, np.int32), np.zeros((balls.items.X.shape[1] + 1, 0), np.float32))
 
     @classmethod
-    def fitted(cls, balls: Balls, cost: float) -> Linear:
-        """Heads of the classes of some items; of none if there are many."""
-        if not is_for(balls):
+    def fitted(cls, balls: Balls, cost: float, wanted: bool) -> Linear:
+        """Heads of the classes of some items, or of none if they are not ``wanted``.
+
+        That is decided once for a model (`is_for` all of its rows): its combiner reads them, or does not, whatever rows are left.
+        """
+        if not wanted:
             return cls.none(balls)
         return cls(balls.classes, _solve(balls.items, balls.classes, cost), cost)
 
@@ -97,14 +100,14 @@ class LinearLook:
         return out
 
 
-def is_for(balls: Balls) -> bool:
+def is_for(items: Items) -> bool:
     """Whether there are few classes, and words to tell them apart by."""
-    return 2 <= len(balls.classes) <= FEW_CLASSES and balls.items.X.nnz > 0
+    return 2 <= len(np.unique(items.node)) <= FEW_CLASSES and items.X.nnz > 0
 
 
 def choose_cost(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats) -> float:
     """The cost whose heads are most often right on some rows that are not among the items."""
-    if not is_for(balls):
+    if not is_for(balls.items):
         return COSTS[0]
     rows = np.linspace(0, len(balls.items.node) - 1, min(len(balls.items.node), CHOOSING)).astype(np.int64)
     some = balls.items.take(rows)
@@ -123,6 +126,8 @@ def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
 
     from sklearn.svm import LinearSVC
 
+    if len(classes) < 2 or not items.X.nnz:  # what is left of few rows: nothing to tell apart
+        return np.zeros((items.X.shape[1] + 1, len(classes)), np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # passes are limited on purpose, classes may be as many as rows
         model = LinearSVC(C=cost, tol=TOLERANCE, max_iter=PASSES, dual=True, random_state=0)

@@ -16,7 +16,7 @@ from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._first import FirstOpinion, first_speakers
-from vpunn.hipan._linear import Linear, is_for
+from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
 from vpunn.hipan._views import Layout
@@ -239,10 +239,9 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
 
 
 def _linear(stored: Stored, balls: Balls) -> Linear:
-    """The linear heads: of the classes of the rows, or of none."""
-    expected = balls.classes if is_for(balls) else np.zeros(0, np.int32)
+    """The linear heads: of the classes of the rows, or of none (what the combiner reads tells which)."""
     classes = stored.array("linear.classes", dtype="i4", shape=(None,))
-    if not np.array_equal(classes, expected):
+    if len(classes) and not np.array_equal(classes, balls.classes):
         raise DataError(f"{str(stored.path)!r}: the linear heads do not belong to these rows.")
     weight = stored.array("linear.weight", dtype="f2", shape=(balls.items.X.shape[1] + 1, len(classes)))
     cost = stored.setting("linear_cost", float)

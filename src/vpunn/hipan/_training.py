@@ -11,13 +11,14 @@ from threadpoolctl import threadpool_limits
 
 from vpunn._progress import reached
 from vpunn.hipan._balls import FEW_CLASSES, Balls
-from vpunn.hipan._combiner import Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan._combiner import ALIKE_TELLTALE, TELLTALE, Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._experts import Experts, Seen
-from vpunn.hipan._holdout import ENOUGH, plan_holdout
-from vpunn.hipan._linear import Linear, choose_cost
+from vpunn.hipan._holdout import ENOUGH, counts_tell, plan_holdout, unmet_in_list
+from vpunn.hipan._linear import Linear, choose_cost, is_for
 from vpunn.hipan._nearest import Nearest
-from vpunn.hipan._views import Rows, Sample, unit_rows
+from vpunn.hipan._unseen import as_unseen, asked_again, still_found
+from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.tree import Tree
 
@@ -87,18 +88,24 @@ def fit_parts(
 
     Where rows to be judged are ``given``, none are held out.
     """
+    few = is_for(sample.words())
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
-        experts.linear = Linear.fitted(experts.balls, _first_look(experts, sample, given, settings)[0])
+        experts.linear = Linear.fitted(experts.balls, _first_look(experts, sample, given, settings)[0], few)
         return experts, judge(experts, given, settings)
     asked = np.flatnonzero(sample.kind == 0)
-    nearest = _nearest_row(sample.take(asked).rows, unit)
-    enough = ENOUGH if sample.rows.words.nnz < HEAVY else 1
-    rounds = plan_holdout(sample.node[asked].astype(np.int64), unit, n_empty, settings.holdout, rng, nearest, enough)
-    del nearest  # it holds all rows by feature
+    node = sample.node[asked].astype(np.int64)
+    unmet = unmet_in_list(node, unit, n_empty)
+    rounds = []
+    if unmet != 0.0:
+        nearest = _nearest_row(sample.take(asked).rows, unit)
+        enough = ENOUGH if sample.rows.words.nnz < HEAVY else 1
+        rounds = plan_holdout(node, unit, n_empty, settings.holdout, rng, nearest, enough)
+        del nearest  # it holds all rows by feature
     found: list[HeldOut] = []
     cost: float | None = None
     proposers: set[str] | None = None  # what the first round finds holds for all
+    hide = True
     for done, one in enumerate(rounds):
         reached(f"heads {done + 1}/{len(rounds) + 1}", HEADS_SHARE * done / (len(rounds) + 1))
         out = asked[one.out]
@@ -109,15 +116,21 @@ def fit_parts(
         experts = _trained(tree, sample.take(kept), proposers, settings, rng)
         if cost is None:
             cost, proposers = _first_look(experts, sample, sample.take(out), settings)
-        experts.linear = Linear.fitted(experts.balls, cost)
-        judged = judge(experts, sample.take(out), settings)
+            hide = still_found(experts.balls.items, sample.take(out))
+        experts.linear = Linear.fitted(experts.balls, cost, few)
+        judged = judge(experts, sample.take(out), settings, hide=hide)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
         del experts  # before the next ones: of a million rows they take gigabytes
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
     everything = _trained(tree, sample, proposers, settings, rng)
-    everything.linear = Linear.fitted(everything.balls, cost or 0.0)
+    again = None if unmet is None else asked_again(sample.take(asked), unmet, rng)
+    if again is not None and cost is None:
+        cost = _first_look(everything, sample, again, settings)[0]
+    everything.linear = Linear.fitted(everything.balls, cost or 0.0, few)
+    if again is not None:
+        found.append(judge(everything, again, settings, hide=False))
     return everything, HeldOut.joined(found)
 
 
@@ -229,31 +242,15 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
         crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
 
 
-def judge(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
-    """Candidates and evidence for rows the model has not seen."""
-    rows = Rows(as_unseen(experts.balls.items.X, sample.rows.words), sample.rows.dense)
+def judge(experts: Experts, sample: Sample, settings: Settings, *, hide: bool = True) -> HeldOut:
+    """Candidates and evidence for rows the model has not seen; rare features ``hide`` as in new rows (`as_unseen`)."""
+    words = as_unseen(experts.balls.items.X, sample.rows.words) if hide else sample.rows.words
+    rows = Rows(words, sample.rows.dense)
     parts = list(experts.batches(len(rows)))
     found = settings.crew.examined(experts, rows, parts, settings.candidates)
     return HeldOut.joined(
         [HeldOut(Seen(*seen), sample.node[part], sample.weight[part]) for seen, part in zip(found, parts, strict=True)]
     )
-
-
-def as_unseen(known: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Held-out rows in the form they would have had as new rows.
-
-    The vocabulary was collected from all training rows, the held-out ones among them, so they bring rare features a new
-    row would not: if every feature of the data occurs in at least m rows, a held-out row keeps only features that occur in
-    at least m of the *known* rows (their share of m, where m is large), and returns to unit length.
-    """
-    occurs = np.bincount(known.indices, minlength=X.shape[1])
-    total = occurs + np.bincount(X.indices, minlength=X.shape[1])
-    least = total[total > 0].min() if total.any() else 1
-    share = known.shape[0] / (known.shape[0] + X.shape[0])
-    keep = occurs[X.indices] >= np.ceil(least * share - 1e-9)
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    start = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=X.shape[0]))])
-    return unit_rows(sparse.csr_matrix((X.data[keep], X.indices[keep], start), shape=X.shape))
 
 
 def learn_to_combine(
@@ -270,9 +267,10 @@ def learn_to_combine(
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-        few = len(experts.balls.classes) <= FEW_CLASSES
+        unread = TELLTALE if len(experts.balls.classes) <= FEW_CLASSES else ()
+        unread = ALIKE_TELLTALE if not unread and counts_tell(experts.balls.counts[held.node]) else unread
         combiner = fit_combiner(
-            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, few=few
+            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, unread=unread
         )
     return combiner._replace(sharpness=sharpness)
 

@@ -258,7 +258,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
             self.dense_[name] = Dense(name, self.tree_, more, block.space, proposes=block.proposes)
         self.balls_ = Balls(self.tree_, items)
-        self.linear_ = Linear.fitted(self.balls_, self.linear_.cost)
+        self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         heads = self.heads_.carried(old, self.balls_)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         train_branch(self.balls_, heads, rng)

@@ -1,0 +1,110 @@
+"""Tables with a row or two a class: what can be told apart is told apart, however little can be held out."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan._balls import FEW_CLASSES, Items
+from vpunn.hipan._holdout import counts_tell, plan_holdout, unmet_in_list
+from vpunn.hipan._unseen import asked_again, still_found
+from vpunn.hipan._views import Rows, Sample
+from vpunn.text import text_features
+from vpunn.tree import Tree
+
+COMMON = "red blue small large new old fine rough strong light soft hard".split()
+
+
+def table(classes: int, rows: int, seed: int = 0) -> tuple[list[str], np.ndarray, list[str], np.ndarray]:
+    """Texts of one word that only their class has and two that all have, their classes; and one new text of every class."""
+    draw = random.Random(seed)
+    words = ["".join(draw.sample("abcdefghijklmnoprstuwz", 7)) for _ in range(classes)]
+
+    def text(k: int) -> str:
+        return " ".join([words[k], *draw.sample(COMMON, 2)])
+
+    known = [k for k in range(classes) for _ in range(rows)]
+    labels = np.array([f"k{k:03d}" for k in range(classes)])
+    return [text(k) for k in known], labels[known], [text(k) for k in range(classes)], labels
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("classes", [5, FEW_CLASSES, FEW_CLASSES + 1, 150])
+def test_a_word_of_its_own_finds_its_class(classes, rows):
+    texts, y, new, labels = table(classes, rows)
+    features = text_features(min_rows=rows)  # with two rows every such word is just frequent enough
+    model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), y)
+    assert (model.predict(features.transform(texts)) == y).all()
+    assert (model.predict(features.transform(new)) == labels).mean() > 0.95
+
+
+def test_a_list_on_a_tree_with_answers_that_have_no_row():
+    texts, y, new, labels = table(150, 1)
+    tree = Tree.from_paths([(f"g{k % 40}", label) for k, label in enumerate(labels.tolist())], root="all")
+    features = text_features(min_rows=1)
+    model = HiPaNClassifier(tree, random_state=0).fit(features.fit_transform(texts), y)
+    assert (model.predict(features.transform(new)) == labels).mean() > 0.95
+
+
+def test_a_list_of_numbers_finds_what_lies_near():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 12))
+    model = HiPaNClassifier(random_state=0).fit(X, np.arange(100))
+    assert (model.predict(X + 0.1 * rng.normal(size=X.shape)) == np.arange(100)).mean() > 0.95
+
+
+@pytest.mark.parametrize("before", [1, 2, FEW_CLASSES])
+def test_classes_learned_later_may_be_many(before, tmp_path):
+    texts, y, _, labels = table(FEW_CLASSES + 4, 2)
+    X = text_features(min_rows=1).fit_transform(texts)
+    tree = Tree.from_paths([(label,) for label in labels.tolist()], root="all")
+    model = HiPaNClassifier(tree, random_state=0).fit(X[: 2 * before], y[: 2 * before])
+    model.partial_fit(X[2 * before :], y[2 * before :])
+    model.save(tmp_path / "model")
+    loaded = HiPaNClassifier.load(tmp_path / "model")
+    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
+    assert (model.predict(X) == y).mean() > 0.95 or before == 1
+
+
+def test_one_row_of_every_class_is_held_out_at_once():
+    node = np.repeat(np.arange(300), 2)
+    assert counts_tell(np.full(600, 2))
+    for one in plan_holdout(node, np.arange(600), 0, 0.1, np.random.default_rng(0)):
+        assert len(np.unique(node[one.out])) == len(one.out) > 250  # nothing is left of a class that tells of it
+    sizes = np.repeat([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32])
+    assert not counts_tell(sizes)
+
+
+def test_rare_words_are_hidden_unless_they_are_what_is_asked_by():
+    texts, y, _, _ = table(40, 2)
+    X = text_features(min_rows=2).fit_transform(texts)
+    rows, node = Rows(X, {}), np.unique(y, return_inverse=True)[1].astype(np.int32)
+    sample = Sample(rows, node, np.ones(80, np.float32), np.zeros(80, np.int8))
+    held = np.arange(1, 80, 8)
+    assert not still_found(sample.take(np.setdiff1d(np.arange(80), held)).words(), sample.take(held))
+    many, of, _, _ = table(10, 12)
+    X = text_features(min_rows=2).fit_transform(many)
+    node = np.unique(of, return_inverse=True)[1].astype(np.int32)
+    known, asked = np.arange(120) % 6 != 0, np.arange(120) % 6 == 0
+    there = Items(X[known], node[known], np.ones(100, np.float32), np.zeros(100, np.int8))
+    assert still_found(there, Sample(Rows(X[asked], {}), node[asked], np.ones(20, np.float32), np.zeros(20, np.int8)))
+
+
+def test_rows_asked_again_keep_a_word_and_count_for_half_at_least():
+    texts, _, _, _ = table(100, 1)
+    texts[3] = ""
+    X = text_features(min_rows=1, characters=None).fit_transform(texts)
+    block = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
+    sample = Sample(Rows(X, {"n": block}), np.arange(100), np.ones(100, np.float32), np.zeros(100, np.int8))
+    again = asked_again(sample, 0.9, np.random.default_rng(0))
+    left = np.diff(again.rows.words.indptr)
+    assert left[3] == 0 and (np.delete(left, 3) > 0).all() and (left <= np.diff(X.indptr)).all()
+    assert 0.35 < left.sum() / X.nnz < 0.7
+    np.testing.assert_allclose(again.weight, 0.5)
+    assert unmet_in_list(np.arange(100), np.arange(100), 10) == pytest.approx(0.3)
+    assert unmet_in_list(np.arange(100) // 2, np.arange(100), 10) is None
+    near = np.linalg.norm(again.rows.dense["n"] - block, axis=1)
+    assert 0 < near.mean() < np.linalg.norm(block - block[::-1], axis=1).mean() / 2
