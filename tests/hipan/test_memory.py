@@ -100,7 +100,7 @@ def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     balls = Balls(tree, items)
     cost = choose_cost(balls, items.X, items.node, items.weight)
     assert cost in COSTS
-    heads = Linear.fitted(balls, cost)
+    heads = Linear.fitted(balls, cost, wanted=True)
     svm = LinearSVC(C=cost, tol=0.1, max_iter=1000, dual=True, random_state=0).fit(items.X, items.node)
     np.testing.assert_allclose(heads.scores(items.X), svm.decision_function(items.X), atol=0.1)
     out = heads.look(items.X[:4]).evidence(np.array([[1, 3, -1]] * 4, np.int32))

@@ -46,6 +46,8 @@ THINNED, CUT_AT_ONCE = 8, 0.2
 UNMET = 3.0
 #: So many standard deviations (of a count: its root) more classes of one unit than the formula allows make a list.
 SURELY = 3.0
+#: A row less is noticed in classes of some nine rows at most: the difference in log(1 + rows).
+ONE_ROW_TELLS = 0.1
 #: A held-out row stands for at most so many.
 LARGEST_WEIGHT = 4.0
 
@@ -128,7 +130,10 @@ def counts_tell(count: npt.ArrayLike) -> bool:
     """
     sizes = np.asarray(count, np.float64)
     several = sizes[sizes >= 2]
-    return bool(len(several) and np.std(np.log1p(several)) < np.mean(np.log1p(several) - np.log(several)))
+    if not len(several):
+        return False
+    one_row = np.mean(np.log1p(several) - np.log(several))
+    return bool(one_row > ONE_ROW_TELLS and np.std(np.log1p(several)) < one_row)
 
 
 def unmet_in_list(node: Ints, unit: Ints, n_empty: int) -> float | None:

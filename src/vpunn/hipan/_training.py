@@ -267,8 +267,11 @@ def learn_to_combine(
     missed = (truth == candidates.shape[1]) & (candidates[:, 0] >= 0)
     sharpness = fit_sharpness(branch_score[missed], experts.balls.branch_of[held.node[missed]], share)
     with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-        unread = TELLTALE if len(experts.balls.classes) <= FEW_CLASSES else ()
-        unread = ALIKE_TELLTALE if not unread and counts_tell(experts.balls.counts[held.node]) else unread
+        unread: tuple[str, ...] = ()
+        if len(experts.balls.classes) <= FEW_CLASSES:
+            unread = TELLTALE
+        elif counts_tell(experts.balls.counts[held.node]):
+            unread = ALIKE_TELLTALE
         combiner = fit_combiner(
             evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, unread=unread
         )

@@ -1,4 +1,4 @@
-"""Rows that a model has seen, in the form of rows it has not: what new rows bring of rare features, and rows of a list asked again."""
+"""Rows that a model knows in the form of rows it does not: what new rows bring of rare features, and a list's rows asked again."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def asked_again(sample: Sample, unmet: float, rng: np.random.Generator) -> Sampl
     """Rows of a list (one row a class) as somebody would ask for them: half of the words, numbers moved towards another row's.
 
     Holding such a row out asks about a class the model has never met, which teaches only that no answer is right. How much a new
-    text has in common with the list's nobody can tell from the list; half is a guess. They stand for the share of the questions that
-    is not about ``unmet`` classes, and for half of them at least.
+    text has in common with the list's nobody can tell from the list; half is a guess. They stand for the share of the questions
+    that is not about ``unmet`` classes, and for half of them at least.
     """
     some = np.sort(rng.permutation(len(sample.node))[:MOST])
     taken = sample.take(some)
