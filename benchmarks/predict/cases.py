@@ -275,4 +275,5 @@ CASES: dict[str, Callable[[int], Case]] = {
     "wordnet-words-minilm": lambda seed: with_encoder("wordnet", seed, "minilm"),
     "wordnet-texts-words-minilm": lambda seed: with_encoder("wordnet-texts", seed, "minilm"),
     "wordnet-words-light": lambda seed: with_encoder("wordnet", seed, "light"),
+    "wordnet-texts-words-light": lambda seed: with_encoder("wordnet-texts", seed, "light"),
 }

@@ -166,7 +166,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         kept = self._kept(texts)
         if kept is not None and kept.is_file():
             return np.asarray(np.load(kept, allow_pickle=False), np.float32)
-        different = sorted({text for text in texts if text})
+        different = sorted({text for text in texts if text}, key=lambda text: (len(text), text))  # batches pad little
         rows = self._encoded(different)
         out = np.zeros((len(texts), rows.shape[1]), np.float32)
         place = {text: k for k, text in enumerate(different)}

@@ -14,7 +14,7 @@ from vpunn.errors import VpunnError
 from vpunn.explain import contrast, describe_ball, explain
 from vpunn.hipan import HiPaNClassifier, Views
 from vpunn.hipan._balls import Items, branches
-from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, Dense
+from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dense, Space
 from vpunn.hipan._holdout import plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
@@ -36,9 +36,10 @@ def dense_case(seed=0, rows=60, width=5):
     return X, Items(X, node.astype(np.int32), weight, kind)
 
 
-def test_dense_evidence_matches_a_slow_twin():
+@pytest.mark.parametrize("width", [5, WIDE])
+def test_dense_evidence_matches_a_slow_twin(width):
     """Every column, recomputed from the definition with plain loops."""
-    X, items = dense_case()
+    X, items = dense_case(width=width)
     block = Dense("x", TREE, items)
     assert len(EVIDENCE) == N_EVIDENCE and len(PER_KIND) == KERNEL_PER_KIND
     queries = X[::7] + np.random.default_rng(1).normal(size=X[::7].shape).astype(np.float32)
@@ -71,7 +72,8 @@ def test_dense_evidence_matches_a_slow_twin():
             table[j, 7] = share[TREE.parent[items.node[voters]] == parent].sum()
             table[j, 8] = share[branch[items.node[voters]] == branch[c]].sum()
             at = block.class_at[c]
-            table[j, 9] = block.own_mean[at] @ z + block.mean_bias[at]
+            heard = z * (space.usual / np.linalg.norm(z) if width >= WIDE else 1.0)
+            table[j, 9] = (block.own_mean[at] * space.metric) @ heard + block.mean_bias[at]
             table[j, 12] = z @ block.head[:-1, at] + block.head[-1, at]
             table[j, 18] = max(cosine[items.node == c].max(), 0)
             table[j, 20] = cosine[(items.node == c) & (items.kind == 1)][0]
@@ -99,8 +101,31 @@ def test_closed_form_heads_are_sums_along_the_balls():
         chain = [int(c)] + [TREE.n_nodes + u for u in TREE.ancestors(int(c)) if u and not TREE.is_leaf[u]]
         weights = sum(block.ball_head(b)[0] for b in chain)
         constant = sum(block.ball_head(b)[1] for b in chain)
-        np.testing.assert_allclose(weights, block.space.turn @ block.own_mean[j], atol=1e-6)
-        np.testing.assert_allclose(constant, -0.5 * (block.own_mean[j] ** 2).sum(), atol=1e-6)
+        mean, metric = block.own_mean[j], block.space.metric
+        np.testing.assert_allclose(weights, block.space.turn @ (metric * mean), atol=1e-5)
+        np.testing.assert_allclose(constant, -0.5 * (mean**2 @ metric), atol=1e-5)
+
+
+def test_axes_count_by_what_they_tell_about_classes():
+    """Of columns that spread alike, those on which classes differ count, and in a wide block the others are left out."""
+    rng, told = np.random.default_rng(0), 10
+    node = np.repeat(np.arange(1, 401), 5).astype(np.int32)
+    X = rng.normal(size=(len(node), 2 * WIDE))
+    X[:, :told] = rng.normal(size=(401, told))[node] + 0.5 * X[:, :told]
+    space = Space.of(X, node)
+    assert told <= space.turn.shape[1] < WIDE  # sampling noise keeps some that tell nothing
+    first = np.abs(space.turn[:, :told])
+    assert (first[:told].max(0) > 5 * first[told:].max(0)).all()
+    assert space.pull[:told].min() > 2 * space.pull[told:].max()
+    narrow = Space.of(X[:, : told + 4], node)
+    assert narrow.turn.shape == (told + 4, told + 4) and narrow.usual == 0
+
+
+def test_a_block_without_pairs_counts_all_axes_alike():
+    """Where no class has two rows, nothing tells which axes matter."""
+    X = np.random.default_rng(0).normal(size=(300, 80))
+    space = Space.of(X, np.arange(300, dtype=np.int32))
+    assert space.turn.shape == (80, 80) and np.ptp(space.pull) < 1e-6
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8), st.integers(1, 12))

@@ -26,8 +26,7 @@ def heard_row(model: HasTree, rows: Features) -> np.ndarray:
             values[columns] = words[at : at + len(columns)]
             at += len(columns)
         elif kind in model.dense_:
-            block = model.dense_[kind]
-            values[columns] = (rows.dense[kind][0] - block.space.centre) / block.space.scale
+            values[columns] = model.dense_[kind].hears(rows.dense[kind])[0]
     return values
 
 

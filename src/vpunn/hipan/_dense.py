@@ -1,16 +1,19 @@
 """The dense expert: rows of numbers (embeddings, measurements) compared with balls and items in a space of their own.
 
 A block is standardised and whitened by the spread *within* classes, S = Σ (x − μ_c)(x − μ_c)ᵀ / (rows − classes), shrunk to a
-multiple of the identity by as many numbers as it has columns: where rows of one class differ, differences count little. In that
-space every ball has the sum of its rows, as in `_balls`, and speaks by
+multiple of the identity by as many numbers as it has columns: where rows of one class differ, differences count little. Then it is
+turned to the axes of the spread λ *between* classes, and an axis counts λ / (1 + 2λ), as it does in the odds that two rows have one
+class against two (probabilistic discriminant analysis); in wide blocks axes with little spread are left out. In that space every
+ball has the sum of its rows, as in `_balls`, and speaks by
 
 - the cosine with its centroid, at the node, its ball and the ball above;
-- a closed-form head, ⟨z, μ⟩ − ‖μ‖²/2 + ln count, with means shrunk along the ancestors (linear discriminant analysis on a tree);
+- a closed-form head, ⟨z, μ⟩ − ‖μ‖²/2 + ln count, with means shrunk along the ancestors, the more the less an axis tells (linear
+  discriminant analysis on a tree);
 - its nearest items, by angle and by distance, and the votes of the row's nearest items of all, at the node, parent and branch;
 - a trained head where classes are few (`_logistic`);
 - each description of the node.
 
-Cost: O(columns) a row for every item and ball. Directions are rounded so that their products are exact (`exactly`): a row gives
+Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept. Directions are rounded so that their products are exact (`exactly`): a row gives
 the same bits alone and in a batch.
 """
 
@@ -32,8 +35,13 @@ from vpunn.tree import Tree
 Floats = npt.NDArray[np.float32]
 Nodes = npt.NDArray[np.int32]
 
-#: A mean of this many rows' worth of its parent's.
-DOUBT = 1.0
+#: Blocks of this many columns are wide: embeddings rather than measurements.
+WIDE = 64
+#: Axes on which classes spread less than this share of the mean over all axes are left out of those.
+FAINT_AXIS = 0.5
+
+#: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
+CROWD = 160
 
 EVIDENCE = (
     "cosine with the node's own centroid",
@@ -83,46 +91,84 @@ def dense_names(block: str, n_kinds: int) -> tuple[str, ...]:
 
 @dataclass
 class Space:
-    """How rows of a block are read: (x − centre) / scale · turn."""
+    """How rows of a block are read: (x − centre) / scale · turn, and what the closed-form head takes along each axis.
+
+    ``pull`` is the spread of classes over that of the rows of a class: a mean is that of its rows and 1 / pull of the ball above.
+    ``metric`` weighs the axes. ``usual`` is the length that the head gives all rows, 0 for their own: in wide blocks it tells how
+    plain a row is rather than which class it has.
+    """
 
     centre: Floats
     scale: Floats
     turn: Floats
+    pull: Floats
+    metric: Floats
+    usual: float = 0.0
 
     @classmethod
-    def of(cls, X: npt.NDArray[Any], node: Nodes, weight: Floats) -> Space:
-        """Standardise, then whiten within classes."""
+    def of(cls, X: npt.NDArray[Any], node: Nodes) -> Space:
+        """Standardise, whiten within classes, and weigh by the spread between them."""
         X = np.asarray(X, np.float64)
         centre, scale = X.mean(0), X.std(0)
         scale = np.where(
             scale > 1e-9 * np.maximum(np.abs(centre), 1e-9), scale, LARGEST
         )  # constant columns say nothing
         Z = (X - centre) / scale
-        classes, at = np.unique(node, return_inverse=True)
-        count = np.bincount(at)
-        sums = np.zeros((len(classes), X.shape[1]))
-        np.add.at(sums, at, Z)
-        several = count[at] > 1
-        inside = Z[several] - (sums / count[:, None])[at[several]]
-        freedom = max(len(inside) - int((count > 1).sum()), 0)
+        spread, doubt, n_classes = _within(Z, node)
         width = X.shape[1]
-        spread = inside.T @ inside / max(freedom, 1)
-        usual = float(np.trace(spread)) / width if freedom else 1.0
-        usual = usual if usual > 1e-9 else 1.0
-        doubt = (width + 10.0) / (width + 10.0 + freedom)
-        value, axes = np.linalg.eigh((1.0 - doubt) * spread + doubt * usual * np.eye(width))
-        axes = axes * np.where(axes[np.abs(axes).argmax(0), np.arange(width)] < 0, -1.0, 1.0)  # signs are arbitrary
-        turn = axes / np.sqrt(np.maximum(value, 1e-9))
-        return cls(centre.astype(np.float32), scale.astype(np.float32), turn.astype(np.float32))
+        value, axes = np.linalg.eigh(spread)
+        white = axes / np.sqrt(np.maximum(value, 1e-9))
+        between, axes = np.linalg.eigh(white.T @ (Z.T @ Z / len(Z)) @ white - np.eye(width))
+        between, axes = np.maximum(between[::-1], 0.0), axes[:, ::-1]
+        doubt += (1.0 - doubt) * _doubt(width, n_classes - 1)
+        between = (1.0 - doubt) * between + doubt * between.mean() if between.any() else np.ones(width)
+        wide = width >= WIDE
+        kept = between >= (FAINT_AXIS * between.mean() if wide else 0.0)
+        between, turn = between[kept], white @ axes[:, kept]
+        turn = turn * np.where(
+            turn[np.abs(turn).argmax(0), np.arange(len(between))] < 0, -1.0, 1.0
+        )  # signs are arbitrary
+        count = between / (1.0 + 2.0 * between)
+        count /= count.mean()
+        turn = turn * np.sqrt(count)
+        usual = float(np.sqrt((count * (1.0 + between)).sum())) if wide else 0.0
+        metric = 1.0 / (count * (1.0 + between / (1.0 + between)))  # a mean of one row is as unsure as that row
+        return cls(*(np.asarray(a, np.float32) for a in (centre, scale, turn, between, metric)), usual)
 
     def read(self, X: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-        """Directions of the rows in the whitened space (`exactly`), and their lengths."""
+        """Directions of the rows in the space (`exactly`), and their lengths."""
         from vpunn.hipan.kernels.dense import times
 
         standard = (np.asarray(X, np.float64) - self.centre) / self.scale
         standard[~says(X)] = 0
         Z, length = times(standard, self.turn)
         return exactly(Z / np.where(length > 0, length, 1.0)[:, None]), length.astype(np.float32)
+
+    def heard(self, length: Floats) -> Floats:
+        """The lengths of rows for the closed-form head."""
+        return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
+
+
+def _doubt(width: int, freedom: int) -> float:
+    """How much of an estimated spread is replaced by the mean over all axes."""
+    return (width + 10.0) / (width + 10.0 + freedom)
+
+
+def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, int]:
+    """The spread of rows around their class, shrunk; by how much; and the number of classes."""
+    classes, at = np.unique(node, return_inverse=True)
+    count = np.bincount(at)
+    sums = np.zeros((len(classes), Z.shape[1]))
+    np.add.at(sums, at, Z)
+    several = count[at] > 1
+    inside = Z[several] - (sums / count[:, None])[at[several]]
+    freedom = max(len(inside) - int((count > 1).sum()), 0)
+    width = Z.shape[1]
+    spread = inside.T @ inside / max(freedom, 1)
+    usual = float(np.trace(spread)) / width if freedom else 1.0
+    usual = usual if usual > 1e-9 else 1.0
+    doubt = _doubt(width, freedom)
+    return (1.0 - doubt) * spread + doubt * usual * np.eye(width), doubt, len(classes)
 
 
 def exactly(directions: npt.NDArray[Any]) -> Floats:
@@ -136,10 +182,9 @@ def exactly(directions: npt.NDArray[Any]) -> Floats:
 
 
 def directed(vectors: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-    """Columns of `exactly` that point where the rows of ``vectors`` do, and the lengths."""
+    """Rows of `exactly` that point where those of ``vectors`` do, and the lengths."""
     length = np.sqrt((np.asarray(vectors, np.float64) ** 2).sum(1))
-    unit = vectors / np.where(length > 0, length, 1.0)[:, None]
-    return np.ascontiguousarray(exactly(unit).T), length.astype(np.float32)
+    return exactly(vectors / np.where(length > 0, length, 1.0)[:, None]), length.astype(np.float32)
 
 
 @dataclass
@@ -158,18 +203,20 @@ class Dense:
         items, tree = self.items, self.tree
         if self.space is None:
             with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-                self.space = Space.of(items.X, items.node, items.weight)
+                self.space = Space.of(items.X, items.node)
         n = tree.n_nodes
         unit, length = self.space.read(items.X)
         order = np.lexsort((-items.kind.astype(np.int8), items.node))
-        self.memory = np.ascontiguousarray(unit[order].T)  # `exactly` directions
+        self.memory = unit[order]  # `exactly` directions
         self.memory_length, self.memory_node = length[order], items.node[order].astype(np.int32)
         self.memory_kind = items.kind[order]
         self.span = np.searchsorted(self.memory_node, np.arange(n + 1)).astype(np.int64)
+        size = np.diff(self.span).astype(np.float64)
+        self.crowded = bool(CROWD * (size**2).sum() > size.sum() ** 2)
         self.classes = np.unique(items.node).astype(np.int32)
         self.n_kinds = int(items.kind.max(initial=0))
         self._centroids(unit)
-        self._means(unit * length[:, None])
+        self._means(unit * self.space.heard(length)[:, None])
         if self.head is None:
             self.head = self._trained(unit * length[:, None])
         self.head_direction, self.head_length = directed(self.head[:-1].T)
@@ -194,23 +241,23 @@ class Dense:
 
     def _means(self, Z: Floats) -> None:
         """Head of every class in closed form: mean shrunk to that of the ball above, its half square, and the log count."""
+        assert self.space is not None
         tree, items = self.tree, self.items
         n = tree.n_nodes
         own, count = np.zeros((n, Z.shape[1])), np.bincount(items.node, items.weight, minlength=n)
         np.add.at(own, items.node, Z * items.weight[:, None].astype(np.float64))
         total, number = tree.subtree_sum(own), tree.subtree_sum(count)
-        ball = np.zeros_like(own)
+        pull, ball = self.space.pull.astype(np.float64), np.zeros_like(own)
         for depth in range(1, tree.max_depth + 1):
             at = np.flatnonzero(tree.depth == depth)
-            up = ball[tree.parent[at]]
-            ball[at] = (total[at] + DOUBT * up) / (number[at] + DOUBT)[:, None]
+            ball[at] = (total[at] * pull + ball[tree.parent[at]]) / (number[at][:, None] * pull + 1.0)
         above = np.where(tree.is_leaf, np.maximum(tree.parent, 0), np.arange(n))
         classes = self.classes
-        mean = (own[classes] + DOUBT * ball[above[classes]]) / (count[classes] + DOUBT)[:, None]
+        mean = (own[classes] * pull + ball[above[classes]]) / (count[classes][:, None] * pull + 1.0)
         self.ball_mean, self.own_mean = ball, mean
-        self.mean, self.mean_length = directed(mean)
+        self.mean, self.mean_length = directed(mean * self.space.metric)
         share = np.bincount(items.node[items.kind == 0], minlength=n)[classes] + 0.5
-        self.mean_bias = (np.log(share / share.sum()) - 0.5 * (mean**2).sum(1)).astype(np.float32)
+        self.mean_bias = (np.log(share / share.sum()) - 0.5 * (mean**2 @ self.space.metric)).astype(np.float32)
 
     def _trained(self, Z: Floats) -> Floats:
         """Softmax weights of few classes, bias in the last row; nothing where there are many."""
@@ -234,7 +281,15 @@ class Dense:
         else:
             own = self.ball_mean[block - n]
             above = self.ball_mean[max(int(tree.parent[block - n]), 0)]
-        return self.space.turn @ (own - above), -0.5 * float((own**2).sum() - (above**2).sum())
+        metric = self.space.metric.astype(np.float64)
+        return self.space.turn @ (metric * (own - above)), -0.5 * float((own**2 - above**2) @ metric)
+
+    def hears(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The columns of some rows as the closed-form head reads them: standardised, and all of one length in a wide block."""
+        assert self.space is not None
+        length = self.space.read(X)[1]
+        factor = self.space.heard(length) / np.where(length > 0, length, 1.0)
+        return np.asarray((X - self.space.centre) / self.space.scale * factor[:, None])
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -245,13 +300,11 @@ class Dense:
         return dense_ranked(self.name, self.n_kinds)
 
     def look(self, X: npt.NDArray[Any]) -> Look:
-        """All products of some rows with items, balls and heads."""
-        assert self.space is not None and self.head is not None
+        """Some rows as the block sees them."""
+        assert self.space is not None
         unit, length = self.space.read(X)
-        closed = (unit @ self.mean) * (length[:, None] * self.mean_length) + self.mean_bias
-        trained = self._by_trained_head(unit, length)
-        near, balls = unit @ self.memory, unit @ self.centroid
-        return Look(self, length, near, balls, closed, trained)
+        near = unit @ self.memory.T if self.crowded else np.zeros((len(unit), 0), np.float32)
+        return Look(self, unit, length, self.space.heard(length), near, self._by_trained_head(unit, length))
 
     @property
     def has_trained_head(self) -> bool:
@@ -265,7 +318,7 @@ class Dense:
 
     def _by_trained_head(self, unit: Floats, length: Floats) -> Floats:
         assert self.head is not None
-        return np.asarray((unit @ self.head_direction) * (length[:, None] * self.head_length) + self.head[-1])
+        return np.asarray((unit @ self.head_direction.T) * (length[:, None] * self.head_length) + self.head[-1])
 
 
 @dataclass
@@ -273,48 +326,72 @@ class Look:
     """What a dense block says about some rows."""
 
     block: Dense
+    unit: Floats
     length: Floats
-    near: Floats
-    balls: Floats
-    closed: Floats
+    heard: Floats  #: the length for the closed-form head
+    near: Floats  #: products with all items, where they are kept
     trained: Floats
-    nearest: Nodes | None = None  #: items from the nearest on, once they have been looked for
+    nearest: tuple[Nodes, Floats] | None = (
+        None  #: items and similarities from the nearest on, once they have been looked for
+    )
+
+    def centroids(self) -> Floats:
+        """Cosines with the centroids of all classes (0 where the rows of one cancel)."""
+        at = self.block.block_at[self.block.classes]
+        return np.asarray(np.where(at >= 0, self.unit @ self.block.centroid[at].T, 0), np.float32)
+
+    def closed(self) -> Floats:
+        """Scores of all classes by the closed-form head."""
+        block = self.block
+        return np.asarray((self.unit @ block.mean.T) * block.mean_length * self.heard[:, None] + block.mean_bias)
+
+    def closest(self, count: int) -> tuple[Nodes, Floats]:
+        """The nearest items, nearest first, and their similarities."""
+        from vpunn.hipan.kernels.dense import best_columns, best_products
+
+        count = min(count, len(self.block.memory))
+        if self.nearest is None or self.nearest[0].shape[1] < count:
+            if self.block.crowded:
+                best = best_columns(self.near, count)
+                self.nearest = best, np.take_along_axis(self.near, best, 1)
+            else:
+                self.nearest = best_products(self.unit, self.block.memory, count)
+        item, similarity = self.nearest
+        return np.ascontiguousarray(item[:, :count]), np.ascontiguousarray(similarity[:, :count])
 
     def propose(self, limit: int) -> list[Nodes]:
-        """Nodes by centroid, by closed-form head, ``limit`` of each, and by nearest item; the first may repeat."""
-        from vpunn.hipan.kernels.dense import best_columns
+        """Nodes by centroid and by closed-form head, ``limit`` of each, and by nearest item, which may repeat."""
+        from vpunn.hipan.kernels.dense import best_products
 
         block = self.block
         if not block.proposes:
             return []
-        n = block.tree.n_nodes
-        own = np.flatnonzero(block.block_at[:n] >= 0).astype(np.int32)
-        self.nearest = best_columns(self.near, min(max(2 * limit, VOTERS), self.near.shape[1]))
-        by_item = block.memory_node[self.nearest[:, : 2 * limit]]
+        few = min(limit, len(block.classes))
+        own = np.flatnonzero(block.block_at[block.classes] >= 0)
         found = [
-            own[best_columns(self.balls[:, : len(own)], min(limit, len(own)))],
-            block.classes[best_columns(self.closed, min(limit, len(block.classes)))],
-            by_item,
+            block.classes[best_products(self.unit, block.mean, few, self.heard, block.mean_length, block.mean_bias)[0]]
         ]
-        return found
+        if len(own):  # those of the classes come first among all centroids
+            found.append(
+                block.classes[own[best_products(self.unit, block.centroid[: len(own)], min(limit, len(own)))[0]]]
+            )
+        return [*found, block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]]]
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""
-        from vpunn.hipan.kernels.dense import best_columns, gather_dense
+        from vpunn.hipan.kernels.dense import gather_dense
 
         block = self.block
-        tree = block.tree
-        voters = min(VOTERS, self.near.shape[1])
-        nearest = best_columns(self.near, voters) if self.nearest is None else self.nearest[:, :voters]
         found: Floats = gather_dense(
             candidates,
-            tree.parent,
+            block.tree.parent,
             block.branch,
-            (self.near, self.length, block.memory_length, block.memory_node, block.memory_kind, block.span),
-            (self.balls, block.block_at),
-            (self.closed, self.trained, block.class_at),
+            (self.unit, self.length, self.heard, self.near),
+            (block.memory, block.memory_length, block.memory_node, block.memory_kind, block.span),
+            (block.centroid, block.block_at),
+            (block.mean, block.mean_length, block.mean_bias, self.trained, block.class_at),
             block.n_kinds,
-            np.ascontiguousarray(nearest),
+            self.closest(VOTERS),
             np.float32(SHARPNESS),
         )
         return found

@@ -84,7 +84,7 @@ class Experts:
 
     def batches(self, rows: int) -> Iterator[slice]:
         """Slices of rows that fit in memory."""
-        wide = sum(d.memory.shape[1] + d.centroid.shape[1] + 2 * len(d.classes) for d in self.dense.values())
+        wide = sum(len(d.memory) for d in self.dense.values() if d.crowded)
         step = min(BATCH, max(ROOM // max(wide, 1), 1))
         for start in range(0, max(rows, 1), step):
             yield slice(start, min(start + step, rows))

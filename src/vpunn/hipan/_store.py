@@ -211,13 +211,13 @@ def layout_of(stored: Stored, total: int) -> Layout:
 
 def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
-    draft = Draft("Dense", {"proposes": block.proposes})
     assert block.space is not None and block.head is not None
+    draft = Draft("Dense", {"proposes": block.proposes, "usual": block.space.usual})
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
     draft.array("weight", block.items.weight.astype(np.float32))
     draft.array("kind", block.items.kind.astype(np.int8))
-    for name in ("centre", "scale", "turn"):
+    for name in ("centre", "scale", "turn", "pull", "metric"):
         draft.array(name, getattr(block.space, name))
     draft.array("head", block.head, balls=True)
     return draft
@@ -235,7 +235,19 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
     if head.shape[1] not in (0, len(np.unique(node))):
         raise DataError(f"{str(stored.path)!r}: the head of block {name!r} does not belong to its rows.")
     proposes = stored.setting("proposes", bool)
-    return Dense(name, tree, Items(rows, node, weight, kind), Space(centre, scale, turn), head, proposes)
+    space = Space(centre, scale, turn, *_axes(stored, turn.shape[1]))
+    return Dense(name, tree, Items(rows, node, weight, kind), space, head, proposes)
+
+
+def _axes(stored: Stored, width: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """What the closed-form head takes along each axis; in older folders all axes are alike and rows have their own length."""
+    if "pull" not in stored:
+        return np.ones(width, np.float32), np.ones(width, np.float32), 0.0
+    pull, metric = (stored.array(part, dtype="f4", shape=(width,), low=0) for part in ("pull", "metric"))
+    usual = stored.setting("usual", float)
+    if not 0 <= usual < np.inf:
+        raise DataError(f"{str(stored.path)!r}: setting 'usual' is {usual!r}.")
+    return pull, metric, usual
 
 
 def _linear(stored: Stored, balls: Balls) -> Linear:

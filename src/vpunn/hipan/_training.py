@@ -191,9 +191,8 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
         look = block.look(asked.rows.dense[name])
         known = (look.length > 0) & (block.class_at[asked.node] >= 0)
         own = block.class_at[asked.node[known]]
-        at = block.block_at[block.classes]  # −1: the rows of the class cancel
-        near = np.pad(look.balls[known], ((0, 0), (0, 1)))[:, at]
-        ahead = max(_ahead(near, own), _ahead(look.closed[known], own)) if known.any() else 1.0
+        scores = (look.centroids(), look.closed())
+        ahead = max(_ahead(score[known], own) for score in scores) if known.any() else 1.0
         if ahead < 3.0 / np.sqrt(12.0 * max(int(known.sum()), 1)):
             silent.append(name)
             continue

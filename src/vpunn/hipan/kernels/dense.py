@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import exact_helper, helper, kernel
 
 #: Columns of one candidate; `EVIDENCE` in `_dense` names them.
 N_EVIDENCE = 20
 PER_KIND = 2
+#: Columns that are looked at together for one that is better than the worst kept so far.
+STRIDE = 64
+#: Numbers of a block of products: it is looked through while it is in the processor's cache.
+BLOCK = 262_144
 
 
 def times(X, turn) -> tuple[np.ndarray, np.ndarray]:
@@ -33,31 +37,64 @@ def _times(X, turn, out, length):
         length[r] = np.sqrt(square)
 
 
+def best_products(rows, columns, limit, length=None, scale=None, bias=None) -> tuple[np.ndarray, np.ndarray]:
+    """The ``limit`` largest products of every row with rows of ``columns``, best first, smaller columns first among equals.
+
+    Products are made a block at a time, and are multiplied by the row's ``length`` and the column's ``scale`` and lifted by its
+    ``bias`` if these are given."""
+    out = np.zeros((len(rows), limit), np.int32)
+    top = np.full((len(rows), limit), -np.inf, np.float32)
+    step = max(BLOCK // max(len(rows), 1) // STRIDE, 1) * STRIDE
+    room = np.empty((len(rows), min(step, len(columns))), np.float32)
+    for start in range(0, len(columns), step):
+        part = slice(start, min(start + step, len(columns)))
+        block = np.matmul(rows, columns[part].T, out=room[:, : part.stop - start])
+        if length is not None:
+            block *= scale[part]
+            block *= length[:, None]
+            block += bias[part]
+        _keep_best(block, start, top, out)
+    return out, top
+
+
 def best_columns(values, limit) -> np.ndarray:
     """The ``limit`` largest columns of every row, best first, smaller columns first among equals."""
-    out = np.empty((len(values), limit), np.int32)
-    _best_columns(values, np.empty(limit, np.float32), out)
+    out = np.zeros((len(values), limit), np.int32)
+    _keep_best(values, 0, np.full((len(values), limit), -np.inf, np.float32), out)
     return out
 
 
 @kernel
-def _best_columns(values, top, out):
+def _keep_best(values, first, top, out):
+    """Let the columns of a block, the first of which has number ``first``, among the best so far."""
     rows, width = values.shape
-    limit = len(top)
+    last = top.shape[1] - 1
     for r in range(rows):
-        filled = 0
-        for j in range(width):
-            v = values[r, j]
-            if filled == limit and not v > top[limit - 1]:
+        for start in range(0, width, STRIDE):
+            stop = min(start + STRIDE, width)
+            bar, above = top[r, last], 0
+            for j in range(start, stop):  # by vectors of columns, and most come to no more than this
+                above += values[r, j] > bar
+            if above == 0:
                 continue
-            place = filled if filled < limit else limit - 1
-            filled = min(filled + 1, limit)
-            while place > 0 and top[place - 1] < v:
-                top[place] = top[place - 1]
-                out[r, place] = out[r, place - 1]
-                place -= 1
-            top[place] = v
-            out[r, place] = j
+            for j in range(start, stop):
+                v = values[r, j]
+                if v > top[r, last]:
+                    place = last
+                    while place > 0 and top[r, place - 1] < v:
+                        top[r, place] = top[r, place - 1]
+                        out[r, place] = out[r, place - 1]
+                        place -= 1
+                    top[r, place] = v
+                    out[r, place] = first + j
+
+
+@exact_helper
+def _cosine(unit, centroid):
+    total = np.float32(0)
+    for k in range(len(unit)):
+        total += unit[k] * centroid[k]
+    return total
 
 
 @helper
@@ -100,22 +137,25 @@ def _log_share(z, count, score, into, family, group):
     return -np.log(total)
 
 
-def gather_dense(candidates, parent, branch, items, centroids, heads, n_kinds, best, sharpness) -> np.ndarray:
-    """Evidence (rows, candidates + 1, columns) from the products of rows with items, centroids and heads; last slot "none".
+def gather_dense(candidates, parent, branch, row, items, centroids, heads, n_kinds, nearest, sharpness) -> np.ndarray:
+    """Evidence (rows, candidates + 1, columns) about candidates from their items, the centroids of the balls around them and the
+    heads; last slot "none".
 
-    ``best`` are the items that vote, the nearest first."""
+    ``nearest`` are the items that vote, the nearest first, and their similarities."""
     rows, width = candidates.shape
     out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
-    vote, up = np.empty(best.shape[1], np.float32), np.empty(width, np.int32)
-    _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness, best, vote, up, out)
+    vote, up = np.empty(nearest[0].shape[1], np.float32), np.empty(width, np.int32)
+    _gather_dense(candidates, parent, branch, row, items, centroids, heads, sharpness, nearest, vote, up, out)
     return out
 
 
 @kernel
-def _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness, best, vote, up, out):
-    near, length, item_length, item_node, item_kind, span = items
-    balls, block_at = centroids
-    closed, trained, class_at = heads
+def _gather_dense(candidates, parent, branch, row, items, centroids, heads, sharpness, nearest, vote, up, out):
+    unit, length, heard, near = row
+    memory, item_length, item_node, item_kind, span = items
+    centroid, block_at = centroids
+    mean, mean_length, mean_bias, trained, class_at = heads
+    best, similarity = nearest
     rows, width = candidates.shape
     n_nodes = len(parent)
     for r in range(rows):
@@ -125,22 +165,22 @@ def _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness
             continue  # nothing known about the row
         total = np.float32(0)
         for v in range(len(vote)):
-            vote[v] = np.exp(sharpness * (near[r, best[r, v]] - near[r, best[r, 0]]))
+            vote[v] = np.exp(sharpness * (similarity[r, v] - similarity[r, 0]))
             total += vote[v]
         count = 0
         while count < width and candidates[r, count] >= 0:
             c = candidates[r, count]
             up[count] = parent[c]
             if block_at[c] >= 0:
-                z[count, 0] = balls[r, block_at[c]]
-            ball = block_at[n_nodes + c] if block_at[n_nodes + c] >= 0 else block_at[c]
-            if ball >= 0:
-                z[count, 1] = balls[r, ball]
+                z[count, 0] = _cosine(unit[r], centroid[block_at[c]])
+                z[count, 1] = z[count, 0]
+            if block_at[n_nodes + c] >= 0:
+                z[count, 1] = _cosine(unit[r], centroid[block_at[n_nodes + c]])
             if parent[c] > 0 and block_at[n_nodes + parent[c]] >= 0:
-                z[count, 2] = balls[r, block_at[n_nodes + parent[c]]]
+                z[count, 2] = _cosine(unit[r], centroid[block_at[n_nodes + parent[c]]])
             first, second, least, any_kind = np.float32(0), np.float32(0), np.float32(1e30), np.float32(0)
             for i in range(span[c], span[c + 1]):
-                s = near[r, i]
+                s = near[r, i] if near.shape[1] else _cosine(unit[r], memory[i])
                 any_kind = max(any_kind, s)
                 if item_kind[i]:
                     z[count, N_EVIDENCE + PER_KIND * (item_kind[i] - 1)] = s
@@ -164,7 +204,9 @@ def _gather_dense(candidates, parent, branch, items, centroids, heads, sharpness
                 if branch[node] == branch[c]:
                     z[count, 8] += share
             at = class_at[c]
-            z[count, 9] = closed[r, at] if at >= 0 else np.float32(-1e4)
+            z[count, 9] = np.float32(-1e4)
+            if at >= 0:
+                z[count, 9] = _cosine(unit[r], mean[at]) * mean_length[at] * heard[r] + mean_bias[at]
             if trained.shape[1]:
                 z[count, 12] = trained[r, at] if at >= 0 else np.float32(-1e4)
             count += 1
