@@ -3,8 +3,9 @@
     python -m benchmarks.ann --case wordnet-texts-words-light --items 0,300000,1000000
 
 Items and questions are those of a case of `benchmarks.predict`; where more items are asked for than it has, further ones are items
-of it moved by as much as rows of one class differ. For every index: CPU seconds to build, CPU microseconds a question, and the share
-of the 16 and 32 truly nearest items that it finds. Libraries that are not installed are left out: pip install usearch faiss-cpu.
+of it moved by half as much as rows of one class differ. For every index: CPU seconds to build, CPU microseconds a question, and the
+share of the 16 and 32 truly nearest items that it finds. Libraries that are not installed are left out
+(usearch, faiss-cpu).
 """
 
 from __future__ import annotations

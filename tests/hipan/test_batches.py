@@ -12,16 +12,20 @@ TREE = Tree.from_parents([-1] + [0] * 12 + [1 + i // 12 for i in range(144)])
 LEAVES = TREE.leaves
 Y = RNG.integers(0, len(LEAVES), 900)
 NUMBERS = RNG.normal(size=(len(LEAVES), 32))[Y] + RNG.normal(size=(900, 32)) * 1.2
+WIDER = np.hstack([NUMBERS, RNG.normal(size=(900, 40))])
 MARKS = RNG.integers(0, 400, (len(LEAVES), 4))[Y]
 WORDS = sparse.csr_matrix((np.ones(3600), (np.repeat(np.arange(900), 4), MARKS.ravel())), shape=(900, 400))
 WORDS = sparse.csr_matrix(WORDS + sparse.random(900, 400, 0.03, random_state=0, format="csr"))
 
 
-@pytest.mark.parametrize("kind", ["words", "numbers", "both"])
-def test_a_row_alone_equals_the_row_in_a_batch(kind):
+@pytest.mark.parametrize("kind", ["words", "numbers", "both", "many items"])
+def test_a_row_alone_equals_the_row_in_a_batch(kind, monkeypatch):
+    if kind == "many items":  # products are made a block at a time and not kept
+        monkeypatch.setattr("vpunn.hipan._dense.CROWD", 0)
+
     def rows(part):
-        if kind == "both":
-            return {"words": WORDS[part], "numbers": NUMBERS[part]}
+        if kind in ("both", "many items"):
+            return {"words": WORDS[part], "numbers": (NUMBERS if kind == "both" else WIDER)[part]}
         return WORDS[part] if kind == "words" else NUMBERS[part]
 
     model = HiPaNClassifier(TREE, random_state=0).fit(rows(slice(None)), TREE.labels[LEAVES[Y]])

@@ -18,7 +18,7 @@ from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dens
 from vpunn.hipan._holdout import plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
-from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns
+from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns, best_products
 from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
 from vpunn.hipan.kernels.ranks import add_log_ranks
 from vpunn.tree import Tree
@@ -90,6 +90,20 @@ def test_dense_evidence_matches_a_slow_twin(width):
         assert not evidence[r, len(nodes)].any()  # an empty slot
 
 
+def test_products_made_again_are_those_that_were_kept(monkeypatch):
+    """Exact products: evidence and proposals have the same bits whether all products are kept or made for the candidates."""
+    X, items = dense_case(3, rows=400, width=WIDE)
+    candidates = np.tile(np.unique(items.node), (len(X), 1)).astype(np.int32)
+    found = []
+    for crowd in (0, 1e9):
+        monkeypatch.setattr("vpunn.hipan._dense.CROWD", crowd)
+        look = Dense("x", TREE, items).look(X)
+        assert bool(look.near.shape[1]) == (crowd > 0)
+        found.append((*look.propose(3), look.evidence(candidates)))
+    for kept, made in zip(*found, strict=True):
+        np.testing.assert_array_equal(kept, made)
+
+
 def block_order(items):
     return np.lexsort((-items.kind.astype(np.int8), items.node))
 
@@ -126,6 +140,24 @@ def test_a_block_without_pairs_counts_all_axes_alike():
     X = np.random.default_rng(0).normal(size=(300, 80))
     space = Space.of(X, np.arange(300, dtype=np.int32))
     assert space.turn.shape == (80, 80) and np.ptp(space.pull) < 1e-6
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 65, 400])
+def test_best_products_of_all_blocks_match_sorting(monkeypatch, columns):
+    """Many equal products, and blocks far smaller than usual."""
+    monkeypatch.setattr("vpunn.hipan.kernels.dense.BLOCK", 5 * 64)
+    rng = np.random.default_rng(columns)
+    rows, wide = (rng.integers(-1, 2, (n, 3)).astype(np.float32) for n in (5, columns))
+    limit = min(20, columns)
+    best, top = best_products(rows, wide, limit)
+    products = rows @ wide.T
+    np.testing.assert_array_equal(best, np.argsort(-products, axis=1, kind="stable")[:, :limit])
+    np.testing.assert_array_equal(top, np.take_along_axis(products, best, 1))
+    length, scale, bias = (rng.random(n).astype(np.float32) for n in (5, columns, columns))
+    best, top = best_products(rows, wide, limit, length, scale, bias)
+    lifted = products * scale * length[:, None] + bias
+    np.testing.assert_array_equal(top, np.take_along_axis(lifted, best, 1))
+    np.testing.assert_array_equal(top, -np.sort(-lifted, axis=1)[:, :limit])
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8), st.integers(1, 12))

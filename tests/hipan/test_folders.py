@@ -63,6 +63,36 @@ def test_a_folder_of_an_older_version_is_read(model, folder):
         assert np.array_equal(again.balls_.derived()[name], values), name
 
 
+def test_a_dense_block_of_an_older_version_is_read(tmp_path):
+    """Its axes are alike and its rows have their own length, as when its combiner was fitted."""
+    numbers = RNG.normal(size=(90, 70)) + np.unique(Y, return_inverse=True)[1][:, None]
+    folder = HiPaNClassifier(TREE, epochs=2).fit({"numbers": numbers}, Y).save(tmp_path / "dense")
+
+    def older(head):
+        about = head["parts"]["dense0"]
+        del about["settings"]["usual"]
+        for name in ("pull", "metric"):
+            (folder / f"dense0.{name}.npy").unlink()
+            for arrays in (head["arrays"], about.get("arrays", {})):
+                arrays.pop(name, None), arrays.pop(f"dense0.{name}", None)
+
+    loaded = HiPaNClassifier.load(sealed(folder, older), verify=False)
+    block = loaded.dense_["numbers"]
+    assert block.space.usual == 0 and (block.space.pull == 1).all() and (block.space.metric == 1).all()
+    np.testing.assert_allclose(loaded.predict_node_proba({"numbers": numbers})[:, 0], 1)
+
+
+@pytest.mark.parametrize("usual", [-1.0, float("inf"), "1", None])
+def test_the_usual_length_of_a_dense_block_is_checked(tmp_path, usual):
+    folder = HiPaNClassifier(TREE, epochs=2).fit({"numbers": RNG.normal(size=(90, 3))}, Y).save(tmp_path / "dense")
+
+    def edited(head):
+        head["parts"]["dense0"]["settings"]["usual"] = usual
+
+    with pytest.raises(DataError):
+        HiPaNClassifier.load(sealed(folder, edited), verify=False)
+
+
 def test_neither_loading_nor_unpickling_derives_anything(model, folder, monkeypatch):
     def refuse(*_):
         raise AssertionError("derived again")

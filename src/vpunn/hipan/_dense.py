@@ -13,8 +13,8 @@ ball has the sum of its rows, as in `_balls`, and speaks by
 - a trained head where classes are few (`_logistic`);
 - each description of the node.
 
-Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept. Directions are rounded so that their products are exact (`exactly`): a row gives
-the same bits alone and in a batch.
+Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept. Directions are rounded so that
+their products are exact (`exactly`): a row gives the same bits alone and in a batch.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Space:
         turn = turn * np.sqrt(count)
         usual = float(np.sqrt((count * (1.0 + between)).sum())) if wide else 0.0
         metric = 1.0 / (count * (1.0 + between / (1.0 + between)))  # a mean of one row is as unsure as that row
-        return cls(*(np.asarray(a, np.float32) for a in (centre, scale, turn, between, metric)), usual)
+        centre, scale, turn, pull, metric = (np.asarray(a, np.float32) for a in (centre, scale, turn, between, metric))
+        return cls(centre, scale, turn, pull, metric, usual)
 
     def read(self, X: npt.NDArray[Any]) -> tuple[Floats, Floats]:
         """Directions of the rows in the space (`exactly`), and their lengths."""
@@ -338,7 +339,9 @@ class Look:
     def centroids(self) -> Floats:
         """Cosines with the centroids of all classes (0 where the rows of one cancel)."""
         at = self.block.block_at[self.block.classes]
-        return np.asarray(np.where(at >= 0, self.unit @ self.block.centroid[at].T, 0), np.float32)
+        found = np.zeros((len(self.unit), len(at)), np.float32)
+        found[:, at >= 0] = self.unit @ self.block.centroid[at[at >= 0]].T
+        return found
 
     def closed(self) -> Floats:
         """Scores of all classes by the closed-form head."""

@@ -43,7 +43,7 @@ class Block:
         gram = items.astype(np.float64).T @ items + RIDGE * len(items) * np.eye(items.shape[1])
         sums = (Y.T @ items).astype(np.float64) - np.outer(rate, items.sum(0, dtype=np.float64))
         head, length = directed(np.linalg.solve(gram, sums.T).T)
-        return cls(name, centre, scale, items, Y, head, length, rate)
+        return cls(name, centre, scale, items, Y, np.ascontiguousarray(head.T), length, rate)
 
     def names(self) -> tuple[str, ...]:
         """Names of the planes."""
