@@ -211,6 +211,17 @@ def test_stops(fitted):
         model.predict(X[:1], stop="soon")
 
 
+def test_a_held_out_row_counts_for_what_it_stands_for():
+    rng = np.random.default_rng(0)
+    score, copies = rng.random(400), rng.integers(1, 9, 400)
+    for alpha in (0.05, 0.1, 0.3):
+        whole = conformal.conformal_threshold(np.repeat(score, copies), alpha)
+        found = conformal.of_equal_weight(score, copies.astype(np.float32))
+        assert whole <= conformal.conformal_threshold(found, alpha) <= whole + 0.02
+    assert 200 < len(found) < 400
+    assert conformal.of_equal_weight(score, np.full(400, 3.0)) is score
+
+
 def test_conformal_stop_covers():
     """Coverage over many exchangeable splits of rows the model has not seen lies at or just above 1 − α."""
     tree, X, nodes = toy(2, rows=900)

@@ -16,7 +16,7 @@ from vpunn.hipan import HiPaNClassifier, _crew, _nearest
 from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._holdout import MOST, plan_holdout
-from vpunn.hipan._linear import COSTS, Linear, choose_cost
+from vpunn.hipan._linear import COSTS, Linear, chosen
 from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
@@ -98,9 +98,12 @@ def test_votes_match_a_slow_twin():
 def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     tree, items, _ = random_items(5, rows=200)
     balls = Balls(tree, items)
-    cost = choose_cost(balls, items.X, items.node, items.weight)
-    assert cost in COSTS
-    heads = Linear.fitted(balls, cost, wanted=True)
+    heads = chosen(balls, items.X, items.node, items.weight, wanted=True)
+    cost = heads.cost
+    place = np.searchsorted(balls.classes, items.node)
+    right = [(Linear.fitted(balls, c, wanted=True).scores(items.X).argmax(1) == place).sum() for c in COSTS]
+    assert right[COSTS.index(cost)] == max(right)
+    assert np.array_equal(heads.weight, Linear.fitted(balls, cost, wanted=True).weight)  # not solved again
     svm = LinearSVC(C=cost, tol=0.1, max_iter=1000, dual=True, random_state=0).fit(items.X, items.node)
     np.testing.assert_allclose(heads.scores(items.X), svm.decision_function(items.X), atol=0.1)
     out = heads.look(items.X[:4]).evidence(np.array([[1, 3, -1]] * 4, np.int32))

@@ -7,7 +7,7 @@ import pytest
 
 from vpunn.errors import DataError
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan._combiner import TELLTALE, fit_combiner
+from vpunn.hipan._combiner import TELLTALE, Slots, _gradients, fit_combiner
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.text import text_features
 
@@ -72,6 +72,53 @@ def test_rows_in_the_middle_of_many_are_asked_about_as_often_as_others():
         assert not np.isin(nearest[one.out], np.concatenate([one.out, one.dropped])).any()
         asked += 0 in one.out
     assert 3 <= asked <= 25  # a fifth of 60 is 12
+
+
+def padded_loss(z, valid, truth, weight, params):
+    """The combiner's mean loss by loops over rows."""
+    linear, hidden, bias, output = params
+    total = 0.0
+    for r in range(len(z)):
+        score = z[r] @ linear + np.maximum(z[r] @ hidden.T + bias, 0) @ output
+        score = np.where(valid[r], score, -np.inf)
+        total += weight[r] * (np.log(np.exp(score).sum()) - score[truth[r]])
+    return total / weight.sum()
+
+
+def test_slots_one_behind_the_other_are_those_of_padded_rows():
+    rng = np.random.default_rng(3)
+    z, valid, weight = rng.normal(size=(7, 5, 4)), rng.random((7, 5)) < 0.6, rng.random(7)
+    truth = rng.integers(0, 5, 7)
+    valid[np.arange(7), truth] = True
+    params = [rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)]
+    rows = np.array([6, 0, 3, 2])
+    some = Slots.of(z[valid], valid, truth, weight).take(rows)
+    parts = z[rows], valid[rows], truth[rows], weight[rows]
+    _, losses = some.softmax(some.z @ params[0] + np.maximum(some.z @ params[1].T + params[2], 0) @ params[3])
+    assert some.weight @ losses / some.weight.sum() == pytest.approx(padded_loss(*parts, params), rel=1e-12)
+    for k, gradient in enumerate(_gradients(some, params)):
+        for at in np.ndindex(gradient.shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = [p.copy() for p in params]
+                moved[k][at] += step
+                ends.append(padded_loss(*parts, moved))
+            assert gradient[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-6)
+
+
+def test_where_one_expert_is_always_right_there_are_no_hidden_units():
+    rng = np.random.default_rng(0)
+    names = ["log-probability by the heads", *(f"other {k}" for k in range(21)), "none of the candidates"]
+    truth, valid = rng.integers(0, 3, 300), np.ones((300, 4), bool)
+    evidence = rng.normal(size=(300, 4, len(names))).astype(np.float32)
+    evidence[:, :, 0] = -20
+    valid[:, 3] = False
+    evidence[np.arange(300), truth, 0] = 0
+    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng)
+    assert not found.output.any()
+    evidence[:100, :, 0] = evidence[:100, ::-1, 0]  # a third of them misleads
+    found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng)
+    assert found.output.any()
 
 
 def test_counts_of_few_classes_are_not_read():

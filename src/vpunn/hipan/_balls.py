@@ -16,8 +16,8 @@ from vpunn.hipan._nearest import Nearest
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
-#: Features in more blocks than this get a table of their blocks.
-FREQUENT = 500
+#: Features in more blocks than this get a table of their blocks: from there on a look into it is quicker than reading them all.
+FREQUENT = 100
 #: Entries a row may read to open candidates and to score them, its rarest features first (all features count as evidence).
 PROPOSING = 1_500, 5_000
 #: Items of a node that a row is compared with one by one, at most: sums and the nearest items of all tell the rest. On validation

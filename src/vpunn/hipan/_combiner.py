@@ -84,8 +84,8 @@ def evidence_names(n_kinds: int) -> tuple[str, ...]:
     return EVIDENCE + tuple(name.format(k + 1) for k in range(n_kinds) for name in KIND_EVIDENCE)
 
 
-#: Passes over the held-out rows, and steps at least (as far as the rows suffice: a pass more per hundred).
-PASSES, STEPS = 20, 500
+#: Passes over the held-out rows, and steps at least, as far as the rows suffice: a pass more per hundred from so many rows on.
+PASSES, STEPS, MANY = 20, 500, 800
 
 NONE = EVIDENCE.index("none of the candidates")
 #: Where classes are few their counts tell which is which, and what is left of each in a round tells what was held out.
@@ -102,8 +102,44 @@ ALONE = (
     "log-probability by the closed-form head",
     "log-probability by the trained head",
 )
+#: Where the best linear combination loses less than this a row, hidden units have nothing to add.
+SETTLED = 0.01
 #: Held-out rows that the start is worth.
 DOUBT = 5.0
+
+
+class Slots(NamedTuple):
+    """Evidence about the valid slots of some rows, one behind the other: half of a padded array would be padding."""
+
+    z: np.ndarray  #: (slots, columns)
+    start: np.ndarray  #: where the slots of each row begin
+    size: np.ndarray  #: and how many there are
+    right: np.ndarray  #: where its right one stands
+    weight: np.ndarray  #: of each row
+
+    @classmethod
+    def of(cls, flat: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> Slots:
+        """``flat`` is the evidence about the ``valid`` slots, ``truth`` the number of the right slot of each row."""
+        size = valid.sum(1)
+        start = np.cumsum(size) - size
+        within = np.cumsum(valid, 1)[np.arange(len(valid)), truth] - 1
+        return cls(flat, start, size, start + within, weight)
+
+    def take(self, rows: np.ndarray) -> Slots:
+        """Some of the rows."""
+        size = self.size[rows]
+        start = np.cumsum(size) - size
+        there = np.arange(size.sum()) + np.repeat(self.start[rows] - start, size)
+        return Slots(self.z[there], start, size, self.right[rows] - self.start[rows] + start, self.weight[rows])
+
+    def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities of the slots of each row, and the loss of its right one."""
+        below = score - np.repeat(np.maximum.reduceat(score, self.start), self.size)
+        p = np.exp(below)
+        total = np.add.reduceat(p, self.start)
+        losses = np.log(total) - below[self.right]
+        p /= np.repeat(total, self.size)
+        return p, losses
 
 
 class Combiner(NamedTuple):
@@ -196,33 +232,45 @@ def fit_combiner(
     for all candidates, or ``unread``, gets none. Batches are drawn by ``rng``; the last third of the passes averages the
     weights, which replaces a tuned learning-rate schedule.
     """
-    n, _, width = evidence.shape
-    rows = evidence[valid].astype(np.float64)
-    centre, scale = rows.mean(0), rows.std(0)
+    n, width = len(evidence), evidence.shape[2]
+    flat = evidence[valid]
+    centre, scale = flat.mean(0, dtype=np.float64), flat.std(0, dtype=np.float64)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
-    z = ((evidence - centre) / scale).astype(np.float32)
-    z[~valid] = 0
-    z[:, :, ~read] = 0
+    flat = ((flat - centre) / scale).astype(np.float32)
+    flat[:, ~read] = 0
+    seen = Slots.of(flat, valid, truth, weight)
     penalty = np.float32(DOUBT / n)
-    alone = _best_alone(z, valid, truth, weight, [k for k, name in enumerate(names) if _decides(name)], scale)
+    alone = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
+    best, loss = fit_linear(seen, alone, float(penalty))
     params = [
-        fit_linear(z, valid, truth, weight, alone, float(penalty))[0],
+        best,
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),
         np.zeros(hidden, np.float32),
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]
+    params = _with_hidden_units(seen, params, alone, penalty, rng) if loss > SETTLED else [*params[:3], 0 * params[3]]
+    linear, weights, bias, output = params
+    return Combiner(
+        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR
+    )
+
+
+def _with_hidden_units(
+    seen: Slots, params: list[np.ndarray], alone: np.ndarray, penalty: np.float32, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Adam from ``params`` (linear, hidden, hidden bias, output; changed in place), drawn to one piece of evidence ``alone``."""
+    n = len(seen.size)
     drawn_to = [alone] + [np.zeros_like(p) for p in params[1:]]
     mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
     first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
     batch = int(np.clip(n // 12, 16, 112))
-    epochs = int(np.ceil(max(PASSES, min(STEPS * batch / n, PASSES + n / 100))))
+    epochs = int(np.ceil(max(PASSES, min(STEPS * batch / n, PASSES + (n - MANY) / 100))))
     step = averaged = 0
     for epoch in range(epochs):
         order = rng.permutation(n)
         for start in range(0, n, batch):
-            pick = order[start : start + batch]
-            gradients = _gradients(z[pick], valid[pick], truth[pick], weight[pick], params)
+            gradients = _gradients(seen.take(order[start : start + batch]), params)
             step += 1
             rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             for k, g in enumerate(gradients):
@@ -234,10 +282,7 @@ def fit_combiner(
                 averaged += 1
                 for mean, p in zip(mean_params, params, strict=True):
                     mean += (p - mean) / averaged
-    linear, weights, bias, output = (p.astype(np.float32) for p in mean_params)
-    return Combiner(
-        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR
-    )
+    return [p.astype(np.float32) for p in mean_params]
 
 
 def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
@@ -262,60 +307,43 @@ def _decides(name: str) -> bool:
     return not name.startswith("rank by ") and name.split(": ", 1)[-1] in ALONE
 
 
-def _best_alone(
-    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, columns: Sequence[int], scale: np.ndarray
-) -> np.ndarray:
+def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray) -> np.ndarray:
     """Weights of the one column, and of "none", that explain the rows best."""
-    best, found = np.inf, np.zeros(z.shape[2], np.float32)
+    best, found = np.inf, np.zeros(seen.z.shape[1], np.float32)
     for k in columns:
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
-        pair, loss = fit_linear(np.ascontiguousarray(z[:, :, [k, NONE]]), valid, truth, weight, start, 1e-4)
+        pair, loss = fit_linear(seen._replace(z=np.ascontiguousarray(seen.z[:, [k, NONE]])), start, 1e-4)
         if loss < best:
             best, found = loss, np.zeros_like(found)
             found[[k, NONE]] = pair
     return found
 
 
-def fit_linear(
-    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, start: np.ndarray, penalty: float
-) -> tuple[np.ndarray, float]:
+def fit_linear(seen: Slots, start: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:
     """The best combiner without hidden units, a ridge drawing it to ``start``, and its loss: convex, so that whichever evidence is
     good is found at once."""
     from scipy.optimize import minimize
 
-    share = (weight / max(float(weight.sum()), 1e-12)).astype(np.float64)
-    flat, at = z.reshape(-1, z.shape[-1]), np.arange(len(z))
+    share = (seen.weight / max(float(seen.weight.sum()), 1e-12)).astype(np.float64)
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        score = (flat @ w.astype(np.float32)).reshape(z.shape[:2]).astype(np.float64)
-        score[~valid] = -np.inf
-        score -= score.max(1, keepdims=True)
-        p = np.exp(score)
-        total = p.sum(1)
-        value = float(share @ (np.log(total) - score[at, truth])) + 0.5 * penalty * float((w - start) @ (w - start))
-        p /= total[:, None]
-        p[at, truth] -= 1.0
-        p *= share[:, None]
-        return value, (p.reshape(-1).astype(np.float32) @ flat).astype(np.float64) + penalty * (w - start)
+        p, losses = seen.softmax((seen.z @ w.astype(np.float32)).astype(np.float64))
+        value = float(share @ losses) + 0.5 * penalty * float((w - start) @ (w - start))
+        p[seen.right] -= 1.0
+        p *= np.repeat(share, seen.size)
+        return value, (p.astype(np.float32) @ seen.z).astype(np.float64) + penalty * (w - start)
 
     found = minimize(loss, start.astype(np.float64), jac=True, method="L-BFGS-B", options={"maxiter": 60, "ftol": 1e-5})
     return np.asarray(found.x, np.float32), float(found.fun)
 
 
-def _gradients(
-    z: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, params: list[np.ndarray]
-) -> list[np.ndarray]:
+def _gradients(seen: Slots, params: list[np.ndarray]) -> list[np.ndarray]:
     """Gradient of the mean cross-entropy with respect to (linear, hidden, hidden bias, output)."""
     linear, hidden, bias, output = params
-    flat = z.reshape(-1, z.shape[-1])
-    inside = flat @ hidden.T + bias
+    inside = seen.z @ hidden.T + bias
     active = np.maximum(inside, 0)
-    score = (flat @ linear + active @ output).reshape(z.shape[:2])
-    score[~valid] = -np.inf
-    p = np.exp(score - score.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    p[np.arange(len(p)), truth] -= 1
-    p *= (weight / max(weight.sum(), 1e-12))[:, None].astype(np.float32)
-    error = p.reshape(-1)
+    error, _ = seen.softmax(seen.z @ linear + active @ output)
+    error[seen.right] -= 1
+    error *= np.repeat((seen.weight / max(seen.weight.sum(), 1e-12)).astype(np.float32), seen.size)
     back = error[:, None] * output * (inside > 0)
-    return [error @ flat, back.T @ flat, back.sum(0), error @ active]
+    return [error @ seen.z, back.T @ seen.z, back.sum(0), error @ active]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vpunn.hipan._combiner import fit_linear
+from vpunn.hipan._combiner import Slots, fit_linear
 from vpunn.hipan._experts import Experts
 from vpunn.hipan._linear import EVIDENCE as LINEAR
 from vpunn.hipan._views import Rows, says
@@ -152,4 +152,4 @@ def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64]) -> Float
     z[:, :-1, 0], z[:, :-1, 1], z[:, -1, 2] = below, np.maximum(below, -1.0), 1.0
     one = np.ones(len(z), np.float32)
     start = np.array([1.0, 1.0, -5.0], np.float32)
-    return fit_linear(z, valid, truth, one, start, 1.0 / len(z))[0].astype(np.float64)
+    return fit_linear(Slots.of(z[valid], valid, truth, one), start, 1.0 / len(z))[0].astype(np.float64)

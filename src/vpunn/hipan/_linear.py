@@ -51,7 +51,7 @@ class Linear:
         """
         if not wanted:
             return cls.none(balls)
-        return cls(balls.classes, _solve(balls.items, balls.classes, cost), cost)
+        return cls(balls.classes, half(_solve(balls.items, balls.classes, cost)), cost)
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -105,20 +105,30 @@ def is_for(items: Items) -> bool:
     return 2 <= len(np.unique(items.node)) <= FEW_CLASSES and items.X.nnz > 0
 
 
-def choose_cost(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats) -> float:
-    """The cost whose heads are most often right on some rows that are not among the items."""
-    if not is_for(balls.items):
-        return COSTS[0]
+def chosen(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats, wanted: bool) -> Linear:
+    """Heads of the items if they are ``wanted``, their cost the one that is most often right on some rows that are not among these.
+
+    Costs rise until one is worse than the one before: what is too weakly regularised takes longest to solve.
+    """
+    if not wanted or not is_for(balls.items):
+        return Linear.fitted(balls, COSTS[0], wanted)
     rows = np.linspace(0, len(balls.items.node) - 1, min(len(balls.items.node), CHOOSING)).astype(np.int64)
     some = balls.items.take(rows)
     classes = np.unique(some.node).astype(np.int32)
     if len(classes) < 2:
-        return COSTS[0]
-    right = []
+        return Linear.fitted(balls, COSTS[0], wanted)
+    best, most = Linear(classes, np.zeros((0, 0), np.float32)), -1.0
     for cost in COSTS:
-        heads = Linear(classes, _solve(some, classes, cost))
-        right.append(float(weight @ (classes[heads.scores(X).argmax(1)] == node)))
-    return COSTS[int(np.argmax(right))]
+        heads = Linear(classes, _solve(some, classes, cost), cost)
+        right = float(weight @ (classes[heads.scores(X).argmax(1)] == node))
+        if right < most:
+            break
+        if right > most:
+            best, most = heads, right
+    if len(rows) < len(balls.items.node):
+        return Linear.fitted(balls, best.cost, wanted)
+    best.weight = half(best.weight)
+    return best
 
 
 def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
@@ -135,4 +145,4 @@ def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
     coef, constant = model.coef_.astype(np.float32), model.intercept_.astype(np.float32)
     if len(classes) == 2:
         coef, constant = np.concatenate([-coef, coef]), np.concatenate([-constant, constant])
-    return half(np.concatenate([coef.T, constant[None]]))
+    return np.concatenate([coef.T, constant[None]])

@@ -15,7 +15,7 @@ from vpunn.hipan._combiner import ALIKE_TELLTALE, TELLTALE, Combiner, fit_combin
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._holdout import ENOUGH, counts_tell, plan_holdout, unmet_in_list
-from vpunn.hipan._linear import Linear, choose_cost, is_for
+from vpunn.hipan._linear import Linear, chosen, is_for
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
@@ -23,7 +23,9 @@ from vpunn.hipan._weights import Heads, train_branch
 from vpunn.tree import Tree
 
 #: A row whose loss is below this when it is met is not visited again.
-EXPLAINED = 0.05
+EXPLAINED = 0.1
+#: A row whose loss is above this looks for new classes to be told from before each pass, the others do before the second only.
+CONFUSED = 1.0
 #: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
 MANY_DENSE = 10_000
 #: Rows with this many entries are held out in one round: to train on them again costs more than more held-out rows are worth.
@@ -91,7 +93,7 @@ def fit_parts(
     few = is_for(sample.words())
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
-        experts.linear = Linear.fitted(experts.balls, _first_look(experts, sample, given, settings)[0], few)
+        _first_look(experts, sample, given, settings, few)
         return experts, judge(experts, given, settings)
     asked = np.flatnonzero(sample.kind == 0)
     node = sample.node[asked].astype(np.int64)
@@ -115,9 +117,11 @@ def fit_parts(
             kept = out
         experts = _trained(tree, sample.take(kept), proposers, settings, rng)
         if cost is None:
-            cost, proposers = _first_look(experts, sample, sample.take(out), settings)
+            proposers = _first_look(experts, sample, sample.take(out), settings, few)
+            cost = experts.linear.cost
             hide = still_found(experts.balls.items, sample.take(out))
-        experts.linear = Linear.fitted(experts.balls, cost, few)
+        else:
+            experts.linear = Linear.fitted(experts.balls, cost, few)
         judged = judge(experts, sample.take(out), settings, hide=hide)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
@@ -127,8 +131,9 @@ def fit_parts(
     everything = _trained(tree, sample, proposers, settings, rng)
     again = None if unmet is None else asked_again(sample.take(asked), unmet, rng)
     if again is not None and cost is None:
-        cost = _first_look(everything, sample, again, settings)[0]
-    everything.linear = Linear.fitted(everything.balls, cost or 0.0, few)
+        _first_look(everything, sample, again, settings, few)
+    else:
+        everything.linear = Linear.fitted(everything.balls, cost or 0.0, few)
     if again is not None:
         found.append(judge(everything, again, settings, hide=False))
     return everything, HeldOut.joined(found)
@@ -145,13 +150,14 @@ def _trained(
     return experts
 
 
-def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings) -> tuple[float, set[str]]:
-    """What rows the experts have not seen decide for good: blocks without a say leave, some propose; and the linear heads' cost."""
+def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings, few: bool) -> set[str]:
+    """What rows the experts have not seen decide for good: blocks without a say leave, some propose (their names are returned);
+    and the linear heads' cost."""
     for name in without_a_say(experts, asked, settings.candidates):
         for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
             blocks.pop(name, None)
-    cost = choose_cost(experts.balls, asked.rows.words, asked.node, asked.weight)
-    return cost, {name for name, block in experts.dense.items() if block.proposes}
+    experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few)
+    return {name for name, block in experts.dense.items() if block.proposes}
 
 
 def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -217,7 +223,7 @@ def _ahead(score: np.ndarray, own: np.ndarray) -> float:
 
 
 def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
-    """Passes over some of the items, each against the classes the heads now confuse it with; explained rows drop out."""
+    """Passes over some of the items, each against the classes the heads confuse it with; explained rows drop out."""
     if not balls.items.X.shape[1]:
         return
     limit = min(settings.candidates, len(balls.classes))
@@ -234,10 +240,11 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
             rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])
             if not len(rows):
                 return
-            now = crew.share(heads.arrays())
-            found = crew.confused(there, now, rows, nearest[:, :near], near)
-            candidates[rows] = -1
-            candidates[rows, : found.shape[1]] = found
+            again = np.flatnonzero(losses[rows] > CONFUSED) if epoch > 1 else np.arange(len(rows))
+            some = rows[again]
+            found = crew.confused(there, crew.share(heads.arrays()), some, nearest[again, :near], near)
+            candidates[some] = -1
+            candidates[some, : found.shape[1]] = found
         crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
 
 

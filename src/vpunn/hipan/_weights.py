@@ -126,16 +126,12 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     X = balls.items.X
     if not heads.branch.shape[1] or not X.shape[1]:
         return
-    heads.branch, energy = np.zeros_like(heads.branch), np.ones_like(heads.branch)
+    both = np.zeros((len(heads.branch), 2 * heads.branch.shape[1]), np.float32)  # weights and, behind them, energies
+    both[:, heads.branch.shape[1] :] = 1
+    branch = balls.branch_of[balls.items.node]
     for _ in range(BRANCH_PASSES):
-        train_branches(
-            Sparse.of(X),
-            balls.branch_of[balls.items.node],
-            balls.items.weight,
-            rng.permutation(X.shape[0]),
-            heads.branch,
-            energy,
-        )
+        train_branches(Sparse.of(X), branch, balls.items.weight, rng.permutation(X.shape[0]), both)
+    heads.branch = both[:, : heads.branch.shape[1]].copy()
 
 
 def add_by_heads(balls: Balls, heads: Heads, rows: Sparse, first: np.ndarray, limit: int) -> np.ndarray:

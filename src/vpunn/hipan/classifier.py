@@ -202,7 +202,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                     below = self.first_.heard(self.experts_, evidence[rows])
                     settle(posterior, self.first_, below, candidates[rows, -1] >= 0, self.balls_.classes)
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
-        self.miss_scores_ = scores
+        self.miss_scores_ = conformal.of_equal_weight(scores, held.weight)
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.

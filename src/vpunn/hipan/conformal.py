@@ -22,6 +22,23 @@ def miss_scores(posterior: NodeDistribution, truth: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(misses, p, 0.0).max(1))
 
 
+def of_equal_weight(scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Scores of rows that stand for more or fewer rows, as scores that count alike: as many of their quantiles as they are worth.
+
+    Weighted scores are worth (Σw)² / Σw² equal ones (Kish), so that the rank among them leaves room for what is not known.
+
+    >>> of_equal_weight(np.array([0.2, 0.7, 0.1, 0.0]), np.array([1.0, 2.0, 1.0, 1.0])).tolist()
+    [0.0, 0.2, 0.7]
+    """
+    weight = weight.astype(np.float64)
+    if not len(weight) or (weight == weight[0]).all():
+        return scores
+    order = np.argsort(scores, kind="stable")
+    up_to = np.cumsum(weight[order])
+    worth = max(int(up_to[-1] ** 2 / (weight @ weight)), 1)
+    return np.asarray(scores[order][np.searchsorted(up_to, (np.arange(worth) + 0.5) / worth * up_to[-1])])
+
+
 def conformal_threshold(scores: np.ndarray, alpha: float) -> float:
     """The ⌈(n+1)(1−α)⌉-th smallest score; 1 (answer the root) when there are too few rows for this α.
 

@@ -154,11 +154,12 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
     n_nodes = len(dot)
     for r in range(n_rows):
         count = np.int64(0)
-        square = np.float32(0)
+        square, read = np.float32(0), np.int64(0)
         openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
+            read += feature_start[f + 1] - feature_start[f]
             for e in range(feature_start[f], feature_start[f + 1]):
                 c = entry_block[e]
                 if c >= n_nodes:
@@ -185,6 +186,11 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
             if dot[best[j]] > -1e29:
                 out[r, kept] = best[j]
                 kept += 1
+        if read > n_nodes // 8:  # as many as there are nodes: all of them at once
+            for c in range(n_nodes):
+                dot[c] = 0
+                covered[c] = 0
+            continue
         for k in range(scorers):
             f = indices[rarest[k]]
             for e in range(feature_start[f], feature_start[f + 1]):
@@ -234,8 +240,10 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
     for r in range(len(out)):
         n_classes = np.int64(0)
         openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        read = np.int64(0)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
+            read += feature_start[f + 1] - feature_start[f]
             for e in range(
                 feature_start[f], feature_start[f + 1]
             ):  # no question asked: a wrong guess costs more than an addition
@@ -285,6 +293,10 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
             if fresh:
                 out[r, kept] = best[j]
                 kept += 1
+        if read > len(local) // 8:  # as many as it is long: all of it at once
+            for b in range(len(local)):
+                local[b] = 0
+            continue
         for k in range(scorers):
             f = indices[rarest[k]]
             for e in range(feature_start[f], feature_start[f + 1]):

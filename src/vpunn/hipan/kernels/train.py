@@ -223,30 +223,39 @@ def branch_scores(rows, r, weight, score):
             score[b] += v * weight[f, b]
 
 
-def train_branches(rows, branch, row_weight, order, weight, energy) -> None:
-    """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over."""
-    score = np.empty(weight.shape[1], np.float32)
-    _train_branches(rows, branch, row_weight, order, weight, energy, score)
+def train_branches(rows, branch, row_weight, order, weight_energy) -> None:
+    """One AdaGrad pass of max(0, 1 ∓ score)² for every depth-1 ball, + in its rows; rows outside of all are passed over.
+
+    ``weight_energy`` holds the weights of a feature and behind them their energies, so that an update waits for memory once.
+    """
+    width = weight_energy.shape[1] // 2
+    wrong = np.empty(width, np.int32), np.empty(width)
+    _train_branches(rows, branch, row_weight, order, weight_energy, np.empty(width, np.float32), wrong)
 
 
 @kernel
-def _train_branches(rows, branch, row_weight, order, weight, energy, score):
-    indptr, indices, data = rows
-    last = len(weight) - 1
+def _train_branches(rows, branch, row_weight, order, weight_energy, score, wrong):
+    (indptr, indices, data), (ball, gradient) = rows, wrong
+    last, width = len(weight_energy) - 1, len(score)
     for t in range(len(order)):
         r = order[t]
         if branch[r] == 0:
             continue
-        branch_scores(rows, r, weight, score)
-        for b in range(len(score)):
+        branch_scores(rows, r, weight_energy, score)
+        count = 0
+        for b in range(width):
             sign = np.float32(1 if b + 1 == branch[r] else -1)
             g = -sign * max(np.float32(0), 1 - sign * score[b]) * row_weight[r]
-            if g == 0:
-                continue
-            for a in range(indptr[r], indptr[r + 1]):
-                f = indices[a]
-                d = g * data[a]
-                energy[f, b] += d * d
-                weight[f, b] -= d / np.sqrt(energy[f, b])
-            energy[last, b] += g * g
-            weight[last, b] -= g / np.sqrt(energy[last, b])
+            if g != 0:
+                ball[count], gradient[count] = b, g
+                count += 1
+        for a in range(indptr[r], indptr[r + 1]):
+            f = indices[a]
+            for j in range(count):
+                b, d = ball[j], gradient[j] * data[a]
+                weight_energy[f, width + b] += d * d
+                weight_energy[f, b] -= d / np.sqrt(weight_energy[f, width + b])
+        for j in range(count):
+            b, g = ball[j], gradient[j]
+            weight_energy[last, width + b] += g * g
+            weight_energy[last, b] -= g / np.sqrt(weight_energy[last, width + b])
