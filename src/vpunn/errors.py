@@ -57,6 +57,15 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def rows_have(count: int, total: int, where: object) -> str:
+    """The beginning of a sentence about some rows of a table.
+
+    >>> rows_have(1, 9, "a.csv"), rows_have(1200, 5000, "a.csv")
+    ("1 of 9 rows of 'a.csv' has", "1,200 of 5,000 rows of 'a.csv' have")
+    """
+    return f"{count:,} of {counted(total, 'row')} of {str(where)!r} {'has' if count == 1 else 'have'}"
+
+
 def _short(value: object, limit: int = 200) -> str:
     """A value as Python writes it, cut if it is long: a message is a sentence, whatever a file holds."""
     try:

@@ -227,3 +227,59 @@ def test_pipes_with_names_closed_inputs_and_poor_locales(tmp_path, models):
     poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = typed("vpunn encode t.csv Ärger", tmp_path, **poor)
     assert done.returncode == 1 and b"set PYTHONUTF8=1" in done.stderr and b"Traceback" not in done.stderr
+
+
+APES = "species,kg\nHomo sapiens,62\nPan troglodytes,52\nFelis catus,4\n"
+APES_TREE = "((Homo_sapiens:6,Pan_troglodytes:6)Hominini:3,(Gorilla_gorilla:8,Pongo_abelii:8)x:1)apes;"
+APES_FILES = {"t.csv": APES, "t.nwk": APES_TREE}
+REGRESS = "fit t.csv --out new --regress kg --levels species --tree t.nwk --match loose"
+LONG = " / ".join(f"a level with a long name {k}" for k in range(6))
+PRICES = (
+    "text;Price (€);kind\n"
+    + "night bird;1.234,50;owl\npond fish;3,05;carp\nnight owl;n/a;owl\nfish scales;12,5;carp\n" * 4
+)
+PRICED = "fit t.csv --out new --text text --target kind --columns"
+SHOP = [
+    no(REGRESS, "1 of 3 rows of 't.csv' has labels that are not in the tree: 'Felis catus'", APES_FILES),
+    yes(
+        f"{REGRESS} --missing drop",
+        (
+            "1 row not in the tree left out ('Felis catus')",
+            "2 of 4 leaves of the tree have no row ('Gorilla_gorilla', ",
+        ),
+        APES_FILES,
+    ),
+    yes(
+        f"{PRICED} 'Price (€)' --missing drop",
+        ("decimal point, the point as a mark of", "4 rows without a label or a number"),
+        {"t.csv": PRICES},
+    ),
+    no(f"{PRICED} price", "did you mean 'Price (€)'?", {"t.csv": PRICES}),
+    no(f"{PRICED} 'Price (€)' --missing drop", "not numeric", {"t.csv": PRICES.replace("1.234,50", "1.234")}),
+    yes(
+        f"{PRICED} new",
+        "the column 'new' holds TRUE and FALSE, which are read as 1 and 0",
+        {"t.csv": "text,new,kind\n" + "night bird,TRUE,owl\npond fish,FALSE,carp\n" * 6},
+    ),
+    no(f"{PRICED} new", "not numeric in row 1", {"t.csv": "text,new,kind\n" + "night,3,owl\nfish,TRUE,carp\n" * 6}),
+    yes(
+        "fit t.csv --out new --text text --target kind",
+        "every class has one row, so none can be held out",
+        {"t.csv": "text,kind\nnight bird,owl\npond fish,carp\nsmall bird,wren\n"},
+    ),
+    no(
+        "fit t.csv --out new --text text --target kind",
+        "1 of 2 rows of 't.csv' has no label",
+        {"t.csv": "text,kind\na,\nb,c\n"},
+    ),
+    no(
+        "encode t.csv owl",
+        ("names 2 nodes: 'number 5 / owl', 'number 9 / owl'", "say which by its path"),
+        {"t.csv": "path\n" + f"{LONG} / number 5 / owl\n{LONG} / number 9 / owl\n".replace(" / ", "/")},
+    ),
+]
+
+
+@params(SHOP)
+def test_a_shop_and_a_biologist(case, tmp_path, models):
+    check(case, tmp_path, models)

@@ -154,7 +154,7 @@ DUPLICATES = [
     ),
     yes(
         "fit t.csv --out new --text text --target kind",
-        "1 name differs in case, blanks or underscores only, such as 'Owl', 'owl'",
+        ("1 name differs in case, blanks or underscores only, such as 'Owl', 'owl'", "they count as different"),
         {"t.csv": REPEATED + "dark bird,Owl\n"},
     ),
     yes(

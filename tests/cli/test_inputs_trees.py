@@ -29,6 +29,13 @@ NEWICK = [
     newick(";", count(1)),
     newick("(a:1,b:2.5)c:0;", ('"columns": "length"', count(3))),
     newick("(a:1e-3,b:-2)c;", count(3)),
+    bad_newick("(a:1,5,b:2,25)c;", ("column 5", "the length 1,5 has a decimal comma", "write 1.5")),
+    bad_newick("((a:6,5,b:6,5)x:2,2,c:8)r;", ("the length 6,5 has a decimal comma", "quote the name '5'")),
+    newick("(a:1,'5',b:2)c;", count(4)),  # a name, quoted
+    newick("(1:6,2,3:4)r;", count(4)),  # all leaves are numbered
+    newick("(a:1,5:2,b:2)c;", count(4)),
+    newick("(a:1,5,b)c;", count(4)),  # others have no length either
+    newick("(a:1.5,5,b:2)c;", count(4)),
     newick("((a,b)x,(c,d)y)r;\n\n", count(7)),
     newick("(a[note],b)c;", '"columns": "comment"'),
     newick("('a b','it''s')c;", count(3)),
@@ -69,6 +76,7 @@ NEWICK = [
     no("distance t.nwk a b --matrix", "have no length", {"t.nwk": "(a:1,b)c;"}),
     no("distance t.nwk a b --measure edges", "belongs to --matrix", {"t.nwk": "(a,b)c;"}),
     no("distance t.nwk a", "needs two labels", {"t.nwk": "(a,b)c;"}),
+    no("distance t.nwk a b c", "--matrix gives the distances", {"t.nwk": "(a,b)c;"}),
     no("distance t.nwk a homo", "no node is labelled 'homo'", {"t.nwk": "(a,b)c;"}),
     no("distance t.nwk Homo_sapien x", "did you mean 'Homo_sapiens'", {"t.nwk": "(Homo_sapiens,x)c;"}),
 ]

@@ -11,7 +11,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
 from vpunn.cli.structure import Format, Options, Policy, Source, read_source
-from vpunn.errors import CodeError, TreeError, VpunnError, counted
+from vpunn.errors import CodeError, TreeError, VpunnError, counted, examples
 
 if TYPE_CHECKING:
     from vpunn._types import Label, OneOrMany
@@ -282,7 +282,8 @@ def distance(
     pairs = [line.split("\t") for line in _lines(source, labels) or []] if labels == ["-"] else [labels]
     wrong = [pair for pair in pairs if len(pair) != 2]
     if wrong:
-        raise VpunnError(f"a distance needs two labels, got {wrong[0]!r}.")
+        more = "; --matrix gives the distances between all of them" if len(wrong[0]) > 2 else ""
+        raise VpunnError(f"a distance needs two labels, got {examples(wrong[0]) or 'none'}{more}.")
     tree = read_source(source, format, policy, option)
     code = PadicCode(tree, prime)
     u, v = (_find(tree, [pair[side] for pair in pairs], match) for side in (0, 1))

@@ -16,7 +16,7 @@ import numpy as np
 from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
@@ -206,7 +206,7 @@ class TableClassifier:
         blank = cells.blank
         if blank.any() and unseen != "skip":
             raise DataError(
-                f"{int(blank.sum()):,} of {len(frame):,} rows of {str(where)!r} have no label in "
+                f"{rows_have(int(blank.sum()), len(frame), where)} no label in "
                 f"{examples(self.inputs.target)}, row {examples(np.flatnonzero(blank), limit=3)} (counted from 0); "
                 "fill them in, or give --unseen skip."
             )

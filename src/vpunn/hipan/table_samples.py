@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vpunn.errors import DataError, check_choice, counted, examples
+from vpunn.errors import DataError, check_choice, counted, examples, rows_have
 from vpunn.hipan.tables import (
     MISSING,
     Cells,
     Inputs,
     TableReport,
     describe_table,
+    last_name,
     locate,
     matched,
     numbers_of,
@@ -76,7 +77,7 @@ def read_sample(
     rematched = 0
     if tree is not None:
         cells, rematched = matched(cells, tree, match)
-    keep = np.ones(len(frame), bool)
+    keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
     fix = "fill in or leave out these rows, or give --missing drop"
     if regress:
         values = numbers_of(frame, [*inputs.target, *inputs.columns], where)
@@ -89,7 +90,7 @@ def read_sample(
         if missing == "error" and not keep.all():
             rows = np.flatnonzero(~keep)
             raise DataError(
-                f"{len(rows):,} of {len(frame):,} rows of {str(where)!r} have no label in {examples(inputs.target)}, "
+                f"{rows_have(len(rows), len(frame), where)} no label in {examples(inputs.target)}, "
                 f"row {examples(rows, limit=3)} (counted from 0); {fix}."
             )
         if inputs.columns:
@@ -104,14 +105,35 @@ def read_sample(
             loosely = ", or --match loose if only case, '_' and blanks differ, or names stand for ids"
             loosely = "" if match == "loose" else loosely
             raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
-        keep &= ~unseen
+    empty, strange = int((~keep).sum()), keep & unseen
+    keep &= ~unseen
     rows = np.flatnonzero(keep)
     if not len(rows):
         raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
     frame, kept = frame.iloc[rows], cells.take(rows)
-    report = describe_table(frame, inputs, kept, where, dropped=int((~keep).sum()), rematched=rematched)
+    left_out = [f"{counted(empty, 'row')} without a label or a number left out"] if empty else []
+    if strange.any():
+        which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
+        left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which, limit=3)})")
+    report = describe_table(
+        frame, inputs, kept, where, left_out=left_out, dropped=int((~keep).sum()), rematched=rematched
+    )
+    if tree is not None:
+        report = replace(report, notes=(*report.notes, *_without_rows(tree, kept)))
     numbers = values[rows, 0] if regress else None
     return with_groups(Sample(frame, kept, report, numbers), inputs)
+
+
+def _without_rows(tree: Tree, cells: Cells) -> list[str]:
+    """A note about leaves of a tree that no row of the table names."""
+    named = np.zeros(tree.n_nodes, bool)
+    named[locate(tree, cells)[0]] = True
+    bare = np.flatnonzero(np.asarray(tree.is_leaf) & ~named)
+    if not len(bare):
+        return []
+    leaves = counted(int(np.count_nonzero(tree.is_leaf)), "leaf", "leaves")
+    has = "has" if len(bare) == 1 else "have"
+    return [f"{len(bare):,} of {leaves} of the tree {has} no row ({examples(tree.labels[bare], limit=3)})"]
 
 
 def with_groups(sample: Sample, inputs: Inputs) -> Sample:

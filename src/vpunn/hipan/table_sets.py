@@ -86,7 +86,8 @@ def read_set_sample(
         if not len(rows):
             raise DataError(f"no row of {str(where)!r} is left: all have labels that are not in the tree.")
         frame, cells, sets = frame.iloc[rows], cells.take(rows), [sets[row] for row in rows.tolist()]
-    report = describe_table(frame, inputs, cells, where, dropped=dropped, sets=sets)
+    left_out = [f"{counted(dropped, 'row')} not in the tree left out"] if dropped else []
+    report = describe_table(frame, inputs, cells, where, left_out=left_out, dropped=dropped, sets=sets)
     return with_groups(Sample(frame, cells, report), inputs)
 
 

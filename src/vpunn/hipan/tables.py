@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan._targets import LARGEST_FEATURE
 from vpunn.io.frames import check_columns
 from vpunn.io.tables import whole_labels
@@ -389,15 +389,20 @@ def unseen_error(tree: Tree, cells: Cells, unseen: np.ndarray, where: object, fi
     rows = np.flatnonzero(unseen)
     named = [_name(row) for row in cells.values[rows].tolist()]
     different = list(dict.fromkeys(named))
-    last = [cell for cell in cells.values[rows[0]].tolist() if cell is not None][-1]
+    last = last_name(cells.values[rows[0]].tolist())
     close = suggestions(tree, last)
     if not close and isinstance(last, str):
         close = [str(label) for label in tree.labels.tolist() if _key(label) == _key(last)][:1]
     meant = f" (did you mean {close[0]!r}?)" if close else ""
     return DataError(
-        f"{len(rows):,} of {len(unseen):,} rows of {str(where)!r} have labels that are not in the tree: "
+        f"{rows_have(len(rows), len(unseen), where)} labels that are not in the tree: "
         f"{examples(different, limit=3)}{meant}, first in row {rows[0]} (counted from 0); {fix}."
     )
+
+
+def last_name(row: Sequence[Any]) -> Any:
+    """The deepest label of a row."""
+    return next((cell for cell in reversed(row) if cell is not None), None)
 
 
 def _name(row: Sequence[Any]) -> str:
@@ -455,13 +460,14 @@ def describe_table(
     cells: Cells,
     where: object,
     *,
+    left_out: Sequence[str] = (),
     dropped: int = 0,
     rematched: int = 0,
     sets: Sequence[set[Any]] | None = None,
 ) -> TableReport:
     """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only.
 
-    ``sets`` are the labels of rows with several, which are counted one by one.
+    ``sets`` are the labels of rows with several, which are counted one by one; ``left_out`` says why rows were dropped.
     """
     import pandas as pd
 
@@ -493,8 +499,14 @@ def describe_table(
         notes.append(
             f"{counted(conflicts, 'row has', 'rows have')} the same inputs as another row and a different label"
         )
-    if dropped:
-        notes.append(f"{counted(dropped, 'row')} without a label or a number, or not in the tree, left out")
+    notes += left_out
+    if len(count) > 1 and len(count) == len(frame) and not inputs.levels and sets is None:
+        notes.append("every class has one row, so none can be held out: probabilities are a guess, and likely too sure")
+    notes += [
+        f"the column {name!r} holds TRUE and FALSE, which are read as 1 and 0"
+        for name in inputs.columns
+        if pd.api.types.is_bool_dtype(frame[name].dtype)
+    ]
     notes += [
         f"the column {name!r} holds {different} different whole numbers and is read as a quantity; if they stand for kinds, "
         "name it in --text"
@@ -511,7 +523,8 @@ def describe_table(
     twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
     if twins:
         differ = counted(len(twins), "name differs", "names differ")
-        notes.append(f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}")
+        told = "they count as different, so write them alike if they are one"
+        notes.append(f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}: {told}")
     depth = max((sum(cell is not None for cell in path) for path in count.index), default=0)
     singles = int((count == 1).sum())
     return TableReport(

@@ -60,10 +60,10 @@ def read_table(
     mark; other bytes are read as Latin-1, or Windows-1252 where Latin-1 has no letter, and a `DataWarning` says so. Packed
     files (gzip, bzip2, xz) are unpacked. ``columns`` are names that must be there. Cells of the columns ``as_text`` stay as
     they are written (007 and 1.10 are names there, not the numbers 7 and 1.1); given ``numbers``, so do those of all columns of a
-    text but these. Where the separator is no comma, a column of
-    numbers such as 3,5 is read as 3.5, which a `DataWarning` says. Empty cells and NA, NaN, null, None, N/A are missing;
-    blanks around column names do not count. A file without rows, a row with more or fewer cells than the first line (named
-    by its line), a quote that is never closed, two columns of one name and a column that is not there are errors of one
+    text but these. Where the separator is no comma, a column of numbers such as 3,5 or 1.234,50 is read as 3.5 and 1234.5, which a
+    `DataWarning` says. Empty cells and NA, NaN, null, None, N/A are missing; blanks around column names do not count. A file
+    without rows, a row with more or fewer cells than the first line (named by its line), a quote that is never closed, two
+    columns of one name and a column that is not there are errors of one
     sentence.
 
     >>> read_table(io.StringIO("bird;grams\\nwren;8.9\\nowl;540\\n"))
@@ -147,6 +147,8 @@ def check_columns(frame: pd.DataFrame, names: Sequence[str], where: object, bloc
             known = [str(column) for column in frame.columns]
             close = [column for column in known if column.casefold() == str(name).casefold()]
             close = close or difflib.get_close_matches(str(name), known, n=1)
+            begun = [column for column in known if column.casefold().startswith(str(name).casefold())]
+            close = close or (begun if len(begun) == 1 and name else [])  # price for "Price (€)"
             meant = f"did you mean {close[0]!r}? It has" if close else "it has"
             inside = f" (block {block!r})" if block else ""
             raise DataError(f"{str(where)!r} has no column {name!r}{inside}; {meant} {examples(known, limit=20)}.")
@@ -204,24 +206,28 @@ def _read_text(
 
 #: The line with which spreadsheets tell each other the separator.
 SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
-_COMMA_NUMBER = r"[-+]?[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+#: 3,5 and 1.234,50; a point that no comma follows may be a decimal point, so 1.234 is none.
+_COMMA_NUMBER = r"[-+]?(?:[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+)"
 
 
 def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str]) -> pd.DataFrame:
     """Columns of numbers with decimal commas as numbers; 1,234 beside nothing but such could mean thousands and stays text."""
     import pandas as pd
 
-    changed = []
+    changed, thousands = [], False
     for column in frame.columns[frame.dtypes.map(pd.api.types.is_string_dtype)]:
         cells = frame[column].dropna().astype(str).str.strip()
         if column in as_text or not len(cells) or not cells.str.fullmatch(_COMMA_NUMBER).all():
             continue
         if cells.str.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+").all():
             continue
-        frame[column] = pd.to_numeric(frame[column].astype(object).str.strip().str.replace(",", "."))
+        plain = frame[column].astype(object).str.strip().str.replace(".", "", regex=False)
+        frame[column] = pd.to_numeric(plain.str.replace(",", ".", regex=False))
         changed.append(column)
+        thousands |= bool(cells.str.contains(".", regex=False).any())
     if changed:
-        said = f"{name!r}: the comma in the numbers of {examples(changed)} was read as a decimal point."
+        also = ", the point as a mark of thousands" if thousands else ""
+        said = f"{name!r}: the comma in the numbers of {examples(changed)} was read as a decimal point{also}."
         warnings.warn(said, DataWarning, stacklevel=5)
     return frame
 

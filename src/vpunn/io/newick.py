@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from vpunn.io.files import Source
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
+
+#: A whole length and a comma, which end right before a name; and bytes that are looked at for them.
+_WHOLE, LONGEST_WHOLE = re.compile(rb":\s*([0-9]+),$"), 30
 
 
 def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8") -> Tree:
@@ -29,6 +34,7 @@ def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8
     if why != kernels.DONE:
         raise source.error(int(where), _reason(int(why), data, int(where)))
     labels = _slices(source, name)
+    _refuse_decimal_commas(source, labels, parent, name, length, quoted)
     for i in np.flatnonzero(quoted).tolist():
         mark = chr(data[name[i, 0] - 1])
         labels[i] = labels[i].replace(mark * 2, mark)
@@ -61,6 +67,33 @@ def _reason(why: int, data: bytes, where: int) -> str:
         kernels.OUTSIDE: "this ',' is outside all parentheses, so there would be several roots; put '(' … ')' around the siblings.",
         kernels.UNEXPECTED: f"{here!r} is out of place; a node is written name:length, and names with blanks or marks are quoted.",
     }[why]
+
+
+def _refuse_decimal_commas(
+    source: Source, labels: np.ndarray, parent: np.ndarray, name: np.ndarray, length: np.ndarray, quoted: np.ndarray
+) -> None:
+    """Refuse (owl:1,5,wren:2,5): by Newick's rules its leaves are owl, 5, wren and 5, which nobody means.
+
+    A decimal comma leaves a bare number without a length right behind a node of whole length. All of the leaves without a length
+    must be such, and others must have names, so that files with numbered leaves are read.
+    """
+    if not length.any():
+        return
+    leaf = np.ones(len(parent), bool)
+    leaf[parent[parent >= 0]] = False
+    bare = np.flatnonzero(leaf & (length[:, 1] == 0))
+    digits = [label.isascii() and label.isdigit() for label in labels.tolist()]
+    if not len(bare) or all(d for d, here in zip(digits, leaf.tolist(), strict=True) if here):
+        return
+    before = [_WHOLE.search(source.data[max(start - LONGEST_WHOLE, 0) : start]) for start in name[bare, 0].tolist()]
+    if not all(found and digits[i] and not quoted[i] for found, i in zip(before, bare.tolist(), strict=True)):
+        return
+    first, whole = int(bare[0]), str(before[0] and before[0][1].decode())
+    raise source.error(
+        int(name[first, 0]) - 1,
+        f"the length {whole},{labels[first]} has a decimal comma, which separates nodes here; write {whole}.{labels[first]} "
+        f"(or quote the name '{labels[first]}', if it is one).",
+    )
 
 
 def _slices(source: Source, ranges: np.ndarray) -> np.ndarray:

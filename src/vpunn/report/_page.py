@@ -11,8 +11,10 @@ import html
 import io
 import itertools
 import json
+import os
 import platform
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +31,9 @@ from vpunn.io.files import save
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+
+#: Columns of a printed report that goes to a file or another program.
+PIPED_WIDTH = 160
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
@@ -147,7 +152,9 @@ class Report:
         from rich.console import Console
         from rich.text import Text
 
-        console = console or Console(highlight=False, emoji=False)
+        # A file or a pipe has no width: wide enough that the columns of the widest tables keep their words.
+        told = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+        console = console or Console(highlight=False, emoji=False, width=None if told else PIPED_WIDTH)
         console.rule(Text(self.title), align="left")
         for block in self.blocks:
             if block["kind"] == "table":

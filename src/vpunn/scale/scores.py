@@ -11,7 +11,7 @@ import numpy as np
 from vpunn import metrics
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Features, HasTree
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
 from vpunn.hipan.tables import Cells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
@@ -96,7 +96,7 @@ class ClassScores(_Scores):
         blank = cells.blank
         if blank.any() and self.unseen != "skip":
             raise DataError(
-                f"{int(blank.sum()):,} rows of {str(self.where)!r} have no label in {examples(inputs.target)}; fill them in, "
+                f"{rows_have(int(blank.sum()), len(blank), self.where)} no label in {examples(inputs.target)}; fill them in, "
                 "or give --unseen skip."
             )
         nodes, new = locate(fitted.model.label_tree_, cells)

@@ -26,6 +26,9 @@ COMPARED = 20_000
 
 _WHOLE = re.compile(r"-?[0-9]{1,4000}")
 
+#: Longer paths are cut to their ends in messages, where that tells nodes apart.
+LONG_PATH = 120
+
 
 def lookup(labels: np.ndarray) -> Lookup:
     """The hash index of labels, built once per tree."""
@@ -220,11 +223,24 @@ def _unknown(tree: Tree, asked: list[Any]) -> TreeError:
 
 
 def _namesakes(tree: Tree, name: Any, nodes: np.ndarray) -> TreeError:
-    paths = examples([" / ".join(map(str, tree.path(int(i)))) for i in nodes[:5].tolist()], limit=5)
+    shown = examples(_told_apart(tree, nodes)[:5], limit=5)
     return TreeError(
-        f"the label {name!r} names {len(nodes):,} nodes: {paths}{' …' if len(nodes) > 5 else ''}; "
+        f"the label {name!r} names {len(nodes):,} nodes: {shown}{' …' if len(nodes) > 5 else ''}; "
         "say which by its node id, or by its path to `find` or `index_paths`."
     )
+
+
+def _told_apart(tree: Tree, nodes: np.ndarray) -> list[str]:
+    """Nodes by their labels if these differ (wolf: wolf.n.01, wolf.n.02), else by paths, of long ones as much as is needed."""
+    labels = tree.labels[nodes].tolist()
+    if len({*labels}) == len(nodes) and all(len(_nodes_labelled(tree, label)) == 1 for label in labels[:5]):
+        return [str(label) for label in labels]
+    paths = [list(map(str, tree.path(int(i)))) for i in nodes.tolist()]
+    for steps in range(2, max(map(len, paths))):
+        ends = [" / ".join(path[-steps:]) for path in paths]
+        if len({*ends}) == len(ends) and max(len(" / ".join(path)) for path in paths[:5]) > LONG_PATH:
+            return ends
+    return [" / ".join(path) for path in paths]
 
 
 def suggestions(tree: Tree, asked: Labels, most: int = 3) -> list[str]:
