@@ -75,7 +75,7 @@ def usearch(items: np.ndarray) -> Iterator[tuple[str, Search]]:
 
         def search(asked: np.ndarray, k: int, effort: int = effort) -> np.ndarray:
             index.expansion_search = effort
-            return np.stack([np.asarray(index.search(row, k, threads=1).keys, np.int64) for row in asked])
+            return np.asarray(index.search(asked, k, threads=1).keys, np.int64)
 
         yield f"usearch, effort {effort}", search
 

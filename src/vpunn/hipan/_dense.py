@@ -39,7 +39,6 @@ Nodes = npt.NDArray[np.int32]
 WIDE = 64
 #: Axes on which classes spread less than this share of the mean over all axes are left out of those.
 FAINT_AXIS = 0.5
-
 #: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
 CROWD = 160
 
@@ -332,9 +331,7 @@ class Look:
     heard: Floats  #: the length for the closed-form head
     near: Floats  #: products with all items, where they are kept
     trained: Floats
-    nearest: tuple[Nodes, Floats] | None = (
-        None  #: items and similarities from the nearest on, once they have been looked for
-    )
+    nearest: tuple[Nodes, Floats] | None = None  #: items and similarities, nearest first, once they were looked for
 
     def centroids(self) -> Floats:
         """Cosines with the centroids of all classes (0 where the rows of one cancel)."""
@@ -369,15 +366,11 @@ class Look:
         block = self.block
         if not block.proposes:
             return []
-        few = min(limit, len(block.classes))
-        own = np.flatnonzero(block.block_at[block.classes] >= 0)
-        found = [
-            block.classes[best_products(self.unit, block.mean, few, self.heard, block.mean_length, block.mean_bias)[0]]
-        ]
-        if len(own):  # those of the classes come first among all centroids
-            found.append(
-                block.classes[own[best_products(self.unit, block.centroid[: len(own)], min(limit, len(own)))[0]]]
-            )
+        few, head = min(limit, len(block.classes)), (self.heard, block.mean_length, block.mean_bias)
+        found = [block.classes[best_products(self.unit, block.mean, few, *head)[0]]]
+        own = block.classes[block.block_at[block.classes] >= 0]  # their centroids come before those of the balls
+        if len(own):
+            found.append(own[best_products(self.unit, block.centroid[: len(own)], min(limit, len(own)))[0]])
         return [*found, block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]]]
 
     def evidence(self, candidates: Nodes) -> Floats:
