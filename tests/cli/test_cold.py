@@ -30,6 +30,13 @@ def test_cold_commands_import_what_they_use(tmp_path, command, needed):
     assert (code, found) == (0, needed)
 
 
+def test_the_package_runs_as_a_module():
+    said = subprocess.run([sys.executable, "-m", "vpunn", "--version"], capture_output=True, text=True, check=True)
+    from vpunn import __version__
+
+    assert __version__ in said.stdout
+
+
 def test_a_cold_prediction_needs_neither_sklearn_nor_pandas(tmp_path):
     texts = ["small bird with wings", "large fish in water", "red bird", "blue fish"] * 10
     labels = ["bird", "fish", "bird", "fish"] * 10
