@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import vpunn
-from stores import edit_array
+from stores import edit_array, write_head
 from vpunn.errors import DataError
 from vpunn.tabular import LatentTreeEncoder, semantic_ids
 
@@ -89,3 +91,13 @@ def test_loaded_ids_are_the_same(tmp_path, metric):
     assert (again.n_collisions, again.p, again.K, again.metric) == (ids.n_collisions, 5, 2, metric)
     new = RANDOM.normal(size=(9, 5))
     assert np.array_equal(again.assign(new), ids.assign(new))
+
+
+@pytest.mark.parametrize(("name", "value"), [("K", 0), ("K", 1), ("K", -3), ("p", 2), ("p", 4)])
+def test_ids_that_their_digits_cannot_name_are_refused(tmp_path, name, value):
+    folder = semantic_ids(RANDOM.normal(size=(60, 5)), p=5, K=2).save(tmp_path / "ids")
+    head = json.loads((folder / "model.json").read_text())
+    head["settings"][name] = value
+    write_head(folder, head)
+    with pytest.raises(DataError, match="cannot name"):
+        vpunn.load(folder)

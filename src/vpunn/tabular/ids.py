@@ -13,7 +13,7 @@ import numpy as np
 
 from vpunn._seed import seed_of
 from vpunn._types import Features, Numbers, Seed
-from vpunn.errors import VpunnError, check_choice, refuse_lazy
+from vpunn.errors import DataError, VpunnError, check_choice, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tabular._growing import BallTree, grow_kmeans
 from vpunn.tabular._store import get_balls, put_balls
@@ -106,13 +106,18 @@ class SemanticIds(Storable):
 
     @classmethod
     def _from_store(cls, stored: Stored) -> SemanticIds:
-        tree, K = stored.tree(), stored.setting("K", int)
+        tree, p, K = stored.tree(), stored.setting("p", int), stored.setting("K", int)
         balls = get_balls(stored, stored.tree("balls"))
+        if max(balls.tree.max_depth, 1) > K or p <= max(tree.max_branching, 2):
+            raise DataError(
+                f"{str(stored.path)!r}: ids of K={K} digits below p={p} cannot name {tree.n_nodes:,} nodes like these; "
+                "the model is damaged."
+            )
         node = stored.array("node", dtype="i8", shape=balls.leaf.shape, low=0, high=tree.n_nodes)
         digits = _path_digits(tree, node, max(K, int(tree.max_depth)))
         many, metric = stored.setting("n_collisions", int), stored.setting("metric", str)
         check_choice("metric", metric, METRICS)
-        return cls(stored.setting("p", int), K, digits, tree, node, many, metric, balls)
+        return cls(p, K, digits, tree, node, many, metric, balls)
 
 
 def semantic_ids(
