@@ -160,9 +160,9 @@ def test_policies_and_reports_come_through():
         (
             "parent,child\nr,a\nr,b,c\n",
             {},
-            r"<stream>: Row #3: Expected 2 columns, got 3: r,b,c; quote cells that contain ','",
+            r"<stream>: row 3 has 3 cells where the first has 2 \(r,b,c\); quote cells that contain ','",
         ),
-        ("parent,child\nr,a\nr\n", {}, "Row #3: Expected 2 columns, got 1: r"),
+        ("parent,child\nr,a\nr\n", {}, r"row 3 has 1 cell where the first has 2 \(r\)"),
         ("", {}, "<stream> is empty; an edge table has lines such as"),
         (
             "parent,child\n",

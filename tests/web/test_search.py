@@ -67,6 +67,11 @@ def test_wordnet_by_word_synonym_prefix_and_typing_error():
     assert index.find("").tolist() == [] and index.find("... !").tolist() == []
 
 
+def test_fewer_further_words_come_before_depth():
+    tree = Tree.from_parents([-1, 0, 0, 2], labels=["animal", "wolf_spider.n.01", "dog", "wolf.n.01"])
+    assert tree.labels[SearchIndex(tree).find("wolf")].tolist() == ["wolf.n.01", "wolf_spider.n.01"]
+
+
 def test_labels_that_are_numbers_missing_or_odd():
     tree = Tree.from_parents(
         [-1, 0, 0], labels=[10, 20, 30], columns={"name": np.array(["a b", None, "c\ud800"], object)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -235,6 +236,10 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
         if "Empty CSV" in str(error):  # a header and nothing else
             return pa.table({column: pa.array([], pa.large_string()) for column in names})
         detail = str(error).splitlines()[0].removeprefix("CSV parse error: ").rstrip(". ")
+        if found := re.fullmatch(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", detail):
+            row, wanted, got, shown = found.groups()
+            cells = f"{got} cell{'s' if got != '1' else ''}"
+            detail = f"row {row} has {cells} where the first has {wanted} ({shown})"
         raise DataError(
             f"{source.name}: {detail}; quote cells that contain {delimiter!r}, or pass delimiter=…."
         ) from None

@@ -27,6 +27,8 @@ SEPARATOR = r"; |\|"
 MAX_WORDS = 8
 #: More names than this are not sorted if enough of them hold the words whole.
 MANY = 200_000
+#: wolf.n.01 before wolf_spider.n.01, which is nearer to the root; beyond this many further words all names are alike.
+MORE_WORDS = 3
 #: Words this far (in letters inserted, deleted or replaced) from the typed one are offered.
 TYPOS = 2
 
@@ -77,7 +79,8 @@ class SearchIndex:
         """Nodes one of whose names holds every word of the query, the last ones perhaps unfinished; best first.
 
         Names that consist of just these words come first, then names of as many words beginning so, then longer names that
-        hold the words whole, then the others; within each the shallower node, and of those the larger subtree.
+        hold the words whole, then the others; within each the name with fewer words besides, then the shallower node, and
+        of those the larger subtree.
         """
         asked = fold(query)[:MAX_WORDS]
         if not asked or not len(self.row_node):
@@ -86,7 +89,8 @@ class SearchIndex:
         rows = np.flatnonzero(begun)
         if len(rows) > MANY and np.count_nonzero(whole) >= limit:  # one letter: half the tree begins with it
             rows = np.flatnonzero(whole)
-        tier = np.where(whole[rows], 0, 1) + np.where(self.row_words[rows] == len(asked), 0, 2)
+        more = np.clip(self.row_words[rows].astype(np.int64) - len(asked), 0, MORE_WORDS)
+        tier = (np.where(whole[rows], 0, 1) + np.where(more > 0, 2, 0)) * (MORE_WORDS + 1) + more
         node = self.row_node[rows]
         key = (tier * (self.tree.max_depth + 1) + self.tree.depth[node]) * (self.tree.n_nodes + 1.0)
         key -= self.tree.size[node]
