@@ -95,16 +95,20 @@ test-wheel: $(BIN)/python  ## build the wheel, install it alone in an empty envi
 	$(PYTHON) -m venv .venv-wheel && .venv-wheel/bin/pip $(INSTALL) dist/*.whl
 	cd dist && ../.venv-wheel/bin/vpunn --help > /dev/null && ../.venv-wheel/bin/vpunn demo --out demo && rm -rf demo
 
-bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results
+bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; prints tables, writes benchmarks/results (under 2 hours)
 	$(BENCH)/bin/python -m benchmarks.structure
 	$(BENCH)/bin/python -m benchmarks.traits
 	$(BENCH)/bin/python -m benchmarks.tabular
 	$(BENCH)/bin/python -m benchmarks.vapo heads
 	$(BENCH)/bin/python -m benchmarks.vapo blackbox
-	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases all
+	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases all --budget 200 --hours 1.2
 
 bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside its peers on the small cases
 	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases quick --budget 100
+
+bench-encoders: $(BENCH)/.installed $(PECOS)/.installed  ## WordNet and GO by words and sentence encoders, three splits of ours (hours: texts are encoded once)
+	$(BENCH)/bin/python -m benchmarks.predict --cases encoders --seeds 1,2,3 --methods vpunn
+.PHONY: bench-encoders
 
 bench-sets: $(BENCH)/.installed $(PECOS)/.installed  ## rows with several labels beside the peers, three splits of three tasks (hours, for one-vs-rest)
 	VPUNN_PEERS="$(PEERS),napkinxc=$(CURDIR)/$(BENCH)/bin/python" \

@@ -19,23 +19,28 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import RESULTS, write_results
-from benchmarks.predict.cases import CASES, QUICK
+from benchmarks.predict.cases import CASES, ENCODED, QUICK
 from benchmarks.predict.matrix import METHODS, OURS, against_the_best, run
 from vpunn.cli.common import JsonFlag, emit
 
+GROUPS = {"quick": list(QUICK), "all": [name for name in CASES if name not in ENCODED], "encoders": list(ENCODED)}
+
 
 def main(
-    cases: Annotated[str, typer.Option(help="Cases, separated by commas; 'quick' for the small ones, 'all'.")] = "all",
+    cases: Annotated[
+        str, typer.Option(help="Names with commas, 'quick', 'all', or 'encoders', what 'all' leaves out.")
+    ] = "all",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
     seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas.")] = "1",
     part: Annotated[str, typer.Option(help="validation to choose settings, test to report.")] = "test",
     fresh: Annotated[str, typer.Option(help="Methods whose kept answers are not used.")] = OURS,
     kept: Annotated[Path, typer.Option(help="Folder of kept answers.")] = RESULTS / "predict",
     budget: Annotated[float, typer.Option(help="Seconds each method may take on a case.")] = 600.0,
+    hours: Annotated[float, typer.Option(help="Hours for all cases; what is left then says so.")] = 24.0,
     json: JsonFlag = False,
 ) -> None:
     """Compare, print a row per method and case, and ours against the best peer of every case."""
-    names = {"quick": list(QUICK), "all": list(CASES)}.get(cases) or [c for c in cases.split(",") if c]
+    names = GROUPS.get(cases) or [c for c in cases.split(",") if c]
     rows = run(
         names,
         [m for m in methods.split(",") if m],
@@ -44,8 +49,9 @@ def main(
         part=part,
         fresh=tuple(fresh.split(",")),
         budget=budget,
+        clock=3600.0 * hours,
     )
-    write_results(f"predict-{cases if cases in ('quick', 'all') else 'some'}-{part}", rows)
+    write_results(f"predict-{cases if cases in GROUPS else 'some'}-{part}", rows)
     emit(against_the_best(kept, rows, part), json, f"ours beside the peer that is best on validation rows, {part} rows")
 
 

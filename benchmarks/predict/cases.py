@@ -277,3 +277,5 @@ CASES: dict[str, Callable[[int], Case]] = {
     "wordnet-words-light": lambda seed: with_encoder("wordnet", seed, "light"),
     "wordnet-texts-words-light": lambda seed: with_encoder("wordnet-texts", seed, "light"),
 }
+#: Tens of thousands of texts to encode, and hundreds of dense columns beside the words of as many rows: hours for the peers.
+ENCODED = tuple(name for name in CASES if name.startswith(("go-words-", "wordnet-words-", "wordnet-texts-words-")))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from vpunn import metrics
 from vpunn.errors import DataError
 from vpunn.tree import Tree
 
-__all__ = ["RESULTS", "against_the_best", "right", "run", "score", "write_case"]
+__all__ = ["RESULTS", "against_the_best", "beside", "right", "run", "score", "write_case"]
 
 #: Module each method needs, to say "not installed" without a long wait.
 NEEDS = {
@@ -85,10 +86,14 @@ def run(
     part: str = "test",
     fresh: tuple[str, ...] = (OURS,),
     budget: float = 600.0,
+    clock: float = np.inf,
     show: Callable[[str], None] = print,
 ) -> list[dict[str, Any]]:
-    """One row per case, split and method. Answers are kept in the folder ``kept``; those of ``fresh`` methods are made anew."""
-    rows = []
+    """One row per case, split and method. Answers are kept in the folder ``kept``; those of ``fresh`` methods are made anew.
+
+    A method has ``budget`` seconds on a case, all of them together ``clock``; what is left out for that says so.
+    """
+    rows, end = [], time.monotonic() + clock
     for name in cases:
         for seed in seeds:
             folder = kept / f"{name}-{seed}"
@@ -99,7 +104,7 @@ def run(
                 rows.append({"case": name, "seed": seed, "method": OURS, "note": str(error)})
                 continue
             for method in methods:
-                note = _answered(method, folder, budget, anew=method in fresh)
+                note = _answered(method, folder, min(budget, end - time.monotonic()), anew=method in fresh)
                 row = {"case": name, "seed": seed, "method": method}
                 rows.append(row | ({"note": note} if note else score(folder, method, part)))
                 show(_line(rows[-1]))
@@ -123,6 +128,8 @@ def _answered(method: str, folder: Path, budget: float, *, anew: bool) -> str:
     classes = len(np.unique(np.load(folder / "train-nodes.npy")))
     if classes * len(np.load(folder / "train-nodes.npy")) > TOO_MANY.get(method, np.inf):
         return f"left out: a model for each of {classes:,} classes takes too long"
+    if budget <= 0:
+        return "not run: the time for all cases was over"
     table = interpreters()
     python = table.get(method) or table.get(NEEDS.get(method, "")) or sys.executable
     if method in NEEDS and subprocess.run([python, "-c", f"import {NEEDS[method]}"], capture_output=True).returncode:
@@ -137,7 +144,7 @@ def _answered(method: str, folder: Path, budget: float, *, anew: bool) -> str:
             env=os.environ | threads,
         )
     except subprocess.TimeoutExpired:
-        note = f"not finished within {budget:g} s"
+        note = f"not finished within {budget:.0f} s"
         reason.write_text(note)
         return note
     if done.returncode:
@@ -162,7 +169,8 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
     row = {
         "exact": float((best == truth).mean()),
         "top-5": float(hit.any(1).mean()),
-        "depth-1": float(metrics.root_accuracy(tree, truth, best)),
+        "depth-1": float(right(folder, method, part, "depth-1").mean()),
+        "of the answer": float(metrics.root_accuracy(tree, truth, best)),
         "Wu–Palmer": float(metrics.wu_palmer(tree, truth, best).mean()),
     }
     if np.isfinite(scores[:, 0]).all():
@@ -175,16 +183,44 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
     return row | {"fit s": fit, "rows/s": asked / max(predict, 1e-9), "RSS MB": rss, "MB": size}
 
 
-def right(folder: Path, method: str, part: str) -> np.ndarray:
-    """Which rows of a part a method answered exactly."""
+#: What must not be below the peers, each beside the peer that is best at it on validation rows.
+MEASURES = ("exact", "depth-1", "top-5")
+
+
+def right(folder: Path, method: str, part: str, measure: str = "exact") -> np.ndarray:
+    """Which rows of a part a method answered exactly, with the right ball of depth 1, or among its five.
+
+    Asked for depth 1 a method names its most probable ball there or, if it knows no balls, that of its answer.
+    """
     truth = np.load(folder / f"{part}-nodes.npy")
     with np.load(folder / f"{method}.npz") as found:
-        best = found[f"{part}_answer"] if f"{part}_answer" in found else found[f"{part}_nodes"][:, 0]
-        return best == truth
+        nodes = found[f"{part}_nodes"]
+        best = found[f"{part}_answer"] if f"{part}_answer" in found else nodes[:, 0]
+        ball = found[f"{part}_ball"] if f"{part}_ball" in found else best
+    if measure == "top-5":
+        return np.asarray((nodes == truth[:, None]).any(1))
+    if measure == "depth-1":
+        tree = Tree.from_parents(np.load(folder / "tree.npy"))
+        first = [tree.ancestor_at(a, np.minimum(tree.depth[a], 1)) for a in (truth, np.maximum(ball, 0))]
+        return np.asarray(first[0] == first[1])
+    return np.asarray(best == truth)
+
+
+def beside(
+    kept: Path, name: str, seeds: list[int], peers: list[str], part: str, measure: str
+) -> tuple[str, np.ndarray]:
+    """The peer that is best at ``measure`` on validation rows, and ours minus its, row by row."""
+    folders = [kept / f"{name}-{seed}" for seed in seeds]
+    chosen = max(peers, key=lambda m: np.mean([right(f, m, "validation", measure).mean() for f in folders]))
+    gains = [right(f, OURS, part, measure).astype(float) - right(f, chosen, part, measure) for f in folders]
+    return chosen, np.concatenate(gains)
 
 
 def against_the_best(kept: Path, rows: list[dict[str, Any]], part: str = "test") -> list[dict[str, Any]]:
-    """Per case: ours beside the peer that is best on validation rows; the difference with a paired 99 % interval over rows."""
+    """Per case: ours beside the peer that is best on validation rows; the difference with a paired 99 % interval over rows.
+
+    Depth 1 and top-5 likewise, each beside the peer that is best at it.
+    """
     table = []
     for name in dict.fromkeys(row["case"] for row in rows):
         mine = [row for row in rows if row["case"] == name and "exact" in row]
@@ -192,37 +228,23 @@ def against_the_best(kept: Path, rows: list[dict[str, Any]], part: str = "test")
         peers = sorted({row["method"] for row in mine} - {OURS, "vpunn-shuffled"})
         if not peers or not any(row["method"] == OURS for row in mine):
             continue
-        chosen = max(
-            peers,
-            key=lambda m: np.mean([right(kept / f"{name}-{s}", m, "validation").mean() for s in seeds]),
-        )
-        gain = np.concatenate(
-            [
-                right(kept / f"{name}-{s}", OURS, part).astype(float) - right(kept / f"{name}-{s}", chosen, part)
-                for s in seeds
-            ]
-        )
-        half = 2.576 * gain.std() / np.sqrt(len(gain))
 
         def mean(method: str, key: str, mine: list[dict[str, Any]] = mine) -> float | None:
             values = [row[key] for row in mine if row["method"] == method and row.get(key) is not None]
             return float(np.mean(values)) if values else None
 
-        table.append(
-            {
-                "case": name,
-                "ours": mean(OURS, "exact"),
-                "best peer": chosen,
-                "its exact": mean(chosen, "exact"),
-                "difference": float(gain.mean()),
-                "± 99 %": float(half),
-                "verdict": "above" if gain.mean() > half else "below" if gain.mean() < -half else "level",
-                "depth-1": mean(OURS, "depth-1"),
-                "peer's": mean(chosen, "depth-1"),
-                "ECE": mean(OURS, "ECE"),
-                "by chance": mean(OURS, "by chance"),
-                "fit s": mean(OURS, "fit s"),
-                "peer's fit s": mean(chosen, "fit s"),
-            }
-        )
+        cells: dict[str, Any] = {"case": name, "ours": mean(OURS, "exact")}
+        for measure in MEASURES:
+            peer, gain = beside(kept, name, seeds, peers, part, measure)
+            half = 2.576 * gain.std() / np.sqrt(len(gain))
+            verdict = "above" if gain.mean() > half else "below" if gain.mean() < -half else "level"
+            if measure == "exact":
+                chosen = peer
+                cells |= {"best peer": peer, "its exact": mean(peer, "exact")}
+            cells[f"{measure} by"] = f"{gain.mean():+.3f} ± {half:.3f} {verdict}"
+        for key in ("ECE", "by chance", "coverage", "fit s", "rows/s", "RSS MB"):
+            cells[key] = mean(OURS, key)
+            if key in ("fit s", "RSS MB"):
+                cells[f"peer's {key}"] = mean(chosen, key)
+        table.append(cells)
     return table

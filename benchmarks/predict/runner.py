@@ -494,9 +494,11 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
     cautious = conformal.cautious_nodes(posterior, conformal.conformal_threshold(model.miss_scores_, 0.1))
     covered = tree.is_ancestor(cautious, place[np.concatenate([data.truth["validation"], data.truth["test"]])])
     cut = len(data.truth["validation"])
-    answer = back[answer]
+    answer, ball = back[answer], posterior.at_depth(1)
     found = {"validation_covered": covered[:cut].mean(), "test_covered": covered[cut:].mean()}
     found |= {"validation_answer": answer[:cut], "test_answer": answer[cut:]}
+    if not shuffled:  # balls of the shuffled tree are none of this one
+        found |= {"validation_ball": ball[:cut], "test_ball": ball[cut:]}
     return nodes, p, fitted - start, done - fitted, size, found
 
 
