@@ -196,7 +196,7 @@ def right(folder: Path, method: str, part: str, measure: str = "exact") -> np.nd
     with np.load(folder / f"{method}.npz") as found:
         nodes = found[f"{part}_nodes"]
         best = found[f"{part}_answer"] if f"{part}_answer" in found else nodes[:, 0]
-        ball = found[f"{part}_ball"] if f"{part}_ball" in found else best
+        ball = found.get(f"{part}_ball", best)
     if measure == "top-5":
         return np.asarray((nodes == truth[:, None]).any(1))
     if measure == "depth-1":
