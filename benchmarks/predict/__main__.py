@@ -21,6 +21,7 @@ import typer
 from benchmarks.common import RESULTS, write_results
 from benchmarks.predict.cases import CASES, ENCODED, QUICK
 from benchmarks.predict.matrix import METHODS, OURS, against_the_best, run
+from benchmarks.predict.table import markdown
 from vpunn.cli.common import JsonFlag, emit
 
 GROUPS = {"quick": list(QUICK), "all": [name for name in CASES if name not in ENCODED], "encoders": list(ENCODED)}
@@ -51,8 +52,12 @@ def main(
         budget=budget,
         clock=3600.0 * hours,
     )
-    write_results(f"predict-{cases if cases in GROUPS else 'some'}-{part}", rows)
-    emit(against_the_best(kept, rows, part), json, f"ours beside the peer that is best on validation rows, {part} rows")
+    compared = against_the_best(kept, rows, part)
+    written = write_results(f"predict-{cases if cases in GROUPS else 'some'}-{part}", rows)
+    written.with_suffix(".md").write_text(markdown(rows, compared), encoding="utf-8")
+    emit(
+        compared, json, f"ours beside the peer that is best on validation rows, {part} rows ({written.stem}.md has all)"
+    )
 
 
 if __name__ == "__main__":

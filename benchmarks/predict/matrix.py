@@ -245,6 +245,6 @@ def against_the_best(kept: Path, rows: list[dict[str, Any]], part: str = "test")
         for key in ("ECE", "by chance", "coverage", "fit s", "rows/s", "RSS MB"):
             cells[key] = mean(OURS, key)
             if key in ("fit s", "RSS MB"):
-                cells[f"peer's {key}"] = mean(chosen, key)
+                cells[f"peer’s {key}"] = mean(chosen, key)
         table.append(cells)
     return table
