@@ -95,6 +95,66 @@ def test_numbers_settle_too():
     assert "settled by the trained head of 'numbers' alone" in str(explain(model, X[900:][posterior.settled][:1]))
 
 
+def copies(rows: int, seed: int) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Rows without half of the 30 words of one of 240 originals, two a class."""
+    rng = np.random.default_rng(seed)
+    originals = np.random.default_rng(0).integers(0, 600, (240, 30))
+    of = rng.permutation(np.arange(rows) % 240)
+    X = sparse.lil_matrix((rows, 600))
+    for r, word in enumerate(originals[of]):
+        X[r, word[rng.random(30) < 0.5]] = 1.0
+    return sparse.csr_matrix(X), np.array([f"c{k // 2}" for k in of], object)
+
+
+@pytest.fixture(scope="module")
+def remembering() -> HiPaNClassifier:
+    tree = Tree.from_paths([(f"g{k // 10}", f"c{k}") for k in range(120)], root="all")
+    return HiPaNClassifier(tree, random_state=0).fit(*copies(960, 1))
+
+
+def test_near_copies_are_settled_by_memory(remembering, tmp_path):
+    X, y = copies(480, 2)
+    model, posterior = remembering, remembering.posterior(X)
+    assert model.first_.memory and posterior.settled.mean() > 0.5
+    assert (model.labels_[posterior.best()] == y)[posterior.settled].mean() > 0.98
+    np.testing.assert_allclose(posterior.probability.sum(1) + posterior.rest, 1.0)
+    first, model.first_ = model.first_, None
+    try:
+        heard = model.posterior(X)
+    finally:
+        model.first_ = first
+    same = posterior.best() == heard.best()
+    assert same[~posterior.settled].all() and same.mean() >= 1 - 3 * OTHERWISE
+    for step in (1, 7):
+        parts = [model.posterior(X[k : k + step]) for k in range(0, 119, step)]
+        np.testing.assert_array_equal(np.concatenate([p.top_k(3)[1] for p in parts]), posterior.top_k(3)[1][:119])
+    model.save(tmp_path / "m")
+    again = vpunn.load(tmp_path / "m").posterior(X)
+    np.testing.assert_array_equal(again.probability, posterior.probability)
+    np.testing.assert_array_equal(again.candidates, posterior.candidates)
+
+
+def test_what_memory_settled_is_explained_by_the_evidence_about_its_own_candidates(remembering):
+    X, _ = copies(60, 3)
+    told, plain = remembering.posterior(X, evidence=True), remembering.posterior(X)
+    np.testing.assert_array_equal(told.top_k(3)[1], plain.top_k(3)[1])
+    wide = plain.candidates.shape[1]
+    np.testing.assert_array_equal(told.candidates[:, :wide], plain.candidates)
+    seen = remembering.experts_.examine(remembering._rows(X), 12)
+    for r in range(60):
+        for j, node in enumerate(told.candidates[r]):
+            if node >= 0:
+                at = int(np.flatnonzero(seen.candidates[r] == node)[0])
+                np.testing.assert_array_equal(told.evidence[r, j], seen.evidence[r, at])
+    sure = int(np.flatnonzero(plain.settled)[0])
+    assert "settled by the nearest items alone" in str(explain(remembering, X[[sure]]))
+
+
+def test_rows_that_memory_does_not_know_are_not_settled(remembering):
+    posterior = remembering.posterior(sparse.csr_matrix((2, 600)))
+    assert not posterior.settled.any() and posterior.unknown.all()
+
+
 def test_saved_loaded_and_damaged(model, tmp_path):
     X, _ = texts(100, 5)
     model.save(tmp_path / "m")
@@ -102,7 +162,8 @@ def test_saved_loaded_and_damaged(model, tmp_path):
     assert again.first_.sure == model.first_.sure
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     head = json.loads((tmp_path / "m" / "model.json").read_text())
-    for wrong in ({"block": "colour", "sure": 1.0}, {"block": None, "sure": "much"}, {"block": None, "sure": -1.0}):
+    wrongs = ({"block": "colour"}, {"sure": "much"}, {"sure": -1.0}, {"memory": True}, {"memory": 1}, {"memory": None})
+    for wrong in ({"block": None, "sure": 1.0} | more for more in wrongs):
         write_head(tmp_path / "m", head | {"settings": head["settings"] | {"first": wrong}})
         with pytest.raises(DataError, match="'first'"):
             vpunn.load(tmp_path / "m")

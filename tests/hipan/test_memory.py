@@ -20,7 +20,8 @@ from vpunn.hipan._holdout import MOST, plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, chosen
 from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.hipan._views import unit_rows
-from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
+from vpunn.hipan.kernels.linear import solve_one_against_rest
+from vpunn.hipan.kernels.nearest import nearest_among_all, nearest_items, nearest_of
 from vpunn.hipan.kernels.propose import merged
 from vpunn.metrics import calibration_error
 from vpunn.tree import Tree
@@ -35,16 +36,16 @@ def random_items(seed, rows=30, features=12, n_nodes=9):
     return tree, items, rng
 
 
-@pytest.mark.parametrize("pruning", [0, 10**9])
+@pytest.mark.parametrize(("pruning", "crowded"), [(0, 1e9), (10**9, 1e9), (0, 0.0)])
 @given(st.integers(0, 10_000), st.integers(1, 20))
 @settings(max_examples=40, deadline=None)
-def test_nearest_items_match_all_products(pruning, seed, limit):
+def test_nearest_items_match_all_products(pruning, crowded, seed, limit):
     tree, items, rng = random_items(seed)
     items = replace(items, X=items.X / 8)  # no item is longer than one, as the search may assume; sums stay exact
     memory = Balls(tree, items).nearest
     asked = sparse.csr_matrix((rng.random((7, 12)) < 0.3) * rng.integers(1, 8, (7, 12)) / 8, dtype=np.float32)
     label, own = rng.integers(0, 4, 30), rng.integers(-1, 4, 7)
-    with patch.object(_nearest, "PRUNING", pruning):
+    with patch.object(_nearest, "PRUNING", pruning), patch.object(_nearest, "CROWDED", crowded):
         found, value = memory.closest(asked, limit, own, label)
     products = (asked @ items.X.T).toarray()
     products[(label == own[:, None]) & (own[:, None] >= 0)] = 0
@@ -70,7 +71,9 @@ def test_few_entries_of_common_features_are_read_and_no_bit_changes(seed, limit)
     room = Room()
     for _ in range(2):  # the room is left as it was found
         pruned = nearest_of(*given, Sparse.of(rows), most, label, limit, room)
-        assert np.array_equal(pruned[0], plain[0]) and np.array_equal(pruned[1], plain[1])
+        together = nearest_among_all(*given, label, limit, room)
+        for other in (pruned, together):
+            assert np.array_equal(other[0], plain[0]) and np.array_equal(other[1], plain[1])
 
 
 def test_votes_match_a_slow_twin():
@@ -120,6 +123,25 @@ def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     np.save(tmp_path / "m" / "linear.classes.npy", model.linear_.classes + 1)
     with pytest.raises(DataError):
         load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_all_classes_solved_at_once_are_each_at_the_optimum(classes):
+    """Rows of unequal cost; against one class at a time, both to the end."""
+    rng = np.random.default_rng(classes)
+    filled = (rng.random((150, 40)) < 0.2) & (np.arange(150) != 3)[:, None]  # one row has no word
+    X = sparse.csr_matrix(filled * rng.random((150, 40)), dtype=np.float32)
+    own, cost = rng.integers(0, classes, 150).astype(np.int32), rng.integers(1, 4, 150).astype(np.float32)
+    order = np.stack([rng.permutation(150) for _ in range(3)])
+    dual, weight = np.zeros((150, classes), np.float32), np.zeros((41, classes), np.float32)
+    passes = solve_one_against_rest(Sparse.of(X), own, cost, order, dual, weight, np.float32(1e-4), 5000)
+    assert passes < 5000 and (dual >= 0).all()
+    sign = np.where(np.arange(classes) == own[:, None], 1.0, -1.0)
+    np.testing.assert_allclose((sign * dual).T @ X.toarray(), weight[:-1].T, atol=1e-4)  # what the dual stands for
+    for k in range(classes):
+        svm = LinearSVC(C=1.0, tol=1e-6, max_iter=100_000, dual=True, random_state=0)
+        svm.fit(X, own == k, sample_weight=cost)
+        np.testing.assert_allclose(X @ weight[:-1, k] + weight[-1, k], svm.decision_function(X), atol=2e-3)
 
 
 def near_copies(classes=90, originals=4, words=120, vocabulary=2000):

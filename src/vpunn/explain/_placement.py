@@ -114,7 +114,7 @@ def explain(
     total, settled = sum(step.log_conditional for step in steps), ""
     if posterior.settled is not None and posterior.settled[0]:
         speaker = model.first_.block or "words"
-        settled = "linear heads of the words" if model.first_.block is None else f"trained head of {speaker!r}"
+        settled = model.first_.speaker
         said = {name: total - float(np.log(model.prior_[i])) if name == speaker else 0.0 for name in said}
     return Explanation(i, tree.labels[i], score, total, steps, evidence, said, settled)
 

@@ -17,7 +17,7 @@ from vpunn.hipan._balls import Balls
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
-from vpunn.hipan._first import FirstOpinion, among_settled, settle
+from vpunn.hipan._first import FirstOpinion, among_settled, in_their_slots, settle
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import Prior, down_the_largest, rounded
 from vpunn.hipan._views import Layout, Rows, checked_blocks
@@ -192,12 +192,14 @@ class Answering(Storable):
         if first is None or not first.speaks(experts):
             seen = experts.examine(rows, limit)
             return self._posterior_of(seen, self.combiner_), seen.evidence if evidence else None
-        below, known = first.hear(experts, rows), first.known(rows)
-        others = np.flatnonzero(~(known & first.settled(below)) | evidence)
+        heard = first.hear(experts, rows, limit)
+        sure = first.known(rows) & first.settled(heard)
+        others = np.flatnonzero(~sure | evidence)
         seen = experts.examine(rows[others], limit)
-        posterior = among_settled(self._posterior_of(seen, self.combiner_), others, len(rows), self.balls_.classes)
-        settle(posterior, first, below, known, self.balls_.classes)
-        return posterior, seen.evidence if evidence else None
+        found = self._posterior_of(seen, self.combiner_)
+        posterior = among_settled(found, others, len(rows), heard.candidates.shape[1])
+        settle(posterior, first, heard, sure)
+        return posterior, in_their_slots(seen.evidence, seen.candidates, posterior.candidates) if evidence else None
 
     def _posterior_of(self, seen: Seen, combiner: Combiner) -> Posterior:
         """Softmax of the combiner's scores over candidates and "none"."""

@@ -23,6 +23,8 @@ VOTERS = 16
 SHARPNESS = 8.0
 #: Entries from which on looking at few of the common features pays for compiling a loop that does.
 PRUNING = 300_000
+#: How often a row must meet every item, on average, for products with all of them to be quicker.
+CROWDED = 4.0
 #: Votes without which no logarithm is taken.
 FAINT = 0.01
 
@@ -71,7 +73,7 @@ class Nearest:
         label: npt.NDArray[Any] | None = None,
     ) -> tuple[Nodes, Floats]:
         """The ``limit`` nearest items of each row, those whose ``label`` is the row's ``own`` left out; −1 padded."""
-        from vpunn.hipan.kernels.nearest import nearest_items, nearest_of
+        from vpunn.hipan.kernels.nearest import nearest_among_all, nearest_items, nearest_of
 
         own = filled(X.shape[0], -1, np.int64) if own is None else own
         label = self.label if label is None else label
@@ -79,7 +81,15 @@ class Nearest:
         with self.rooms.one() as room:
             if len(self.index.data) < PRUNING or self.most is None or X.data.min(initial=0) < 0:
                 return nearest_items(rows, own, index, label, limit, room)
+            if self.crowded:
+                return nearest_among_all(rows, own, index, label, limit, room)
             return nearest_of(rows, own, index, self.items, self.most, label, limit, room)
+
+    @cached_property
+    def crowded(self) -> bool:
+        """Whether a row like the items meets each of them several times: then reading few of its features saves nothing."""
+        often = np.diff(self.index.indptr).astype(np.float64)
+        return bool(often @ often > CROWDED * len(self.node) ** 2)
 
     @cached_property
     def most(self) -> Floats | None:

@@ -67,7 +67,7 @@ def write(model: Answering, draft: Draft) -> None:
     draft.array("miss_scores", model.miss_scores_)
     draft.settings["remembers"] = int(balls.remembers)
     if model.first_ is not None:
-        draft.settings["first"] = {"block": model.first_.block, "sure": model.first_.sure}
+        draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory")}
         draft.array("first.weight", model.first_.weight)
     write_layout(model.layout_, draft)
     draft.settings["linear_cost"] = float(model.linear_.cost)
@@ -127,10 +127,11 @@ def _first(stored: Stored, model: Answering) -> FirstOpinion | None:
     if "first" not in stored.settings:
         return None
     about = stored.setting("first", dict)
-    block, sure = about.get("block"), about.get("sure")
-    if block not in first_speakers(model.experts_) or not isinstance(sure, float) or not 0 <= sure < np.inf:
+    block, sure, memory = about.get("block"), about.get("sure"), about.get("memory", False)
+    known = isinstance(memory, bool) and (block, memory) in first_speakers(model.experts_)
+    if not known or not isinstance(sure, float) or not 0 <= sure < np.inf:
         raise DataError(f"{str(stored.path)!r}: setting 'first' is {about!r}.")
-    return FirstOpinion(block, sure, stored.array("first.weight", dtype="f8", shape=(3,), low=-1e6, high=1e6))
+    return FirstOpinion(block, sure, stored.array("first.weight", dtype="f8", shape=(3,), low=-1e6, high=1e6), memory)
 
 
 def write_layout(layout: Layout, draft: Draft) -> None:

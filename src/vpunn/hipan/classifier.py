@@ -193,14 +193,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             self.combiner_ = self.combiner_.cooled(temperature)
             combiners = [combiner.cooled(temperature) for combiner in combiners]
             with threadpool_limits(1, user_api="blas"):
-                self.first_ = choose_first(self.experts_, evidence, score / temperature, valid, truth)
+                n_classes = len(self.class_nodes_)
+                self.first_ = choose_first(self.experts_, held.seen, score / temperature, valid, truth, n_classes)
         scores = np.empty(len(held.node))
         for rows, combiner in zip(halves, combiners, strict=True):
             if len(rows):
                 posterior = self._posterior_of(held.take(rows).seen, combiner)
                 if self.first_ is not None:
-                    below = self.first_.heard(self.experts_, evidence[rows])
-                    settle(posterior, self.first_, below, candidates[rows, -1] >= 0, self.balls_.classes)
+                    heard = self.first_.heard(self.experts_, held.take(rows).seen)
+                    settle(posterior, self.first_, heard, self.first_.settled(heard))
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
         self.miss_scores_ = conformal.of_equal_weight(scores, held.weight)
 

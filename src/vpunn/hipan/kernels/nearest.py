@@ -16,6 +16,8 @@ CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
 DEAR = 30
 #: What an item that was met has at least: a product of two tiny numbers may be zero. It is nothing beside `LOOSE`.
 TINY = np.float32(1e-30)
+#: Items that are collected before the best of them are kept, in units of these.
+SOME = 4
 #: More items than there are.
 NONE_LEFT = np.int64(2**40)
 
@@ -69,6 +71,47 @@ def _nearest(rows, own, index, label, total, met, listed, best, found, value):
                 value[r, j] = total[best[j]]
         for j in range(count):
             total[listed[j]] = 0
+
+
+def nearest_among_all(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
+    """`nearest_items`, the same bits, for rows so long that they meet every item several times: all products are added up, without
+    a list of items met, and looked through."""
+    n_items = len(label)
+    found = filled((len(own), limit), -1, np.int32)
+    value = np.zeros((len(own), limit), np.float32)
+    some = np.empty(SOME * limit, np.int32)
+    best = np.empty(limit, np.int32)
+    _nearest_among_all(rows, own, index, label, room.full("product", n_items, np.float32), some, best, found, value)
+    return found, value
+
+
+@kernel
+def _nearest_among_all(rows, own, index, label, total, some, best, found, value):
+    (indptr, indices, data), (start, item, weight) = rows, index
+    for r in range(len(found)):
+        for a in range(indptr[r], indptr[r + 1]):
+            f, v = indices[a], data[a]
+            for e in range(start[f], start[f + 1]):
+                total[item[e]] += v * weight[e]
+        if own[r] >= 0:
+            for i in range(len(total)):
+                total[i] = np.float32(0) if label[i] == own[r] else total[i]
+        count, kept, least = np.int64(0), 0, np.float32(0)
+        for i in range(len(total)):
+            some[count] = i
+            count += total[i] > least  # of equal ones the first stay
+            if count == len(some):
+                kept = keep_best(total, count, len(best), some, best)
+                least = total[best[kept - 1]]
+                for j in range(kept):
+                    some[j] = best[j]
+                count = np.int64(kept)
+        kept = keep_best(total, count, len(best), some, best)
+        for j in range(kept):
+            found[r, j] = best[j]
+            value[r, j] = total[best[j]]
+        for i in range(len(total)):
+            total[i] = 0
 
 
 class Pruned(NamedTuple):

@@ -1,0 +1,73 @@
+"""Compiled loop of the linear heads: each class against the rest by squared hinge loss, all classes of a row at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpunn.hipan.kernels import kernel
+
+
+def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, passes) -> int:
+    """Dual coordinate descent (Hsieh and others, 2008) of min ½‖w‖² + Σ cost · max(0, 1 ∓ ⟨w, x⟩)² for every class, + in its rows.
+
+    ``weight`` (features + 1, classes; the constant last) and ``dual`` (rows, classes) are where it starts, and are written. Rows
+    whose classes all lie within ``tolerance`` of their optimum are passed over until no others are left; then all are seen once
+    more. Returns how many passes were made, at most ``passes``; each visits rows in the next of the ``order`` (passes, rows).
+    """
+    of = np.repeat(np.arange(len(own)), np.diff(rows.indptr))
+    square = (1 + np.bincount(of, rows.data * rows.data, minlength=len(own))).astype(np.float32)
+    given = rows, own, np.float32(0.5) / row_cost, square
+    waiting, at_work = np.ones(len(own), np.bool_), False
+    work = np.empty(weight.shape[1], np.float32), np.empty(weight.shape[1], np.int32)
+    for done in range(passes):
+        worst = _one_pass(given, order[done % len(order)], waiting, at_work, dual, weight, work, tolerance)
+        if worst <= tolerance and not at_work:
+            return done + 1
+        at_work = worst > tolerance
+    return passes
+
+
+@kernel
+def _one_pass(given, order, waiting, at_work, dual, weight, work, tolerance):
+    """One visit to the rows that wait (all, unless ``at_work``); returns the largest violation met."""
+    ((indptr, indices, data), own, rest, square), (score, moved) = given, work
+    n_classes, last = len(score), len(weight) - 1
+    worst = np.float32(0)
+    for t in range(len(order)):
+        r = order[t]
+        if at_work and not waiting[r]:
+            continue
+        for k in range(n_classes):
+            score[k] = weight[last, k]
+        for a in range(indptr[r], indptr[r + 1]):
+            f, v = indices[a], data[a]
+            for k in range(n_classes):
+                score[k] += v * weight[f, k]
+        off, step, count = np.float32(0), np.float32(1) / (square[r] + rest[r]), 0
+        for k in range(n_classes):
+            sign = np.float32(1) if k == own[r] else np.float32(-1)
+            slope = sign * score[k] - 1 + rest[r] * dual[r, k]
+            before = dual[r, k]
+            after = max(before - slope * step, np.float32(0))
+            off = max(off, abs(slope) if before > 0 else -slope)
+            dual[r, k] = after
+            score[k] = sign * (after - before)
+            moved[count] = k
+            count += after != before
+        waiting[r] = off > tolerance
+        worst = max(worst, off)
+        if 4 * count > n_classes:
+            for k in range(n_classes):
+                weight[last, k] += score[k]
+            for a in range(indptr[r], indptr[r + 1]):
+                f, v = indices[a], data[a]
+                for k in range(n_classes):
+                    weight[f, k] += v * score[k]
+        else:
+            for j in range(count):
+                weight[last, moved[j]] += score[moved[j]]
+            for a in range(indptr[r], indptr[r + 1]):
+                f, v = indices[a], data[a]
+                for j in range(count):
+                    weight[f, moved[j]] += v * score[moved[j]]
+    return worst
