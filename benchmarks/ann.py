@@ -1,11 +1,11 @@
-"""Nearest dense items: exact blocked products beside approximate indices, one thread, in the space of a dense block.
+"""Nearest dense items: exact blocked products and our cells beside approximate indices, one thread, in the space of a dense block.
 
     python -m benchmarks.ann --case wordnet-texts-words-light --items 0,300000,1000000
 
 Items and questions are those of a case of `benchmarks.predict`; where more items are asked for than it has, further ones are items
-of it moved by half as much as rows of one class differ. For every index: CPU seconds to build, CPU microseconds a question, and the
-share of the 16 and 32 truly nearest items that it finds. Libraries that are not installed are left out
-(usearch, faiss-cpu).
+of it moved by half as much as rows of one class differ. For every index: CPU seconds to build, megabytes with the items in it, CPU
+microseconds a question (all at once, and one by one), and the share of the 16 and 32 truly nearest items that it finds. Libraries
+that are not installed are left out (usearch, faiss-cpu).
 """
 
 from __future__ import annotations
@@ -27,13 +27,19 @@ import typer
 from benchmarks.common import write_results
 from benchmarks.predict.cases import CASES
 from vpunn.cli.common import JsonFlag, emit
+from vpunn.hipan import _cells
 from vpunn.hipan._balls import Items
-from vpunn.hipan._dense import Dense, exactly
-from vpunn.hipan.kernels.dense import best_products
+from vpunn.hipan._cells import Cells
+from vpunn.hipan._dense import Dense
+from vpunn.hipan._directions import exactly, padded
+from vpunn.hipan.kernels.products import best_in_cells, best_products
 
 clock = time.process_time
 FOUND = 32
+#: Questions that are asked one by one.
+ALONE = 32
 Search = Callable[[np.ndarray, int], np.ndarray]
+Index = Iterator[tuple[str, Callable[[], int], Search]]  #: what it is called, its bytes, and how it is asked
 
 
 def directions(case: str, items: int, questions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +52,7 @@ def directions(case: str, items: int, questions: int) -> tuple[np.ndarray, np.nd
         X.append(table[node[-1]])
     whole, nodes = np.concatenate(X).astype(np.float32), np.concatenate(node).astype(np.int32)
     given = Items(whole, nodes, np.ones(len(nodes), np.float32), np.zeros(len(nodes), np.int8))
-    block = Dense(name, made.tree, given)
+    block = Dense(name, made.tree, given, exact=True)
     assert block.space is not None
     asked = block.space.read(made.X["validation"][name][:questions])[0]
     unit, length = block.space.read(whole)
@@ -60,12 +66,31 @@ def directions(case: str, items: int, questions: int) -> tuple[np.ndarray, np.nd
     return np.ascontiguousarray(unit), asked
 
 
-def exact(items: np.ndarray) -> Iterator[tuple[str, Search]]:
+def exact(items: np.ndarray) -> Index:
     """All products, a block at a time."""
-    yield "exact", lambda asked, k: best_products(asked, items, k)[0]
+    columns = padded(items)
+    yield "exact", lambda: columns.nbytes, lambda asked, k: best_products(padded(asked), columns, k)[0]
 
 
-def usearch(items: np.ndarray) -> Iterator[tuple[str, Search]]:
+def cells(items: np.ndarray) -> Index:
+    """Ours: what a dense block does with many items; then with fewer and more cells looked into."""
+    made = Cells.of(items)
+    order = np.argsort(made.of_item, kind="stable")
+    columns, start = padded(items[order]), made.starts(made.of_item[order])
+    for one_in in (_cells.ONE_IN, 2 * _cells.ONE_IN, 4 * _cells.ONE_IN, _cells.ONE_IN // 2):
+
+        def search(asked: np.ndarray, k: int, one_in: int = one_in) -> np.ndarray:
+            _cells.ONE_IN, kept = one_in, _cells.ONE_IN
+            rows = padded(asked)
+            found = order[best_in_cells(rows, columns, k, made.asked(rows), start)[0]]
+            _cells.ONE_IN = kept
+            return found
+
+        label = f"our cells, {len(made.centre) // one_in} of {len(made.centre)}"
+        yield label, lambda: columns.nbytes + made.centre.nbytes + made.of_item.nbytes + start.nbytes, search
+
+
+def usearch(items: np.ndarray) -> Index:
     """A navigable graph (HNSW)."""
     from usearch.index import Index
 
@@ -77,10 +102,10 @@ def usearch(items: np.ndarray) -> Iterator[tuple[str, Search]]:
             index.expansion_search = effort
             return np.asarray(index.search(asked, k, threads=1).keys, np.int64)
 
-        yield f"usearch, effort {effort}", search
+        yield f"usearch, effort {effort}", lambda: int(index.memory_usage), search
 
 
-def faiss_graph(items: np.ndarray) -> Iterator[tuple[str, Search]]:
+def faiss_graph(items: np.ndarray) -> Index:
     """The same by faiss."""
     import faiss
 
@@ -94,10 +119,10 @@ def faiss_graph(items: np.ndarray) -> Iterator[tuple[str, Search]]:
             index.hnsw.efSearch = effort
             return np.asarray(index.search(asked, k)[1])
 
-        yield f"faiss graph, effort {effort}", search
+        yield f"faiss graph, effort {effort}", lambda: _faiss_bytes(index), search
 
 
-def faiss_cells(items: np.ndarray) -> Iterator[tuple[str, Search]]:
+def faiss_cells(items: np.ndarray) -> Index:
     """Cells of k-means (IVF), some of which are looked at."""
     import faiss
 
@@ -113,11 +138,18 @@ def faiss_cells(items: np.ndarray) -> Iterator[tuple[str, Search]]:
             index.nprobe = probes
             return np.asarray(index.search(asked, k)[1])
 
-        yield f"faiss cells, {probes} of {cells}", search
+        yield f"faiss cells, {probes} of {cells}", lambda: _faiss_bytes(index), search
 
 
-INDICES: dict[str, tuple[str, Callable[[np.ndarray], Iterator[tuple[str, Search]]]]] = {
+def _faiss_bytes(index: Any) -> int:
+    import faiss
+
+    return int(faiss.serialize_index(index).nbytes)
+
+
+INDICES: dict[str, tuple[str, Callable[[np.ndarray], Index]]] = {
     "exact": ("numpy", exact),
+    "cells": ("numpy", cells),
     "usearch": ("usearch", usearch),
     "faiss-graph": ("faiss", faiss_graph),
     "faiss-cells": ("faiss", faiss_cells),
@@ -126,18 +158,22 @@ INDICES: dict[str, tuple[str, Callable[[np.ndarray], Iterator[tuple[str, Search]
 
 def measure(items: np.ndarray, asked: np.ndarray, names: list[str]) -> Iterator[dict[str, Any]]:
     """One row for every index and effort."""
-    truth = best_products(asked, items, FOUND)[0]
+    truth = best_products(padded(asked), padded(items), FOUND)[0]
     for name in names:
         package, build = INDICES[name]
         if importlib.util.find_spec(package) is None:
             continue
         start, built = clock(), None
-        for label, search in build(items):
+        for label, size, search in build(items):
             built = clock() - start if built is None else built
             search(asked[:8], FOUND)
             start = clock()
             found = search(asked, FOUND)
             spent = clock() - start
+            start = clock()
+            for k in range(ALONE):
+                search(asked[k : k + 1], FOUND)
+            alone = clock() - start
             share = {
                 f"recall@{k}": round(
                     float(np.mean([np.isin(t[:k], f[:k]).mean() for t, f in zip(truth, found, strict=True)])), 4
@@ -149,7 +185,9 @@ def measure(items: np.ndarray, asked: np.ndarray, names: list[str]) -> Iterator[
                 "items": len(items),
                 "columns": items.shape[1],
                 "build s": round(built, 1),
+                "MB": round(size() / 1e6, 1),
                 "µs a question": round(1e6 * spent / len(asked), 1),
+                "asked alone": round(1e6 * alone / ALONE, 1),
                 **share,
             }
 

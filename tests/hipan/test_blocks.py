@@ -13,13 +13,15 @@ from vpunn import load
 from vpunn.errors import VpunnError
 from vpunn.explain import contrast, describe_ball, explain
 from vpunn.hipan import HiPaNClassifier, Views
+from vpunn.hipan._arrays import Lift
 from vpunn.hipan._balls import Items, branches
 from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dense, Space
 from vpunn.hipan._holdout import plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
-from vpunn.hipan.kernels.dense import N_EVIDENCE, best_columns, best_products
+from vpunn.hipan.kernels.dense import N_EVIDENCE
 from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
+from vpunn.hipan.kernels.products import best_columns, best_products
 from vpunn.hipan.kernels.ranks import add_log_ranks
 from vpunn.tree import Tree
 
@@ -145,7 +147,7 @@ def test_a_block_without_pairs_counts_all_axes_alike():
 @pytest.mark.parametrize("columns", [1, 63, 64, 65, 400])
 def test_best_products_of_all_blocks_match_sorting(monkeypatch, columns):
     """Many equal products, and blocks far smaller than usual."""
-    monkeypatch.setattr("vpunn.hipan.kernels.dense.BLOCK", 5 * 64)
+    monkeypatch.setattr("vpunn.hipan.kernels.products.BLOCK", 5 * 64)
     rng = np.random.default_rng(columns)
     rows, wide = (rng.integers(-1, 2, (n, 3)).astype(np.float32) for n in (5, columns))
     limit = min(20, columns)
@@ -154,7 +156,7 @@ def test_best_products_of_all_blocks_match_sorting(monkeypatch, columns):
     np.testing.assert_array_equal(best, np.argsort(-products, axis=1, kind="stable")[:, :limit])
     np.testing.assert_array_equal(top, np.take_along_axis(products, best, 1))
     length, scale, bias = (rng.random(n).astype(np.float32) for n in (5, columns, columns))
-    best, top = best_products(rows, wide, limit, length, scale, bias)
+    best, top = best_products(rows, wide, limit, Lift(length, scale, bias))
     lifted = products * scale * length[:, None] + bias
     np.testing.assert_array_equal(top, np.take_along_axis(lifted, best, 1))
     np.testing.assert_array_equal(top, -np.sort(-lifted, axis=1)[:, :limit])

@@ -130,6 +130,22 @@ class Outline(NamedTuple):
     size: Array
 
 
+class Lift(NamedTuple):
+    """Products are multiplied by the column's ``scale`` and the row's ``length`` and lifted by the column's ``bias``."""
+
+    length: Array
+    scale: Array
+    bias: Array
+
+
+class Asked(NamedTuple):
+    """Which rows look into which cells: ``row[begin[c] : end[c]]`` look into cell c."""
+
+    row: Array
+    begin: Array
+    end: Array
+
+
 def filled(shape: int | tuple[int, ...], value: float, dtype: npt.DTypeLike) -> Array:
     """`numpy.full` in a third of its time, which counts when one row is asked."""
     out = np.empty(shape, dtype)

@@ -13,20 +13,25 @@ ball has the sum of its rows, as in `_balls`, and speaks by
 - a trained head where classes are few (`_logistic`);
 - each description of the node.
 
-Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept. Directions are rounded so that
-their products are exact (`exactly`): a row gives the same bits alone and in a batch.
+Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept; where there are many items, for an
+eighth of them (`_cells`). Directions are rounded so that their products are exact (`exactly`): a row gives the same bits alone and in a
+batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from vpunn.hipan._arrays import Asked, Lift
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
+from vpunn.hipan._cells import CELLS_FROM, Cells, nearest_centre
+from vpunn.hipan._directions import directed, exactly, padded
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._nearest import SHARPNESS, VOTERS
 from vpunn.hipan._views import LARGEST, says
@@ -34,11 +39,14 @@ from vpunn.tree import Tree
 
 Floats = npt.NDArray[np.float32]
 Nodes = npt.NDArray[np.int32]
+Starts = npt.NDArray[np.int64]
 
 #: Blocks of this many columns are wide: embeddings rather than measurements.
 WIDE = 64
 #: Axes on which classes spread less than this share of the mean over all axes are left out of those.
 FAINT_AXIS = 0.5
+#: Classes stand in cells where there are so many for each of these: with fewer, all products cost no more than the centres'.
+CLASSES_A_CELL = 4
 #: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
 CROWD = 160
 
@@ -171,22 +179,6 @@ def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, 
     return (1.0 - doubt) * spread + doubt * usual * np.eye(width), doubt, len(classes)
 
 
-def exactly(directions: npt.NDArray[Any]) -> Floats:
-    """Rows of length one as multiples of 2⁻¹², a little shorter so that rounding does not make them longer than one.
-
-    Products of two such rows, and all their partial sums, are multiples of 2⁻²⁴ of at most one: every sum is exact in 32 bits, so
-    a product has the same bits in any order, alone or in a batch, whatever library multiplies with however many threads.
-    """
-    room = 1.0 - np.sqrt(directions.shape[1]) * 2.0**-13
-    return np.asarray(np.rint(np.asarray(directions, np.float64) * (4096 * room)) / 4096, np.float32)
-
-
-def directed(vectors: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-    """Rows of `exactly` that point where those of ``vectors`` do, and the lengths."""
-    length = np.sqrt((np.asarray(vectors, np.float64) ** 2).sum(1))
-    return exactly(vectors / np.where(length > 0, length, 1.0)[:, None]), length.astype(np.float32)
-
-
 @dataclass
 class Dense:
     """One dense block, fitted on items."""
@@ -197,6 +189,8 @@ class Dense:
     space: Space | None = None
     head: Floats | None = None
     proposes: bool = True
+    cells: Cells | None = None
+    exact: bool = False  #: no cells, however many items there are
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -206,26 +200,35 @@ class Dense:
                 self.space = Space.of(items.X, items.node)
         n = tree.n_nodes
         unit, length = self.space.read(items.X)
-        order = np.lexsort((-items.kind.astype(np.int8), items.node))
-        self.memory = unit[order]  # `exactly` directions
-        self.memory_length, self.memory_node = length[order], items.node[order].astype(np.int32)
-        self.memory_kind = items.kind[order]
-        self.span = np.searchsorted(self.memory_node, np.arange(n + 1)).astype(np.int64)
+        self.span = np.searchsorted(np.sort(items.node), np.arange(n + 1)).astype(np.int64)
         size = np.diff(self.span).astype(np.float64)
         self.crowded = bool(CROWD * (size**2).sum() > size.sum() ** 2)
+        if self.cells is None and not (self.exact or self.crowded) and len(unit) >= CELLS_FROM:
+            self.cells = Cells.of(unit)
+        self._remember(unit, length)
         self.classes = np.unique(items.node).astype(np.int32)
         self.n_kinds = int(items.kind.max(initial=0))
-        self._centroids(unit)
         self._means(unit * self.space.heard(length)[:, None])
+        self._centroids(unit)
         if self.head is None:
             self.head = self._trained(unit * length[:, None])
-        self.head_direction, self.head_length = directed(self.head[:-1].T)
-        self.class_at = np.full(n, -1, np.int32)
-        self.class_at[self.classes] = np.arange(len(self.classes))
+        head, self.head_length = directed(self.head[:-1].T)
+        self.head_direction = padded(head)
         self.branch = branches(tree)
 
+    def _remember(self, unit: Floats, length: Floats) -> None:
+        """Directions of the items, cell by cell, and where those of each node stand."""
+        node, kind, cells = self.items.node, self.items.kind, self.cells
+        cell = np.zeros(len(node), np.int32) if cells is None else cells.of_item
+        order = np.lexsort((-kind.astype(np.int8), node, cell))
+        self.memory, self.memory_length = padded(unit[order]), length[order]
+        self.memory_node, self.memory_kind = node[order].astype(np.int32), kind[order]
+        self.by_node = np.argsort(self.memory_node, kind="stable").astype(np.int32)
+        self.cell_start = None if cells is None else cells.starts(cell[order])
+
     def _centroids(self, unit: Floats) -> None:
-        """Unit sums of the rows of every node and of every inner ball that has some; where each block stands."""
+        """Unit sums of the rows of every node and of every inner ball that has some; where each block stands: classes first, in
+        their order."""
         tree, items = self.tree, self.items
         n = tree.n_nodes
         own = np.zeros((n, unit.shape[1]))
@@ -235,9 +238,15 @@ class Dense:
         kept = length > 1e-6
         kept[n:] &= ~tree.is_leaf
         kept[n] = False  # the root separates nothing
+        stays = kept[self.classes]
+        self.own = self.classes[stays]  # classes whose rows do not cancel
+        blocks = np.concatenate([self.own, n + np.flatnonzero(kept[n:])])
         self.block_at = np.full(2 * n, -1, np.int32)
-        self.block_at[kept] = np.arange(int(kept.sum()))
-        self.centroid = directed(sums[kept])[0]
+        self.block_at[blocks] = np.arange(len(blocks))
+        self.centroid = padded(directed(sums[blocks])[0])
+        self.class_start, self.own_start = None, None
+        if self.cells is not None and self.class_cell is not None:
+            self.class_start, self.own_start = (self.cells.starts(c) for c in (self.class_cell, self.class_cell[stays]))
 
     def _means(self, Z: Floats) -> None:
         """Head of every class in closed form: mean shrunk to that of the ball above, its half square, and the log count."""
@@ -254,10 +263,25 @@ class Dense:
         above = np.where(tree.is_leaf, np.maximum(tree.parent, 0), np.arange(n))
         classes = self.classes
         mean = (own[classes] * pull + ball[above[classes]]) / (count[classes][:, None] * pull + 1.0)
-        self.ball_mean, self.own_mean = ball, mean
-        self.mean, self.mean_length = directed(mean * self.space.metric)
         share = np.bincount(items.node[items.kind == 0], minlength=n)[classes] + 0.5
-        self.mean_bias = (np.log(share / share.sum()) - 0.5 * (mean**2 @ self.space.metric)).astype(np.float32)
+        bias = (np.log(share / share.sum()) - 0.5 * (mean**2 @ self.space.metric)).astype(np.float32)
+        direction, length = directed(mean * self.space.metric)
+        order = self._place_classes(padded(direction))
+        self.ball_mean, self.own_mean = ball, mean[order]
+        self.mean, self.mean_length, self.mean_bias = padded(direction[order]), length[order], bias[order]
+        self.classes = classes[order]
+        self.class_at = np.full(n, -1, np.int32)
+        self.class_at[self.classes] = np.arange(len(classes))
+
+    def _place_classes(self, direction: Floats) -> npt.NDArray[np.int64]:
+        """The order in which classes stand: cell by cell if there are many more than cells, each in that of its mean."""
+        self.class_cell: Nodes | None = None
+        if self.cells is None or len(direction) < CLASSES_A_CELL * len(self.cells.centre):
+            return np.arange(len(direction))
+        cell = nearest_centre(direction, self.cells.centre)
+        order = np.argsort(cell, kind="stable")
+        self.class_cell = cell[order]
+        return order
 
     def _trained(self, Z: Floats) -> Floats:
         """Softmax weights of few classes, bias in the last row; nothing where there are many."""
@@ -303,6 +327,7 @@ class Dense:
         """Some rows as the block sees them."""
         assert self.space is not None
         unit, length = self.space.read(X)
+        unit = padded(unit)
         near = unit @ self.memory.T if self.crowded else np.zeros((len(unit), 0), np.float32)
         return Look(self, unit, length, self.space.heard(length), near, self._by_trained_head(unit, length))
 
@@ -314,7 +339,8 @@ class Dense:
     def trained(self, X: npt.NDArray[Any]) -> Floats:
         """Scores (rows, classes) by the trained head alone."""
         assert self.space is not None
-        return self._by_trained_head(*self.space.read(X))
+        unit, length = self.space.read(X)
+        return self._by_trained_head(padded(unit), length)
 
     def _by_trained_head(self, unit: Floats, length: Floats) -> Floats:
         assert self.head is not None
@@ -345,9 +371,14 @@ class Look:
         block = self.block
         return np.asarray((self.unit @ block.mean.T) * block.mean_length * self.heard[:, None] + block.mean_bias)
 
+    @cached_property
+    def asked(self) -> Asked | None:
+        """The cells that the rows look into."""
+        return None if self.block.cells is None else self.block.cells.asked(self.unit)
+
     def closest(self, count: int) -> tuple[Nodes, Floats]:
-        """The nearest items, nearest first, and their similarities."""
-        from vpunn.hipan.kernels.dense import best_columns, best_products
+        """The nearest items (of the cells looked into), nearest first, and their similarities."""
+        from vpunn.hipan.kernels.products import best_columns
 
         count = min(count, len(self.block.memory))
         if self.nearest is None or self.nearest[0].shape[1] < count:
@@ -355,22 +386,31 @@ class Look:
                 best = best_columns(self.near, count)
                 self.nearest = best, np.take_along_axis(self.near, best, 1)
             else:
-                self.nearest = best_products(self.unit, self.block.memory, count)
+                self.nearest = self._best(self.block.memory, count, self.block.cell_start)
         item, similarity = self.nearest
         return np.ascontiguousarray(item[:, :count]), np.ascontiguousarray(similarity[:, :count])
 
+    def _best(
+        self, columns: Floats, limit: int, start: Starts | None, lift: Lift | None = None
+    ) -> tuple[Nodes, Floats]:
+        """The largest products with some directions, all of them or those of the cells looked into: from where to where those
+        of each cell stand."""
+        from vpunn.hipan.kernels.products import best_in_cells, best_products
+
+        limit = min(limit, len(columns))
+        if start is None or self.asked is None:
+            return best_products(self.unit, columns, limit, lift)
+        return best_in_cells(self.unit, columns, limit, self.asked, start, lift)
+
     def propose(self, limit: int) -> list[Nodes]:
         """Nodes by centroid and by closed-form head, ``limit`` of each, and by nearest item, which may repeat."""
-        from vpunn.hipan.kernels.dense import best_products
-
         block = self.block
         if not block.proposes:
             return []
-        few, head = min(limit, len(block.classes)), (self.heard, block.mean_length, block.mean_bias)
-        found = [block.classes[best_products(self.unit, block.mean, few, *head)[0]]]
-        own = block.classes[block.block_at[block.classes] >= 0]  # their centroids come before those of the balls
-        if len(own):
-            found.append(own[best_products(self.unit, block.centroid[: len(own)], min(limit, len(own)))[0]])
+        head = Lift(self.heard, block.mean_length, block.mean_bias)
+        found = [block.classes[self._best(block.mean, limit, block.class_start, head)[0]]]
+        if len(block.own):  # their centroids come before those of the balls
+            found.append(block.own[self._best(block.centroid[: len(block.own)], limit, block.own_start)[0]])
         return [*found, block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]]]
 
     def evidence(self, candidates: Nodes) -> Floats:
@@ -383,7 +423,7 @@ class Look:
             block.tree.parent,
             block.branch,
             (self.unit, self.length, self.heard, self.near),
-            (block.memory, block.memory_length, block.memory_node, block.memory_kind, block.span),
+            (block.memory, block.memory_length, block.memory_node, block.memory_kind, block.span, block.by_node),
             (block.centroid, block.block_at),
             (block.mean, block.mean_length, block.mean_bias, self.trained, block.class_at),
             block.n_kinds,

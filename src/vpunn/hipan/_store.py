@@ -13,8 +13,10 @@ from scipy import sparse
 
 from vpunn.errors import DataError, examples
 from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
+from vpunn.hipan._cells import Cells
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense, Space
+from vpunn.hipan._directions import is_exact, padded_width
 from vpunn.hipan._first import FirstOpinion, first_speakers
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._rest import BY_PRIOR
@@ -221,6 +223,9 @@ def _dense_draft(block: Dense) -> Draft:
     for name in ("centre", "scale", "turn", "pull", "metric"):
         draft.array(name, getattr(block.space, name))
     draft.array("head", block.head, balls=True)
+    if block.cells is not None:
+        draft.array("cells.centre", block.cells.centre)
+        draft.array("cells.item", block.cells.of_item)
     return draft
 
 
@@ -237,7 +242,19 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
         raise DataError(f"{str(stored.path)!r}: the head of block {name!r} does not belong to its rows.")
     proposes = stored.setting("proposes", bool)
     space = Space(centre, scale, turn, *_axes(stored, turn.shape[1]))
-    return Dense(name, tree, Items(rows, node, weight, kind), space, head, proposes)
+    cells = _cells(stored, len(node), turn.shape[1])
+    return Dense(name, tree, Items(rows, node, weight, kind), space, head, proposes, cells, exact=cells is None)
+
+
+def _cells(stored: Stored, items: int, width: int) -> Cells | None:
+    """The cells of a block's items; None where it was fitted without, as older ones and those of few items were."""
+    if "cells.centre" not in stored:
+        return None
+    centre = stored.array("cells.centre", dtype="f4", shape=(None, padded_width(width)), low=-1, high=1.001)
+    if not len(centre) or not is_exact(centre):
+        raise DataError(f"{str(stored.path)!r}: the centres of cells are no rounded directions; the model is damaged.")
+    of_item = stored.array("cells.item", dtype="i4", shape=(items,), low=0, high=len(centre))
+    return Cells(np.asarray(centre), np.asarray(of_item))
 
 
 def _axes(stored: Stored, width: int) -> tuple[np.ndarray, np.ndarray, float]:

@@ -15,5 +15,5 @@ _OPTIONS = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_n
 kernel = njit(cache=True, **_OPTIONS)
 #: What only kernels call; their compiled code is kept inside of the kernels'.
 helper = njit(no_cpython_wrapper=True, **_OPTIONS)
-#: A helper whose sums of exact numbers (`exactly` in `_dense`) may be made in any order.
-exact_helper = njit(no_cpython_wrapper=True, fastmath={"reassoc"}, **_OPTIONS)
+#: A helper whose sums of exact numbers (`exactly` in `_directions`) may be made in any order, and products added without rounding.
+exact_helper = njit(no_cpython_wrapper=True, fastmath={"reassoc", "contract"}, **_OPTIONS)

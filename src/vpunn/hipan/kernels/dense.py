@@ -1,4 +1,4 @@
-"""Compiled loops of the dense expert: the best columns of a product, and the evidence about candidates."""
+"""Compiled loops of the dense expert: how rows are read, and the evidence about candidates."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from vpunn.hipan.kernels import exact_helper, helper, kernel
 #: Columns of one candidate; `EVIDENCE` in `_dense` names them.
 N_EVIDENCE = 20
 PER_KIND = 2
-#: Columns that are looked at together for one that is better than the worst kept so far.
-STRIDE = 64
-#: Numbers of a block of products: it is looked through while it is in the processor's cache.
-BLOCK = 262_144
 
 
 def times(X, turn) -> tuple[np.ndarray, np.ndarray]:
@@ -35,58 +31,6 @@ def _times(X, turn, out, length):
         for j in range(width):
             square += out[r, j] * out[r, j]
         length[r] = np.sqrt(square)
-
-
-def best_products(rows, columns, limit, length=None, scale=None, bias=None) -> tuple[np.ndarray, np.ndarray]:
-    """The ``limit`` largest products of every row with rows of ``columns``, best first, smaller columns first among equals.
-
-    Products are made a block at a time, and are multiplied by the row's ``length`` and the column's ``scale`` and lifted by its
-    ``bias`` if these are given."""
-    out = np.zeros((len(rows), limit), np.int32)
-    top = np.full((len(rows), limit), -np.inf, np.float32)
-    step = max(BLOCK // max(len(rows), 1) // STRIDE, 1) * STRIDE
-    room = np.empty((len(rows), min(step, len(columns))), np.float32)
-    for start in range(0, len(columns), step):
-        part = slice(start, min(start + step, len(columns)))
-        block = np.matmul(rows, columns[part].T, out=room[:, : part.stop - start])
-        if length is not None:
-            block *= scale[part]
-            block *= length[:, None]
-            block += bias[part]
-        _keep_best(block, start, top, out)
-    return out, top
-
-
-def best_columns(values, limit) -> np.ndarray:
-    """The ``limit`` largest columns of every row, best first, smaller columns first among equals."""
-    out = np.zeros((len(values), limit), np.int32)
-    _keep_best(values, 0, np.full((len(values), limit), -np.inf, np.float32), out)
-    return out
-
-
-@kernel
-def _keep_best(values, first, top, out):
-    """Let the columns of a block, the first of which has number ``first``, among the best so far."""
-    rows, width = values.shape
-    last = top.shape[1] - 1
-    for r in range(rows):
-        for start in range(0, width, STRIDE):
-            stop = min(start + STRIDE, width)
-            bar, above = top[r, last], 0
-            for j in range(start, stop):  # by vectors of columns, and most come to no more than this
-                above += values[r, j] > bar
-            if above == 0:
-                continue
-            for j in range(start, stop):
-                v = values[r, j]
-                if v > top[r, last]:
-                    place = last
-                    while place > 0 and top[r, place - 1] < v:
-                        top[r, place] = top[r, place - 1]
-                        out[r, place] = out[r, place - 1]
-                        place -= 1
-                    top[r, place] = v
-                    out[r, place] = first + j
 
 
 @exact_helper
@@ -152,7 +96,7 @@ def gather_dense(candidates, parent, branch, row, items, centroids, heads, n_kin
 @kernel
 def _gather_dense(candidates, parent, branch, row, items, centroids, heads, sharpness, nearest, vote, up, out):
     unit, length, heard, near = row
-    memory, item_length, item_node, item_kind, span = items
+    memory, item_length, item_node, item_kind, span, by_node = items
     centroid, block_at = centroids
     mean, mean_length, mean_bias, trained, class_at = heads
     best, similarity = nearest
@@ -179,7 +123,8 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
             if parent[c] > 0 and block_at[n_nodes + parent[c]] >= 0:
                 z[count, 2] = _cosine(unit[r], centroid[block_at[n_nodes + parent[c]]])
             first, second, least, any_kind = np.float32(0), np.float32(0), np.float32(1e30), np.float32(0)
-            for i in range(span[c], span[c + 1]):
+            for at in range(span[c], span[c + 1]):
+                i = by_node[at]
                 s = near[r, i] if near.shape[1] else _cosine(unit[r], memory[i])
                 any_kind = max(any_kind, s)
                 if item_kind[i]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan._dense import directed, exactly
+from vpunn.hipan._directions import directed, exactly
 from vpunn.hipan._views import says, unit_rows
 from vpunn.hipan.kernels.sets import Sparse, lift
 from vpunn.hipan.sets._trust import weighed
@@ -51,7 +51,7 @@ class Block:
 
     def planes(self, X: np.ndarray) -> list[np.ndarray]:
         """Votes of the nearest items and head scores, (rows, balls) each."""
-        from vpunn.hipan.kernels.dense import best_columns
+        from vpunn.hipan.kernels.products import best_columns
 
         z = _directions(X, self.centre, self.scale)
         similarity = z @ self.items.T

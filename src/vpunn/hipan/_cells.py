@@ -1,0 +1,75 @@
+"""Cells: where a dense block has many items, a row is compared with those that lie about where it does.
+
+Directions of items are gathered around some centres (k-means by angle: a fixed draw of items, a fixed number of rounds). A row
+looks into the eighth of the cells whose centres lie nearest to it, and compares itself with everything there: items, means and
+centroids of classes. Products are exact, so neither the batch nor the number of threads changes what a row finds; what lies in
+other cells it does not find. `benchmarks.ann` tells how much that is, and what an index of other libraries would find.
+
+Cost: as many products a row as there are cells, and an eighth of all items; O(items · cells) to make them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vpunn.hipan._arrays import Asked
+from vpunn.hipan._directions import directed, padded
+
+Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.int32]
+
+#: Items from which on a dense block has cells; products with all of fewer take little of the time of an answer.
+CELLS_FROM = 20_000
+#: Cells for each root of the number of items.
+PER_ROOT = 4
+#: A row looks into one of this many cells.
+ONE_IN = 8
+#: Items for each cell that the centres are made of, and how often they move.
+DRAWN = 32
+ROUNDS = 6
+#: Items that are compared with all centres at once.
+BATCH = 4096
+
+
+@dataclass
+class Cells:
+    """Centres (`exactly` directions, `padded`) and the cell of every item."""
+
+    centre: Floats
+    of_item: Places
+
+    @classmethod
+    def of(cls, unit: Floats) -> Cells:
+        """The cells of some items, by their directions."""
+        rng = np.random.default_rng(0)
+        number = int(PER_ROOT * np.sqrt(len(unit)))
+        drawn = unit[np.sort(rng.permutation(len(unit))[: DRAWN * number])]
+        centre = drawn[np.sort(rng.permutation(len(drawn))[:number])]
+        for _ in range(ROUNDS):
+            cell = nearest_centre(drawn, centre)
+            order = np.argsort(cell, kind="stable")
+            some, first = np.unique(cell[order], return_index=True)  # an empty cell stays where it is
+            centre[some] = directed(np.add.reduceat(drawn[order].astype(np.float64), first))[0]
+        return cls(padded(centre), nearest_centre(unit, centre))
+
+    def starts(self, cell: Places) -> npt.NDArray[np.int64]:
+        """From where to where those of each cell stand, given the ``cell`` of each, which must rise."""
+        return np.searchsorted(cell, np.arange(len(self.centre) + 1)).astype(np.int64)
+
+    def asked(self, unit: Floats) -> Asked:
+        """The cells that rows look into: an eighth of them, and those as near as the last of these."""
+        score = unit @ self.centre.T
+        few = max(score.shape[1] // ONE_IN, 1)
+        bar = np.partition(score, score.shape[1] - few, axis=1)[:, -few]
+        cell, row = np.nonzero((score >= bar[:, None]).T)
+        bound = np.searchsorted(cell, np.arange(score.shape[1] + 1))
+        return Asked(row, bound[:-1], bound[1:])
+
+
+def nearest_centre(unit: Floats, centre: Floats) -> Places:
+    """The centre nearest to each direction, the first among equals."""
+    parts = [np.argmax(unit[at : at + BATCH] @ centre.T, axis=1) for at in range(0, len(unit), BATCH)]
+    return np.concatenate(parts).astype(np.int32)
