@@ -19,6 +19,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,9 +28,8 @@ import typer
 from benchmarks.common import write_results
 from benchmarks.predict.cases import CASES
 from vpunn.cli.common import JsonFlag, emit
-from vpunn.hipan import _cells
 from vpunn.hipan._balls import Items
-from vpunn.hipan._cells import Cells
+from vpunn.hipan._cells import MOST, ONE_IN, Cells
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._directions import exactly, padded
 from vpunn.hipan.kernels.products import best_in_cells, best_products
@@ -77,17 +77,15 @@ def cells(items: np.ndarray) -> Index:
     made = Cells.of(items)
     order = np.argsort(made.of_item, kind="stable")
     columns, start = padded(items[order]), made.starts(made.of_item[order])
-    for one_in in (_cells.ONE_IN, 2 * _cells.ONE_IN, 4 * _cells.ONE_IN, _cells.ONE_IN // 2):
+    usual = min(len(made.centre) // ONE_IN, MOST)
+    for few in (usual, usual // 4, usual // 2, 2 * usual):
 
-        def search(asked: np.ndarray, k: int, one_in: int = one_in) -> np.ndarray:
-            _cells.ONE_IN, kept = one_in, _cells.ONE_IN
+        def search(asked: np.ndarray, k: int, few: int = few) -> np.ndarray:
             rows = padded(asked)
-            found = order[best_in_cells(rows, columns, k, made.asked(rows), start)[0]]
-            _cells.ONE_IN = kept
-            return found
+            return np.asarray(order[best_in_cells(rows, columns, k, made.asked(rows, few), start)[0]])
 
-        label = f"our cells, {len(made.centre) // one_in} of {len(made.centre)}"
-        yield label, lambda: columns.nbytes + made.centre.nbytes + made.of_item.nbytes + start.nbytes, search
+        size = columns.nbytes + made.centre.nbytes + made.of_item.nbytes + start.nbytes
+        yield f"our cells, {few} of {len(made.centre)}", partial(int, size), search
 
 
 def usearch(items: np.ndarray) -> Index:

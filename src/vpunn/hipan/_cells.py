@@ -1,11 +1,12 @@
 """Cells: where a dense block has many items, a row is compared with those that lie about where it does.
 
 Directions of items are gathered around some centres (k-means by angle: a fixed draw of items, a fixed number of rounds). A row
-looks into the eighth of the cells whose centres lie nearest to it, and compares itself with everything there: items, means and
-centroids of classes. Products are exact, so neither the batch nor the number of threads changes what a row finds; what lies in
-other cells it does not find. `benchmarks.ann` tells how much that is, and what an index of other libraries would find.
+looks into the eighth of the cells whose centres lie nearest to it, 144 at most, and compares itself with everything there: items,
+means and centroids of classes. Products are exact, so neither the batch nor the number of threads changes what a row finds; what
+lies in other cells it does not find. `benchmarks.ann` tells how much that is, and what an index of other libraries would find.
 
-Cost: as many products a row as there are cells, and an eighth of all items; O(items · cells) to make them.
+Cost: as many products a row as there are cells, and those with an eighth of the items, or O(√items) from 83,000 items on;
+O(items · cells) to make them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ Places = npt.NDArray[np.int32]
 CELLS_FROM = 20_000
 #: Cells for each root of the number of items.
 PER_ROOT = 4
-#: A row looks into one of this many cells.
+#: A row looks into one of this many cells, and no more than ``MOST``: the finer they are, the more of what is near lies there.
 ONE_IN = 8
+MOST = 144
 #: Items for each cell that the centres are made of, and how often they move.
 DRAWN = 32
 ROUNDS = 6
@@ -59,10 +61,10 @@ class Cells:
         """From where to where those of each cell stand, given the ``cell`` of each, which must rise."""
         return np.searchsorted(cell, np.arange(len(self.centre) + 1)).astype(np.int64)
 
-    def asked(self, unit: Floats) -> Asked:
-        """The cells that rows look into: an eighth of them, and those as near as the last of these."""
+    def asked(self, unit: Floats, few: int | None = None) -> Asked:
+        """The cells that rows look into: the nearest ``few``, and those as near as the last of these."""
         score = unit @ self.centre.T
-        few = max(score.shape[1] // ONE_IN, 1)
+        few = min(max(score.shape[1] // ONE_IN, 1), MOST) if few is None else few
         bar = np.partition(score, score.shape[1] - few, axis=1)[:, -few]
         cell, row = np.nonzero((score >= bar[:, None]).T)
         bound = np.searchsorted(cell, np.arange(score.shape[1] + 1))

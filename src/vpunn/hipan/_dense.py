@@ -13,9 +13,9 @@ ball has the sum of its rows, as in `_balls`, and speaks by
 - a trained head where classes are few (`_logistic`);
 - each description of the node.
 
-Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept; where there are many items, for an
-eighth of them (`_cells`). Directions are rounded so that their products are exact (`exactly`): a row gives the same bits alone and in a
-batch.
+Cost: O(columns) a row for every item and class, a block at a time: no more than the best is kept; where there are many items, for
+some of them (`_cells`). Directions are rounded so that their products are exact (`exactly`): a row gives the same bits alone and in
+a batch.
 """
 
 from __future__ import annotations

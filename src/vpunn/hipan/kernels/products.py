@@ -1,7 +1,7 @@
 """Compiled loops that look for the largest products of rows with many directions: with all of them, or with those of some cells.
 
-Directions are made by `exactly`, so that products are exact: a row finds the same bits in any batch, whatever is multiplied with it.
-They are `padded`, so that loops take them by whole vectors.
+Directions are made by `exactly`, so that products are exact: a row finds the same bits in any batch, whatever is multiplied with
+it. They are `padded`, so that loops take them by whole vectors.
 """
 
 from __future__ import annotations
