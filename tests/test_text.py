@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import vpunn
 from stores import write_head
-from vpunn._ngrams import TextReader
+from vpunn._ngrams import MIXED, RUN, TextReader
 from vpunn.errors import DataError, VpunnError
 from vpunn.text import WORD, TextFeatures, WordVectorizer, by_word, text_features
 
@@ -20,7 +20,8 @@ NEW = ["a small fish", "zzz", "", "vögel g2"]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"characters": None}, {"words": (1, 1), "characters": (2, 3)}, {"starts": True}]
+    "options",
+    [{}, {"characters": None}, {"words": (1, 1), "characters": (2, 3)}, {"mixed": "starts"}, {"mixed": "cut"}],
 )
 def test_saved_features_are_the_same(tmp_path, options):
     features = text_features(min_rows=1, **options)
@@ -52,6 +53,7 @@ ODD = [
         {"words": {"ngram_range": (1, 2)}, "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)}},
         {"words": {"ngram_range": (2, 3), "sublinear_tf": True}},
         {"words": {"ngram_range": (1, 1), "starts": True}},
+        {"words": {"ngram_range": (1, 2), "token_pattern": RUN}},
         {"all": {"analyzer": "char", "ngram_range": (1, 4), "sublinear_tf": True}},
         {"short": {"analyzer": "char_wb", "ngram_range": (1, 9)}},
     ],
@@ -60,7 +62,7 @@ def test_a_reader_gives_the_bits_of_scikit_learn(tmp_path, parts):
     made = []
     for name, options in parts.items():
         kind = WordVectorizer if options.pop("starts", False) else TfidfVectorizer
-        made.append((name, kind(token_pattern=WORD if "analyzer" not in options else None, **options)))
+        made.append((name, kind(**{"token_pattern": WORD if "analyzer" not in options else None} | options)))
     features = TextFeatures(made)
     features.fit([*TEXTS, *ODD[4:]])
     reader = TextReader.load(features.save(tmp_path / "f"))
@@ -73,14 +75,37 @@ def test_a_reader_gives_the_bits_of_scikit_learn(tmp_path, parts):
     assert reader.get_feature_names_out().tolist() == features.get_feature_names_out().tolist()
 
 
-def test_codes_among_words_count_by_their_beginnings():
-    features = text_features(characters=None, min_rows=1, starts=True).fit(["SLC25A4 carrier", "slc25a6", "G2/M 1914"])
+def test_mixed_words_count_by_their_beginnings():
+    features = text_features(characters=None, min_rows=1, mixed="starts").fit(
+        ["SLC25A4 carrier", "slc25a6", "G2/M 1914"]
+    )
     names = {"slc25a4", "carrier", "slc25a4 carrier", "slc…", "slc25…", "slc25a…", "slc25a6", "g2", "g…", "m", "1914"}
     found = {name.removeprefix("words__") for name in features.get_feature_names_out()}
     assert found == names | {"g2 m", "m 1914"}
     assert features.transform(["Slc25b9"]).nnz == 2
     told = by_word("SLC25A4 carrier", [("words__slc25…", 0.5), ("words__carrier", 0.25), ("words__slc25a4", 0.5)])
     assert told == [("slc25a4", 1.0), ("carrier", 0.25)]
+
+
+def test_mixed_words_are_cut_where_letters_meet_digits(tmp_path):
+    features = text_features(characters=None, min_rows=1, mixed="cut").fit(["SLC25A4 carrier", "G2/M"])
+    pairs = {"slc 25", "25 a", "a 4", "4 carrier", "g 2", "2 m"}
+    found = {name.removeprefix("words__") for name in features.get_feature_names_out()}
+    assert found == pairs | {"slc", "25", "a", "4", "carrier", "g", "2", "m"}
+    assert features.transform(["Slc25b9"]).nnz == 3  # slc, 25 and both
+    told = by_word("SLC25A4 carrier", [("words__25 a", 0.5), ("words__4 carrier", 0.25), ("words__slc", 0.5)])
+    assert told == [("slc25a4", 1.125), ("carrier", 0.125)]
+    plain = [text_features(mixed=mixed).fit(TEXTS[:3]).get_feature_names_out().tolist() for mixed in MIXED]
+    assert plain[0] == plain[1] == plain[2]  # texts without such words have the same features
+    for kind in (TextFeatures, TextReader):
+        again = kind.load(features.save(tmp_path / "f"))
+        assert (again.transform(["SLC25A6"]) != features.transform(["SLC25A6"])).nnz == 0
+    head = json.loads((tmp_path / "f/model.json").read_text())
+    assert head["settings"]["parts"]["words"]["cut"] is True
+    head["settings"]["parts"]["words"]["starts"] = True
+    write_head(tmp_path / "f", head)
+    with pytest.raises(DataError, match="cut or have beginnings, not both"):
+        TextReader.load(tmp_path / "f")
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
@@ -106,3 +131,5 @@ def test_what_cannot_be_read_is_refused(tmp_path):
 def test_lengths_are_checked():
     with pytest.raises(VpunnError, match="n-gram lengths"):
         text_features(words=(2, 1))
+    with pytest.raises(VpunnError, match="mixed=.split. is unknown"):
+        text_features(mixed="split")

@@ -2,7 +2,8 @@
 
     python -m benchmarks.sets --tasks proteins --splits 1,2,3 --methods vpunn,10-NN,napkinxc-plt
 
-All methods read word 1–2-gram TF-IDF of the texts (``--starts``: beginnings of words that mix letters and digits too,
+All methods read word 1–2-gram TF-IDF of the texts (``--mixed cut``: words that mix letters and digits are cut where the two
+meet, ``--mixed starts``: they are whole and have beginnings,
 ``--characters``: character 3–5-grams within words; ``--names``: names of the terms too, as ``X_nodes`` of vpunn and as
 further training rows of the others), learn from train
 and validation rows and are scored on the test rows, on the sets with all ancestors by any path. ``average`` is the mean of 10-NN
@@ -87,13 +88,13 @@ class Case:
     """One task and split, and what methods say about its test rows."""
 
     def __init__(
-        self, name: str, seed: int, keep: Path | None, limit: float, characters: bool, starts: bool, names: bool
+        self, name: str, seed: int, keep: Path | None, limit: float, characters: bool, mixed: str, names: bool
     ) -> None:
-        self.name = name + "-characters" * characters + "-starts" * starts + "-names" * names
+        self.name = name + "-characters" * characters + f"-{mixed}" * (mixed != "whole") + "-names" * names
         self.seed, self.keep, self.limit = seed, keep, limit
         self.task = whole(load_set_task(name, seed))
         features = text_features(
-            characters=(3, 5) if characters else None, min_rows=2 if characters else 1, starts=starts
+            characters=(3, 5) if characters else None, min_rows=2 if characters else 1, mixed=mixed
         )
         self.described = self.task.tree.columns["name"].astype(object) if names else np.zeros(0, object)
         features.fit(np.concatenate([self.task.texts["train"], self.described]))
@@ -136,14 +137,16 @@ def main(
     limit: Annotated[float, typer.Option(help="Seconds by the clock that a method may take.")] = 3600.0,
     keep: Annotated[Path | None, typer.Option(help="Folder to keep scores in.")] = None,
     characters: Annotated[bool, typer.Option(help="Character 3–5-grams besides words, for all methods.")] = False,
-    starts: Annotated[bool, typer.Option(help="Beginnings of words that mix letters and digits, for all.")] = False,
+    mixed: Annotated[
+        str, typer.Option(help="Words that mix letters and digits, for all: whole, cut or starts.")
+    ] = "whole",
     names: Annotated[bool, typer.Option(help="Names of the terms, for all: X_nodes, or further rows.")] = False,
 ) -> None:
     """Score methods on tasks and write benchmarks/results/sets.json."""
     rows: list[dict[str, Any]] = []
     for name in tasks.split(","):
         for seed in map(int, splits.split(",")):
-            case, ours = Case(name, seed, keep, limit, characters, starts, names), None
+            case, ours = Case(name, seed, keep, limit, characters, mixed, names), None
             for method in methods.split(","):
                 try:
                     found, cost = case.scored(method)

@@ -19,9 +19,11 @@ from vpunn.io.store import Storable, Stored
 
 #: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
 WORD = r"(?u)\b\w+\b"
-_WORD = re.compile(WORD)
-#: A run of letters or of digits; a word of several is a code.
-RUN = re.compile(r"[^\W\d_]+|\d+")
+#: A run of letters or of digits; a word of several is mixed.
+RUN = r"(?u)[^\W\d_]+|\d+"
+_WORD, _RUN = re.compile(WORD), re.compile(RUN)
+#: What words that mix letters and digits are: words as they are, cut where the two meet, or whole and their beginnings too.
+MIXED = ("whole", "cut", "starts")
 _BLANKS = re.compile(r"\s\s+")
 
 #: Options of a part that are saved.
@@ -34,19 +36,30 @@ def beginnings(word: str) -> list[str]:
     >>> beginnings("slc25a4"), beginnings("bird")
     (['slc…', 'slc25…', 'slc25a…'], [])
     """
-    return [f"{word[: run.start()]}…" for run in RUN.finditer(word) if run.start()]
+    return [f"{word[: run.start()]}…" for run in _RUN.finditer(word) if run.start()]
 
 
-def word_grams(text: str, shortest: int, longest: int, starts: bool = False) -> Iterator[str]:
-    """The n-grams of the words of a text, and with ``starts`` the beginnings of codes.
+def runs(word: str) -> list[str]:
+    """The runs of letters and of digits.
 
-    >>> list(word_grams("A red SLC25A4", 1, 2, starts=True))
-    ['a', 'red', 'slc25a4', 'a red', 'red slc25a4', 'slc…', 'slc25…', 'slc25a…']
+    >>> runs("slc25a4"), runs("bird")
+    (['slc', '25', 'a', '4'], ['bird'])
     """
-    words = _WORD.findall(text.lower())
+    return _RUN.findall(word)
+
+
+def word_grams(text: str, shortest: int, longest: int, mixed: str = "whole") -> Iterator[str]:
+    """The n-grams of the words of a text; ``mixed`` says what words are that mix letters and digits, one of `MIXED`.
+
+    >>> list(word_grams("A red SLC25A4", 1, 2, "starts"))
+    ['a', 'red', 'slc25a4', 'a red', 'red slc25a4', 'slc…', 'slc25…', 'slc25a…']
+    >>> list(word_grams("red SLC25", 1, 2, "cut"))
+    ['red', 'slc', '25', 'red slc', 'slc 25']
+    """
+    words = (_RUN if mixed == "cut" else _WORD).findall(text.lower())
     for n in range(shortest, longest + 1):
         yield from words if n == 1 else (" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
-    if starts:
+    if mixed == "starts":
         for word in words:
             yield from beginnings(word)
 
@@ -71,17 +84,24 @@ def character_grams(text: str, shortest: int, longest: int, within: bool = True)
 def check_options(options: Any) -> None:
     """Refuse options of a saved part that `text_features` never writes: scikit-learn looks at them only when they are used."""
     kinds = {"ngram_range": list, "analyzer": str, "sublinear_tf": bool, "min_df": int | float}
-    if isinstance(options, dict) and "starts" in options and options.get("analyzer") == "word":
-        kinds["starts"] = bool
+    if isinstance(options, dict) and options.get("analyzer") == "word":
+        kinds |= {name: bool for name in MIXED[1:] if name in options}
     if not isinstance(options, dict) or set(options) != set(kinds):
         raise VpunnError(f"a part of text features has the options {examples(kinds)}, got {options!r}.")
     for option, kind in kinds.items():
         if not isinstance(options[option], kind):
             raise VpunnError(f"the option {option!r} of text features is {options[option]!r}.")
     check_choice("analyzer", options["analyzer"], ("word", "char", "char_wb"))
+    if options.get("cut") and options.get("starts"):
+        raise VpunnError("words that mix letters and digits are cut or have beginnings, not both.")
     span = options["ngram_range"]
     if len(span) != 2 or any(type(n) is not int for n in span) or not 1 <= span[0] <= span[1] <= 1000:
         raise VpunnError(f"the option 'ngram_range' of text features is {span!r}.")
+
+
+def mixed_of(options: dict[str, Any]) -> str:
+    """What words that mix letters and digits are for a saved part."""
+    return next((name for name in MIXED[1:] if options.get(name)), "whole")
 
 
 class _Part:
@@ -93,10 +113,10 @@ class _Part:
             raise VpunnError("a vocabulary of text features holds a word twice.")
         self.idf, self.sublinear = idf, options["sublinear_tf"]
         shortest, longest = options["ngram_range"]
-        kind, starts = options["analyzer"], bool(options.get("starts"))
+        kind, mixed = options["analyzer"], mixed_of(options)
         self.grams: Callable[[str], Iterable[str]]
         if kind == "word":
-            self.grams = lambda text: word_grams(text, shortest, longest, starts)
+            self.grams = lambda text: word_grams(text, shortest, longest, mixed)
         else:
             self.grams = lambda text: character_grams(text, shortest, longest, kind == "char_wb")
 

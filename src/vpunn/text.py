@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
-from vpunn._ngrams import KEPT, WORD, beginnings, check_options
+from vpunn._ngrams import KEPT, MIXED, RUN, WORD, beginnings, check_options, mixed_of, runs
 from vpunn._progress import progress_bar
 from vpunn._types import Targets, Texts
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
 from vpunn.io.store import Draft, Storable, Stored
 
 
@@ -52,6 +52,8 @@ class TextFeatures(Storable, FeatureUnion):
             parts[name] = {option: getattr(part, option) for option in KEPT}
             if isinstance(part, WordVectorizer):
                 parts[name]["starts"] = True
+            elif part.token_pattern == RUN:
+                parts[name]["cut"] = True
         draft.settings["parts"] = parts
 
     @classmethod
@@ -61,15 +63,20 @@ class TextFeatures(Storable, FeatureUnion):
             words = stored.labels(f"{name}.vocabulary")
             check_options(options)
             shortest, longest = options["ngram_range"]
-            kind = WordVectorizer if options.get("starts") else TfidfVectorizer
-            part = kind(
-                **{**{option: options[option] for option in KEPT}, "ngram_range": (int(shortest), int(longest))},
-                vocabulary=words.tolist(),
-                token_pattern=WORD if options["analyzer"] == "word" else None,
-            )
+            kept = {**{option: options[option] for option in KEPT}, "ngram_range": (int(shortest), int(longest))}
+            if options["analyzer"] == "word":
+                part = _word_part(mixed_of(options), vocabulary=words.tolist(), **kept)
+            else:
+                part = TfidfVectorizer(vocabulary=words.tolist(), token_pattern=None, **kept)
             part.idf_ = stored.array(f"{name}.idf", dtype="f8", shape=(len(words),))
             parts.append((name, part))
         return cls(parts)
+
+
+def _word_part(mixed: str, **options: Any) -> TfidfVectorizer:
+    """TF-IDF of words, of which those that mix letters and digits are whole, cut, or have beginnings."""
+    kind = WordVectorizer if mixed == "starts" else TfidfVectorizer
+    return kind(token_pattern=RUN if mixed == "cut" else WORD, **options)
 
 
 def text_features(
@@ -77,14 +84,17 @@ def text_features(
     words: tuple[int, int] = (1, 2),
     characters: tuple[int, int] | None = (3, 5),
     min_rows: int = 2,
-    starts: bool = False,
+    mixed: Literal["whole", "cut", "starts"] = "whole",
 ) -> TextFeatures:
     """A transformer from texts to sparse features, one unit-length part for words and one for character n-grams.
 
     Word n-grams of the lengths ``words`` (one letter or digit is a word: "vitamin C", "G2/M") and, unless ``characters``
     is None, character n-grams within words; each is sublinear TF-IDF over features that occur in at least ``min_rows``
-    rows. An empty text gives an empty row, unknown words give nothing. With ``starts`` a word that mixes letters and digits (a
-    gene's symbol, a part number, a diagnosis) also counts by its beginnings, up to every place where the two meet.
+    rows. An empty text gives an empty row, unknown words give nothing.
+
+    ``mixed`` is what becomes of a word that mixes letters and digits, such as a gene's symbol, a part number or a diagnosis:
+    "whole" (SLC25A4 is a word), "cut" (it is slc, 25, a and 4, and their pairs; so is every other word cut at underscores) or
+    "starts" (whole, and by its beginnings too: slc…, slc25… and slc25a…). Texts without such words have the same features.
 
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])
@@ -94,9 +104,9 @@ def text_features(
     for name, span in (("words", words), ("characters", characters)):
         if span is not None and not 1 <= span[0] <= span[1]:
             raise VpunnError(f"{name} is a (shortest, longest) pair of n-gram lengths, got {span!r}.")
+    check_choice("mixed", mixed, MIXED)
     common = {"sublinear_tf": True, "min_df": min_rows, "strip_accents": None}
-    kind = WordVectorizer if starts else TfidfVectorizer
-    parts = [("words", kind(ngram_range=words, token_pattern=WORD, **common))]
+    parts = [("words", _word_part(mixed, ngram_range=words, **common))]
     if characters is not None:
         parts.append(("characters", TfidfVectorizer(analyzer="char_wb", ngram_range=characters, **common)))
     return TextFeatures(parts)
@@ -118,6 +128,10 @@ def by_word(
     """
     words = list(dict.fromkeys(re.findall(WORD, text.lower())))
     chunks = [(f" {chunk} ", list(dict.fromkeys(re.findall(WORD, chunk)))) for chunk in text.lower().split()]
+    cut: dict[str, list[str]] = {}  # words that mix letters and digits, by their runs
+    for word in words:
+        for run in runs(word):
+            cut.setdefault(run, []).append(word)
     found: dict[str, float] = {}
     for feature, value in features:
         part, _, name = feature.partition("__")
@@ -130,7 +144,7 @@ def by_word(
         elif name.endswith("…"):
             inside = [word for word in words if name in beginnings(word)]
         else:
-            inside = [word for word in name.split(" ") if word in words]
+            inside = [word for piece in name.split(" ") for word in ([piece] if piece in words else cut.get(piece, []))]
         for word in inside or [name.strip() or feature]:
             found[word] = found.get(word, 0.0) + value / max(len(inside), 1)
     return sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))

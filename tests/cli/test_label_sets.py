@@ -48,15 +48,15 @@ def test_a_table_with_several_labels_in_a_cell(folder):
     assert result.exit_code != 0
 
 
-def test_beginnings_of_codes_tell_the_family(folder):
+def test_parts_of_mixed_words_tell_the_family(folder):
     rows = [f"SLC{k}A{k % 5},carrier" for k in range(20, 60)] + [f"KRT{k}P,hair" for k in range(20, 60)]
     (folder / "genes.csv").write_text("\n".join(["symbol,kind", *rows]) + "\n")
     options = ["--text", "symbol", "--target", "kind", "--no-characters", "--out"]
-    for name, more in (("plain", []), ("starts", ["--starts"])):
+    told = {}
+    for name, more in (("whole", ["--mixed", "whole"]), ("starts", ["--mixed", "starts"]), ("cut", [])):
         run("fit", folder / "genes.csv", *options, folder / name, *more)
-    plain, starts = (
-        json.loads(run("predict", folder / name, "--ask", "KRT99X", "--json"))[0] for name in ("plain", "starts")
-    )
-    assert starts["label"] == "hair" and starts["probability"] > 0.9 > plain["probability"]
-    refused = CliRunner().invoke(app, ["fit", "isco", "--starts", "--out", str(folder / "no")])
+        told[name] = json.loads(run("predict", folder / name, "--ask", "KRT99X", "--json"))[0]
+    for name in ("starts", "cut"):
+        assert told[name]["label"] == "hair" and told[name]["probability"] > 0.9 > told["whole"]["probability"]
+    refused = CliRunner().invoke(app, ["fit", "isco", "--mixed", "cut", "--out", str(folder / "no")])
     assert refused.exit_code != 0

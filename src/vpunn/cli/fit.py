@@ -123,12 +123,12 @@ def fit(
     which: Columns = NO_COLUMNS,
     places: Places = NO_TREE,
     characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
-    starts: Annotated[
-        bool,
+    mixed: Annotated[
+        str | None,
         typer.Option(
-            "--starts", help="Also use beginnings of words that mix letters and digits: symbols of genes, part numbers."
+            help="Words that mix letters and digits: cut where they meet (default), whole, or whole and starts."
         ),
-    ] = False,
+    ] = None,
     test_size: Annotated[
         float | None, typer.Option(help="First fit without this share of the rows and score them.")
     ] = None,
@@ -149,12 +149,12 @@ def fit(
     facts: dict[str, Any] = {}
     if not table.exists() and task_name(table) is not None:
         unused: dict[str, Any] = {**which.given(), "--tree": places.tree, "--test-size": test_size, "--folds": folds}
-        unused["--starts"] = starts or None
+        unused["--mixed"] = mixed
         refuse_unused(unused, f"{table} is a task, which brings its own columns, tree and test rows")
         model = _task_model(table, characters is not False, seed)
     else:
         if which.text is None:
-            refuse_unused({"--characters": characters, "--starts": starts or None}, "there is no --text")
+            refuse_unused({"--characters": characters, "--mixed": mixed}, "there is no --text")
         inputs, tree = replace(which.inputs(), match=places.match or "exact"), places.read()
         sample = _sample(table, inputs, which, places, reading, tree)
         if not json:
@@ -162,7 +162,7 @@ def fit(
         regress = which.regress is not None
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
-        plan = FitPlan(inputs, tree, regress, characters is not False, starts, test_size, folds, seed)
+        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed)
         facts = {"read": sample.report.facts()} if json else {}
         facts |= plan.held_out(sample)
         with progress_bar("fitting…", 100) as bar:

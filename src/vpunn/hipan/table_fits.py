@@ -27,7 +27,7 @@ class FitPlan:
     tree: Tree | None = None
     regress: bool = False
     characters: bool = True
-    starts: bool = False
+    mixed: str = "cut"
     test_size: float | None = None
     folds: int | None = None
     seed: int = 0
@@ -41,7 +41,7 @@ class FitPlan:
             from vpunn.hipan.table_sets import SetTableClassifier
 
             kind = SetTableClassifier
-        options = {"characters": self.characters, "starts": self.starts, "seed": self.seed}
+        options = {"characters": self.characters, "mixed": self.mixed, "seed": self.seed}
         return kind.fit(sample, self.inputs, tree=self.tree, bar=bar, **options)  # type: ignore[arg-type]
 
     def held_out(self, sample: Sample) -> dict[str, float]:

@@ -92,7 +92,7 @@ class TableClassifier:
         *,
         tree: Tree | None = None,
         characters: bool = True,
-        starts: bool = False,
+        mixed: str = "cut",
         seed: int = 0,
         bar: Bar | None = None,
     ) -> TableClassifier:
@@ -104,7 +104,7 @@ class TableClassifier:
         features = None
         with bar.stage("features", 20):
             if inputs.text:
-                features = new_text_features(characters, len(sample), starts)
+                features = new_text_features(characters, len(sample), mixed)
                 _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
         model = HiPaNClassifier(tree, random_state=seed)
         made = cls(model, inputs, features)
@@ -394,12 +394,12 @@ def as_blocks(words: Features, numbers: np.ndarray | None) -> Features:
     return Views(words=words, numbers=numbers)
 
 
-def new_text_features(characters: bool, rows: int, starts: bool = False) -> TextFeatures:
+def new_text_features(characters: bool, rows: int, mixed: str = "whole") -> TextFeatures:
     """Text features; words of a single row help to recognise its class, its character n-grams are too many to keep."""
     from vpunn.text import text_features
 
     least = 2 if characters and rows > 1000 else 1
-    return text_features(characters=(3, 5) if characters else None, min_rows=least, starts=starts)
+    return text_features(characters=(3, 5) if characters else None, min_rows=least, mixed=mixed)  # type: ignore[arg-type]
 
 
 def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
