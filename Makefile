@@ -100,7 +100,7 @@ bench: $(BENCH)/.installed $(PECOS)/.installed  ## benchmarks against peers; pri
 	$(BENCH)/bin/python -m benchmarks.traits
 	$(BENCH)/bin/python -m benchmarks.tabular
 	$(BENCH)/bin/python -m benchmarks.vapo heads
-	$(BENCH)/bin/python -m benchmarks.vapo blackbox
+	$(BENCH)/bin/python -m benchmarks.vapo blackbox --seconds 5
 	VPUNN_PEERS="$(PEERS)" $(BENCH)/bin/python -m benchmarks.predict --cases all --budget 200 --hours 1.2
 
 bench-quick: $(BENCH)/.installed $(PECOS)/.installed  ## the classifier beside its peers on the small cases
