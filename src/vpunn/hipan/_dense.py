@@ -20,6 +20,7 @@ a batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,8 @@ WIDE = 64
 FAINT_AXIS = 0.5
 #: Classes stand in cells where there are so many for each of these: with fewer, all products cost no more than the centres'.
 CLASSES_A_CELL = 4
+#: Rows that are held in 64 bits at a time.
+PART = 4096
 #: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
 CROWD = 160
 
@@ -115,14 +118,15 @@ class Space:
     @classmethod
     def of(cls, X: npt.NDArray[Any], node: Nodes) -> Space:
         """Standardise, whiten within classes, and weigh by the spread between them."""
-        X = np.asarray(X, np.float64)
-        centre, scale = X.mean(0), X.std(0)
+        Z = np.array(X, np.float64)  # worked on in place: several copies would be much of what a fit holds in memory
+        centre, scale = Z.mean(0), Z.std(0)
         scale = np.where(
             scale > 1e-9 * np.maximum(np.abs(centre), 1e-9), scale, LARGEST
         )  # constant columns say nothing
-        Z = (X - centre) / scale
+        Z -= centre
+        Z /= scale
         spread, doubt, n_classes = _within(Z, node)
-        width = X.shape[1]
+        width = Z.shape[1]
         value, axes = np.linalg.eigh(spread)
         white = axes / np.sqrt(np.maximum(value, 1e-9))
         between, axes = np.linalg.eigh(white.T @ (Z.T @ Z / len(Z)) @ white - np.eye(width))
@@ -147,14 +151,23 @@ class Space:
         """Directions of the rows in the space (`exactly`), and their lengths."""
         from vpunn.hipan.kernels.dense import times
 
-        standard = (np.asarray(X, np.float64) - self.centre) / self.scale
-        standard[~says(X)] = 0
-        Z, length = times(standard, self.turn)
-        return exactly(Z / np.where(length > 0, length, 1.0)[:, None]), length.astype(np.float32)
+        unit, lengths = np.empty((len(X), self.turn.shape[1]), np.float32), np.empty(len(X), np.float32)
+        for part in _parts(len(X)):
+            standard = (np.asarray(X[part], np.float64) - self.centre) / self.scale
+            standard[~says(X[part])] = 0
+            Z, length = times(standard, self.turn)
+            unit[part], lengths[part] = exactly(Z / np.where(length > 0, length, 1.0)[:, None]), length
+        return unit, lengths
 
     def heard(self, length: Floats) -> Floats:
         """The lengths of rows for the closed-form head."""
         return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
+
+
+def _parts(rows: int) -> Iterator[slice]:
+    """Some rows at a time: numbers in 64 bits are held of no more."""
+    for at in range(0, rows, PART):
+        yield slice(at, min(at + PART, rows))
 
 
 def _doubt(width: int, freedom: int) -> float:
@@ -168,8 +181,11 @@ def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, 
     count = np.bincount(at)
     sums = np.zeros((len(classes), Z.shape[1]))
     np.add.at(sums, at, Z)
-    several = count[at] > 1
-    inside = Z[several] - (sums / count[:, None])[at[several]]
+    sums /= count[:, None]
+    several = np.flatnonzero(count[at] > 1)
+    inside = Z[several]
+    for part in _parts(len(several)):
+        inside[part] -= sums[at[several[part]]]
     freedom = max(len(inside) - int((count > 1).sum()), 0)
     width = Z.shape[1]
     spread = inside.T @ inside / max(freedom, 1)
@@ -208,7 +224,7 @@ class Dense:
         self._remember(unit, length)
         self.classes = np.unique(items.node).astype(np.int32)
         self.n_kinds = int(items.kind.max(initial=0))
-        self._means(unit * self.space.heard(length)[:, None])
+        self._means(unit, self.space.heard(length))
         self._centroids(unit)
         if self.head is None:
             self.head = self._trained(unit * length[:, None])
@@ -226,13 +242,20 @@ class Dense:
         self.by_node = np.argsort(self.memory_node, kind="stable").astype(np.int32)
         self.cell_start = None if cells is None else cells.starts(cell[order])
 
+    def _sums(self, unit: Floats, length: Floats) -> npt.NDArray[np.float64]:
+        """Weighted sums of the rows of every node."""
+        node, weight = self.items.node, self.items.weight
+        own = np.zeros((self.tree.n_nodes, unit.shape[1]))
+        for part in _parts(len(unit)):
+            Z = unit[part] * length[part, None]
+            np.add.at(own, node[part], Z * weight[part, None].astype(np.float64))
+        return own
+
     def _centroids(self, unit: Floats) -> None:
         """Unit sums of the rows of every node and of every inner ball that has some; where each block stands: classes first, in
         their order."""
-        tree, items = self.tree, self.items
-        n = tree.n_nodes
-        own = np.zeros((n, unit.shape[1]))
-        np.add.at(own, items.node, unit * items.weight[:, None].astype(np.float64))
+        tree, n = self.tree, self.tree.n_nodes
+        own = self._sums(unit, np.ones(len(unit), np.float32))
         sums = np.concatenate([own, tree.subtree_sum(own)])
         length = np.sqrt((sums**2).sum(1))
         kept = length > 1e-6
@@ -248,13 +271,12 @@ class Dense:
         if self.cells is not None and self.class_cell is not None:
             self.class_start, self.own_start = (self.cells.starts(c) for c in (self.class_cell, self.class_cell[stays]))
 
-    def _means(self, Z: Floats) -> None:
+    def _means(self, unit: Floats, length: Floats) -> None:
         """Head of every class in closed form: mean shrunk to that of the ball above, its half square, and the log count."""
         assert self.space is not None
         tree, items = self.tree, self.items
         n = tree.n_nodes
-        own, count = np.zeros((n, Z.shape[1])), np.bincount(items.node, items.weight, minlength=n)
-        np.add.at(own, items.node, Z * items.weight[:, None].astype(np.float64))
+        own, count = self._sums(unit, length), np.bincount(items.node, items.weight, minlength=n)
         total, number = tree.subtree_sum(own), tree.subtree_sum(count)
         pull, ball = self.space.pull.astype(np.float64), np.zeros_like(own)
         for depth in range(1, tree.max_depth + 1):
@@ -265,10 +287,10 @@ class Dense:
         mean = (own[classes] * pull + ball[above[classes]]) / (count[classes][:, None] * pull + 1.0)
         share = np.bincount(items.node[items.kind == 0], minlength=n)[classes] + 0.5
         bias = (np.log(share / share.sum()) - 0.5 * (mean**2 @ self.space.metric)).astype(np.float32)
-        direction, length = directed(mean * self.space.metric)
+        direction, size = directed(mean * self.space.metric)
         order = self._place_classes(padded(direction))
         self.ball_mean, self.own_mean = ball, mean[order]
-        self.mean, self.mean_length, self.mean_bias = padded(direction[order]), length[order], bias[order]
+        self.mean, self.mean_length, self.mean_bias = padded(direction[order]), size[order], bias[order]
         self.classes = classes[order]
         self.class_at = np.full(n, -1, np.int32)
         self.class_at[self.classes] = np.arange(len(classes))

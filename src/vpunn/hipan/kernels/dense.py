@@ -21,12 +21,15 @@ def times(X, turn) -> tuple[np.ndarray, np.ndarray]:
 @kernel
 def _times(X, turn, out, length):
     rows, width = out.shape
+    whole = X.shape[1] // 4 * 4
     for r in range(rows):
-        for k in range(X.shape[1]):
-            x = X[r, k]
-            if x != 0:
-                for j in range(width):
-                    out[r, j] += x * turn[k, j]
+        for k in range(0, whole, 4):  # four at a time: sums are made in the same order and written a fourth as often
+            a, b, c, d = X[r, k], X[r, k + 1], X[r, k + 2], X[r, k + 3]
+            for j in range(width):
+                out[r, j] = out[r, j] + a * turn[k, j] + b * turn[k + 1, j] + c * turn[k + 2, j] + d * turn[k + 3, j]
+        for k in range(whole, X.shape[1]):
+            for j in range(width):
+                out[r, j] += X[r, k] * turn[k, j]
         square = 0.0
         for j in range(width):
             square += out[r, j] * out[r, j]
@@ -121,7 +124,13 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
             if block_at[n_nodes + c] >= 0:
                 z[count, 1] = _cosine(unit[r], centroid[block_at[n_nodes + c]])
             if parent[c] > 0 and block_at[n_nodes + parent[c]] >= 0:
-                z[count, 2] = _cosine(unit[r], centroid[block_at[n_nodes + parent[c]]])
+                sibling = 0
+                while up[sibling] != parent[c]:
+                    sibling += 1
+                if sibling < count:
+                    z[count, 2] = z[sibling, 2]
+                else:
+                    z[count, 2] = _cosine(unit[r], centroid[block_at[n_nodes + parent[c]]])
             first, second, least, any_kind = np.float32(0), np.float32(0), np.float32(1e30), np.float32(0)
             for at in range(span[c], span[c + 1]):
                 i = by_node[at]
