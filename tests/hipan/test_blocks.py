@@ -12,11 +12,11 @@ from sklearn.datasets import load_digits
 from vpunn import load
 from vpunn.errors import VpunnError
 from vpunn.explain import contrast, describe_ball, explain
-from vpunn.hipan import HiPaNClassifier, Views
+from vpunn.hipan import HiPaNClassifier, Views, _dense
 from vpunn.hipan._arrays import Lift
 from vpunn.hipan._balls import Items, branches
 from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dense, Space
-from vpunn.hipan._holdout import plan_holdout, units
+from vpunn.hipan._holdout import pace, plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan.kernels.dense import N_EVIDENCE
@@ -76,7 +76,7 @@ def test_dense_evidence_matches_a_slow_twin(width):
             at = block.class_at[c]
             heard = z * (space.usual / np.linalg.norm(z) if width >= WIDE else 1.0)
             table[j, 9] = (block.own_mean[at] * space.metric) @ heard + block.mean_bias[at]
-            table[j, 12] = z @ block.head[:-1, at] + block.head[-1, at]
+            table[j, 12] = heard @ block.head[:-1, at] + block.head[-1, at]
             table[j, 18] = max(cosine[items.node == c].max(), 0)
             table[j, 20] = cosine[(items.node == c) & (items.kind == 1)][0]
         for column, into in ((5, 5), (9, 9), (12, 12), (0, 14), (1, 15), (2, 16), (3, 17), (18, 19), (20, 21)):
@@ -180,7 +180,12 @@ def test_softmax_regression_has_no_slope_left():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
     X[np.arange(300), y] += 1.5
-    found = fit_logistic(X, y, np.ones(300), 3)
+    found, penalty = fit_logistic(X, y, np.ones(300), 3)
+    assert np.array_equal(found, fit_logistic(X, y, np.ones(300), 3)[0])
+    again, given = fit_logistic(
+        X, y, np.ones(300), 3, penalty
+    )  # from zero, not from the path: the same but for rounding
+    assert given == penalty and np.abs(again - found).max() < 0.02
     score = X @ found[:-1] + found[-1]
     assert np.mean(score.argmax(1) == y) > 0.7
     p = np.exp(score - score.max(1, keepdims=True))
@@ -275,7 +280,6 @@ def test_groups_and_equal_rows_are_held_out_together():
     words = sparse.csr_matrix(np.array([[1.0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]]))
     assert len(set(units(words, [], None)[[0, 2]])) == 1
     assert len(set(units(words, [], None))) == 5  # empty rows are not equal
-    assert len(set(units(words, [], None, np.array([0, 0, 1, 0, 0, 0])))) == 6  # nor are copies under another label
     joined = units(words, [], np.array([0, 1, 2, 0, 3, 3]))
     assert joined[0] == joined[2] == joined[3] and joined[4] == joined[5] and len(set(joined)) == 3
     rng = np.random.default_rng(0)
@@ -284,6 +288,63 @@ def test_groups_and_equal_rows_are_held_out_together():
         assert not np.isin(unit[one.out], unit[np.setdiff1d(np.arange(300), one.out)]).any()
     with pytest.raises(VpunnError, match="groups needs one entry per row"):
         HiPaNClassifier().fit(np.eye(4), list("abcd"), groups=[1, 2])
+
+
+def test_of_texts_under_two_labels_a_third_is_held_out_as_a_whole():
+    """Nobody knows whether new rows will meet a copy of themselves under another label, so the combiner meets both cases."""
+    words = sparse.csr_matrix(np.repeat(np.random.default_rng(0).random((900, 3)), 2, axis=0))
+    node = np.tile([0, 1], 900)
+    unit = units(words, [], None, node).reshape(900, 2)
+    together = unit[:, 0] == unit[:, 1]
+    assert abs(together.mean() - 1 / 3) < 0.01 and np.corrcoef(together[:-1], together[1:])[0, 1] < 0.1
+    assert len(np.unique(unit)) == 900 + (~together).sum()
+    assert (
+        np.diff(units(words, [], None, np.zeros(1800, int)).reshape(900, 2)) == 0
+    ).all()  # copies under one label go together
+    phrase = sparse.csr_matrix(np.ones((300, 2)))  # one text under all labels: it does not take the table with it
+    assert len(np.unique(units(phrase, [], None, np.arange(300) % 7))) == 7
+
+
+@pytest.mark.parametrize(
+    ("numbers", "at_once", "rows"), [(50_000, 400, 2000), (200_000, 400, 1600), (500_000, 800, 800)]
+)
+def test_experts_that_judge_have_nearly_all_rows_where_rounds_are_cheap(numbers, at_once, rows):
+    rng = np.random.default_rng(0)
+    share, enough = pace(0.1, 4000, 0, numbers)
+    rounds = plan_holdout(rng.integers(0, 40, 4000), np.arange(4000), 0, share, rng, None, enough)
+    assert [len(one.out) for one in rounds] == [at_once] * (rows // at_once)
+
+
+def test_dense_heads_that_judge_and_answer_have_one_penalty(monkeypatch):
+    """Chosen for every round anew it may be ten times another, and the combiner reads scores of a scale it does not know."""
+    model, seen = HiPaNClassifier(random_state=0), []
+    fit = _dense.fit_logistic
+
+    def spy(X, y, weight, n_classes, penalty=None):
+        found = fit(X, y, weight, n_classes, penalty)
+        seen.append((penalty, found[1]))
+        return found
+
+    monkeypatch.setattr(_dense, "fit_logistic", spy)
+    X, y = load_digits(return_X_y=True)
+    model.fit(X[:300], y[:300])
+    (first, chosen), *others = seen
+    assert first is None and len(others) > 2 and set(others) == {(chosen, chosen)}
+    model.partial_fit(X[300:310], y[300:310])
+    assert seen[-1] == (chosen, chosen)
+
+
+def test_heads_of_a_wide_block_read_all_rows_at_one_length():
+    """An encoder that learned from the training rows makes new rows longer or shorter; that is no sign of being sure."""
+    X, items = dense_case(width=WIDE)
+    block = Dense("x", TREE, items)
+    centre = block.space.centre
+    longer = (X[:9] - centre) * 1.5 + centre
+    np.testing.assert_allclose(block.trained(longer.astype(np.float32)), block.trained(X[:9]), atol=2e-2)
+    narrow_X, narrow = dense_case(width=5)
+    block = Dense("x", TREE, narrow)
+    longer = (narrow_X[:9] - block.space.centre) * 1.5 + block.space.centre
+    assert np.abs(block.trained(longer.astype(np.float32)) - block.trained(narrow_X[:9])).max() > 0.5
 
 
 def test_single_rows_are_held_out_as_often_as_new_classes_are_asked_for():

@@ -70,7 +70,8 @@ def test_a_dense_block_of_an_older_version_is_read(tmp_path):
 
     def older(head):
         about = head["parts"]["dense0"]
-        del about["settings"]["usual"]
+        for name in ("usual", "penalty", "own_length"):
+            del about["settings"][name]
         for name in ("pull", "metric"):
             (folder / f"dense0.{name}.npy").unlink()
             for arrays in (head["arrays"], about.get("arrays", {})):
@@ -78,6 +79,7 @@ def test_a_dense_block_of_an_older_version_is_read(tmp_path):
 
     loaded = HiPaNClassifier.load(sealed(folder, older), verify=False)
     block = loaded.dense_["numbers"]
+    assert block.penalty is None and block.own_length
     assert block.space.usual == 0 and (block.space.pull == 1).all() and (block.space.metric == 1).all()
     np.testing.assert_allclose(loaded.predict_node_proba({"numbers": numbers})[:, 0], 1)
 

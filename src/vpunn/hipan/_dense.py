@@ -104,8 +104,8 @@ class Space:
     """How rows of a block are read: (x − centre) / scale · turn, and what the closed-form head takes along each axis.
 
     ``pull`` is the spread of classes over that of the rows of a class: a mean is that of its rows and 1 / pull of the ball above.
-    ``metric`` weighs the axes. ``usual`` is the length that the head gives all rows, 0 for their own: in wide blocks it tells how
-    plain a row is rather than which class it has.
+    ``metric`` weighs the axes. ``usual`` is the length that the heads give all rows, 0 for their own: in wide blocks it tells how
+    plain a row is rather than which class it has, and rows that the encoder has not learned from are longer or shorter than others.
     """
 
     centre: Floats
@@ -160,7 +160,7 @@ class Space:
         return unit, lengths
 
     def heard(self, length: Floats) -> Floats:
-        """The lengths of rows for the closed-form head."""
+        """The lengths of rows for the heads."""
         return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
 
 
@@ -207,6 +207,8 @@ class Dense:
     proposes: bool = True
     cells: Cells | None = None
     exact: bool = False  #: no cells, however many items there are
+    penalty: float | None = None  #: of the trained head; None: to be chosen
+    own_length: bool = False  #: whether that reads all rows at their own length, as in older folders
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -227,7 +229,7 @@ class Dense:
         self._means(unit, self.space.heard(length))
         self._centroids(unit)
         if self.head is None:
-            self.head = self._trained(unit * length[:, None])
+            self.head = self._trained(unit * self._length(length)[:, None])
         head, self.head_length = directed(self.head[:-1].T)
         self.head_direction = padded(head)
         self.branch = branches(tree)
@@ -311,7 +313,8 @@ class Dense:
             return np.zeros((Z.shape[1] + 1, 0), np.float32)
         place = np.searchsorted(self.classes, self.items.node)
         with threadpool_limits(1, user_api="blas"):
-            return fit_logistic(Z, place, self.items.weight, len(self.classes))
+            head, self.penalty = fit_logistic(Z, place, self.items.weight, len(self.classes), self.penalty)
+        return head
 
     def ball_head(self, block: int) -> tuple[npt.NDArray[Any], float]:
         """What a ball adds to the closed-form head: weights of the standardised columns, and a constant.
@@ -364,9 +367,15 @@ class Dense:
         unit, length = self.space.read(X)
         return self._by_trained_head(padded(unit), length)
 
+    def _length(self, length: Floats) -> Floats:
+        """The lengths of rows for the trained head."""
+        assert self.space is not None
+        return length if self.own_length else self.space.heard(length)
+
     def _by_trained_head(self, unit: Floats, length: Floats) -> Floats:
         assert self.head is not None
-        return np.asarray((unit @ self.head_direction.T) * (length[:, None] * self.head_length) + self.head[-1])
+        heard = self._length(length)[:, None]
+        return np.asarray((unit @ self.head_direction.T) * (heard * self.head_length) + self.head[-1])
 
 
 @dataclass
@@ -376,7 +385,7 @@ class Look:
     block: Dense
     unit: Floats
     length: Floats
-    heard: Floats  #: the length for the closed-form head
+    heard: Floats  #: the length for the heads
     near: Floats  #: products with all items, where they are kept
     trained: Floats
     nearest: tuple[Nodes, Floats] | None = None  #: items and similarities, nearest first, once they were looked for

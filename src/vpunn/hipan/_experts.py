@@ -32,6 +32,14 @@ ROOM = 16_000_000
 AnyLook = Look | LinearLook | NearestLook
 
 
+class Decided(NamedTuple):
+    """What the first rows held out decide for all experts of a model: those that judge and those that answer must be alike."""
+
+    proposes: set[str]  #: dense blocks that propose
+    penalty: dict[str, float | None]  #: of their trained heads
+    cost: float  #: of the linear heads
+
+
 class Seen(NamedTuple):
     """What the experts say about some rows: candidates (−1 padded), evidence about each and "none", scores of the depth-1 balls."""
 
@@ -50,13 +58,14 @@ class Experts:
     dense: dict[str, Dense]
 
     @classmethod
-    def fitted(cls, tree: Tree, sample: Sample, proposers: set[str] | None = None) -> Experts:
-        """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or those named."""
+    def fitted(cls, tree: Tree, sample: Sample, decided: Decided | None = None) -> Experts:
+        """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
         balls = Balls(tree, sample.words())
-        dense = {
-            name: Dense(name, tree, sample.numbers(name), proposes=proposers is None or name in proposers)
-            for name in sample.rows.dense
-        }
+        dense = {}
+        for name in sample.rows.dense:
+            proposes = decided is None or name in decided.proposes
+            penalty = None if decided is None else decided.penalty[name]
+            dense[name] = Dense(name, tree, sample.numbers(name), proposes=proposes, penalty=penalty)
         return cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
 
     def parts(self) -> tuple[Balls, Heads, Linear, dict[str, Dense]]:

@@ -1,8 +1,10 @@
 """Which rows are held out inside ``fit``: rows that look like the ones that will be asked.
 
 *Together.* Rows with the same features and label, and rows of one group (``groups=``), are held out together: a copy that stays
-behind would make memory look better than it is. A copy under another label stays: a new row meets such copies too, and a combiner
-that has never seen one takes it for a sure answer.
+behind would make memory look better than it is. A copy under another label stays two times in three: whether new rows will meet
+such copies cannot be read off the training rows. They do where labels of one text are asked one by one (a combiner that has never
+seen a copy takes it for a sure answer), and do not where all labels of a text arrive together (then such a row is as hard to tell
+as it was, and no copy says so).
 
 *Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
 Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
@@ -34,12 +36,15 @@ from scipy import sparse
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Held-out rows that make a good combiner: up to a fifth of the rows is held out at once to get there.
-PLENTY = 2000
+#: Held-out rows that make a good combiner, those of one round that tell whether a block has a say, and the share of the rows that
+#: may be held out at once to get there.
+PLENTY, TELLING, AT_ONCE = 2000, 200, 0.2
 #: So many are held out at most: a combiner learns no more from more, and each is compared with all rows.
 MOST = 10_000
-#: Enough of them to stop; smaller data is held out in several rounds until all rows had their turn.
-ENOUGH = 1300
+#: Numbers that experts of all rows read: to train again on few costs next to nothing, on many more than held-out rows are worth.
+LIGHT, HEAVY = 100_000, 500_000
+#: Rounds go on until so many rows were held out, of light rows and of others, or all have had their turn.
+ENOUGH_LIGHT, ENOUGH = 2000, 1500
 #: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
 #: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
@@ -48,6 +53,8 @@ UNMET = 3.0
 SURELY = 3.0
 #: A row less is noticed in classes of some nine rows at most: the difference in log(1 + rows).
 ONE_ROW_TELLS = 0.1
+#: A text of more than this share of the rows is a phrase.
+PHRASE = 0.01
 #: A held-out row stands for at most so many.
 LARGEST_WEIGHT = 4.0
 
@@ -58,6 +65,25 @@ class Round(NamedTuple):
     out: Ints
     weight: Floats
     dropped: Ints
+
+
+def pace(share: float, rows: int, others: int, numbers: int) -> tuple[float, int]:
+    """The share of the rows to be held out at once, at least ``share``, and how many rows are enough to stop.
+
+    Experts that judge have fewer rows than those that will answer, so they are less often right, and classes are smaller: the fewer
+    are held out at once the better, and the more rounds it takes, each of which reads as many ``numbers`` as all rows have. Heavy
+    rows are held out once, up to a fifth of them; of few rows it is a fifth as well. ``others`` are items that always stay
+    (descriptions): among many of those a fifth of the rows is missed less.
+
+    >>> pace(0.1, 4000, 0, 40_000), pace(0.1, 4000, 0, 200_000), pace(0.1, 4000, 8000, 200_000), pace(0.1, 4000, 0, 10**6)
+    ((0.1, 2000), (0.1, 1500), (0.2, 1500), (0.2, 1))
+    """
+    share = max(share, min(TELLING / max(rows, 1), AT_ONCE))
+    if numbers < LIGHT:
+        return share, ENOUGH_LIGHT
+    heavy = numbers >= HEAVY
+    most = min(PLENTY / max(rows, 1), AT_ONCE, 1.0 if heavy else share * (1.0 + others / max(rows, 1)))
+    return max(share, most), 1 if heavy else ENOUGH
 
 
 def plan_holdout(
@@ -98,7 +124,7 @@ def plan_holdout(
     rows = rows[np.argsort(place[unit[rows]], kind="stable")]
     if counts_tell(units_of_row):  # one unit of every class at once, and all are left with equally many
         share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
-    part = int(np.ceil(min(max(share * n, min(PLENTY, 0.2 * n), 1), MOST)))
+    part = int(np.ceil(min(max(share * n, 1), MOST)))
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))
@@ -236,10 +262,16 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
 def units(
     words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]], groups: Ints | None, node: Ints | None = None
 ) -> Ints:
-    """Numbers of what is held out together: rows with the same features (and node, if given) and, if given, the same group."""
+    """Numbers of what is held out together: rows with the same features and, if given, the same group.
+
+    Where the ``node`` of each is given, rows of one text under several nodes go node by node, but for every third text: those go
+    together. Phrases so common (`PHRASE`) that much of the table would go with them always go node by node.
+    """
     same = _same(words, dense)
     if node is not None:
-        same = np.unique(np.stack([same, node], 1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+        phrase = np.bincount(same)[same] > max(PHRASE * len(same), 2)
+        apart = np.where(phrase | (same % 3 > 0), node, -1)  # numbers follow random sums: every third is any text
+        same = np.unique(np.stack([same, apart], 1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
     if groups is None:
         return same
     from scipy.sparse.csgraph import connected_components

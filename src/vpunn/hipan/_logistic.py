@@ -14,22 +14,23 @@ ASIDE = 0.2
 
 
 def fit_logistic(
-    X: npt.NDArray[Any], y: npt.NDArray[Any], weight: npt.NDArray[Any], n_classes: int
-) -> npt.NDArray[np.float32]:
-    """Weights (columns + 1, classes), bias last. Rows are set aside by their position: every fifth."""
+    X: npt.NDArray[Any], y: npt.NDArray[Any], weight: npt.NDArray[Any], n_classes: int, penalty: float | None = None
+) -> tuple[npt.NDArray[np.float32], float]:
+    """Weights (columns + 1, classes), bias last, and their ``penalty``, chosen unless it is given. Rows are set aside for that by
+    their position: every fifth."""
     X = np.asarray(X, np.float32)  # steps are chosen in 64 bits; what they are chosen by need not be
     aside = np.arange(len(X)) % round(1 / ASIDE) == 0
     start = np.zeros((X.shape[1] + 1, n_classes))
-    best, chosen, kept = np.inf, PENALTIES[0], start
-    if aside.any() and not aside.all():
-        for penalty in PENALTIES:
-            start = _minimise(X[~aside], y[~aside], weight[~aside], penalty, start)
+    best, chosen, kept = np.inf, penalty or PENALTIES[0], start
+    if penalty is None and aside.any() and not aside.all():
+        for tried in PENALTIES:
+            start = _minimise(X[~aside], y[~aside], weight[~aside], tried, start)
             loss = _loss(X[aside], y[aside], weight[aside], 0.0, start)[0]
             if loss < best:
-                best, chosen, kept = loss, penalty, start
+                best, chosen, kept = loss, tried, start
             elif loss > 1.05 * best:
                 break
-    return _minimise(X, y, weight, chosen, kept).astype(np.float32)
+    return _minimise(X, y, weight, chosen, kept).astype(np.float32), chosen
 
 
 def _loss(

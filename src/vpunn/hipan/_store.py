@@ -215,7 +215,8 @@ def layout_of(stored: Stored, total: int) -> Layout:
 def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
     assert block.space is not None and block.head is not None
-    draft = Draft("Dense", {"proposes": block.proposes, "usual": block.space.usual})
+    settings = {"proposes": block.proposes, "usual": block.space.usual}
+    draft = Draft("Dense", settings | {"penalty": block.penalty, "own_length": block.own_length})
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
     draft.array("weight", block.items.weight.astype(np.float32))
@@ -242,8 +243,14 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
         raise DataError(f"{str(stored.path)!r}: the head of block {name!r} does not belong to its rows.")
     proposes = stored.setting("proposes", bool)
     space = Space(centre, scale, turn, *_axes(stored, turn.shape[1]))
+    penalty = stored.settings.get("penalty")  # none in older folders, nor where classes are many
+    if penalty is not None and not (isinstance(penalty, float) and 0 < penalty < np.inf):
+        raise DataError(f"{str(stored.path)!r}: setting 'penalty' is {penalty!r}.")
+    own_length = stored.setting("own_length", bool) if "own_length" in stored.settings else True  # in older folders
     cells = _cells(stored, len(node), turn.shape[1])
-    return Dense(name, tree, Items(rows, node, weight, kind), space, head, proposes, cells, exact=cells is None)
+    return Dense(
+        name, tree, Items(rows, node, weight, kind), space, head, proposes, cells, cells is None, penalty, own_length
+    )
 
 
 def _cells(stored: Stored, items: int, width: int) -> Cells | None:

@@ -13,8 +13,8 @@ from vpunn._progress import reached
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import ALIKE_TELLTALE, TELLTALE, Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
-from vpunn.hipan._experts import Experts, Seen
-from vpunn.hipan._holdout import ENOUGH, counts_tell, plan_holdout, unmet_in_list
+from vpunn.hipan._experts import Decided, Experts, Seen
+from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
@@ -28,9 +28,7 @@ EXPLAINED = 0.1
 CONFUSED = 1.0
 #: Among more dense rows than this, the nearest of each is not looked for: few are held out together with theirs.
 MANY_DENSE = 10_000
-#: Rows with this many entries are held out in one round: to train on them again costs more than more held-out rows are worth.
-HEAVY = 500_000
-#: Of such rows no further pass is made either, once no more than this share was confused when met again: it makes heads surer, at a
+#: Of heavy rows no further pass is made once no more than this share was confused when met again: it makes heads surer, at a
 #: price. (Shorter rows get all passes: those of 29 classes by headlines lose 0.002 without.)
 HARDLY = 0.001
 #: Held-out rows that tell whether a dense block has a say.
@@ -105,12 +103,11 @@ def fit_parts(
     rounds = []
     if unmet != 0.0:
         nearest = _nearest_row(sample.take(asked).rows, unit)
-        enough = 1 if settings.heavy else ENOUGH
-        rounds = plan_holdout(node, unit, n_empty, settings.holdout, rng, nearest, enough)
+        share, enough = pace(settings.holdout, len(asked), len(sample.node) - len(asked), _numbers(sample))
+        rounds = plan_holdout(node, unit, n_empty, share, rng, nearest, enough)
         del nearest  # it holds all rows by feature
     found: list[HeldOut] = []
-    cost: float | None = None
-    proposers: set[str] | None = None  # what the first round finds holds for all
+    decided: Decided | None = None  # what the first round finds holds for all
     hide = True
     for done, one in enumerate(rounds):
         reached(f"heads {done + 1}/{len(rounds) + 1}", HEADS_SHARE * done / (len(rounds) + 1))
@@ -119,49 +116,55 @@ def fit_parts(
         kept = np.setdiff1d(np.arange(len(sample.node)), left)
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
-        experts = _trained(tree, sample.take(kept), proposers, settings, rng)
-        if cost is None:
-            proposers = _first_look(experts, sample, sample.take(out), settings, few)
-            cost = experts.linear.cost
+        experts = _trained(tree, sample.take(kept), decided, settings, rng)
+        if decided is None:
+            decided = _first_look(experts, sample, sample.take(out), settings, few)
             hide = still_found(experts.balls.items, sample.take(out))
         else:
-            experts.linear = Linear.fitted(experts.balls, cost, few)
+            experts.linear = Linear.fitted(experts.balls, decided.cost, few)
         judged = judge(experts, sample.take(out), settings, hide=hide)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
         del experts  # before the next ones: of a million rows they take gigabytes
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
-    everything = _trained(tree, sample, proposers, settings, rng)
+    everything = _trained(tree, sample, decided, settings, rng)
     again = None if unmet is None else asked_again(sample.take(asked), unmet, rng)
-    if again is not None and cost is None:
+    if again is not None and decided is None:
         _first_look(everything, sample, again, settings, few)
     else:
-        everything.linear = Linear.fitted(everything.balls, cost or 0.0, few)
+        everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few)
     if again is not None:
         found.append(judge(everything, again, settings, hide=False))
     return everything, HeldOut.joined(found)
 
 
 def _trained(
-    tree: Tree, sample: Sample, proposers: set[str] | None, settings: Settings, rng: np.random.Generator
+    tree: Tree, sample: Sample, decided: Decided | None, settings: Settings, rng: np.random.Generator
 ) -> Experts:
     """Experts of some rows, heads trained on all of them."""
-    experts = Experts.fitted(tree, sample, proposers)
+    experts = Experts.fitted(tree, sample, decided)
     train_branch(experts.balls, experts.heads, rng)
     train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
     experts.heads = experts.heads.rounded()
     return experts
 
 
-def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings, few: bool) -> set[str]:
-    """What rows the experts have not seen decide for good: blocks without a say leave, some propose (their names are returned);
-    and the linear heads' cost."""
+def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings, few: bool) -> Decided:
+    """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, and the linear
+    heads' cost; the penalties of the dense heads are as these experts chose them."""
     for name in without_a_say(experts, asked, settings.candidates):
         for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
             blocks.pop(name, None)
     experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few)
-    return {name for name, block in experts.dense.items() if block.proposes}
+    proposes = {name for name, block in experts.dense.items() if block.proposes}
+    return Decided(proposes, {name: block.penalty for name, block in experts.dense.items()}, experts.linear.cost)
+
+
+def _numbers(sample: Sample) -> int:
+    """How many numbers are read again and again to train experts: entries of words, and of dense blocks with trained heads."""
+    few = len(np.unique(sample.node)) <= FEW_CLASSES
+    return int(sample.rows.words.nnz) + (sum(block.size for block in sample.rows.dense.values()) if few else 0)
 
 
 def _nearest_row(rows: Rows, unit: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -257,7 +257,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         items = old.items.joined(Items(rows.words, node, weight, kind))
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
-            self.dense_[name] = Dense(name, self.tree_, more, block.space, proposes=block.proposes)
+            kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length")}
+            self.dense_[name] = Dense(name, self.tree_, more, block.space, **kept)
         self.balls_ = Balls(self.tree_, items)
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         heads = self.heads_.carried(old, self.balls_)
