@@ -122,43 +122,14 @@ class Balls:
         return _memory(self.items, self.tree.n_nodes, self.remembers)
 
     def _made(self) -> dict[str, np.ndarray]:
-        """The `derived` arrays, from the items."""
-        tree, items = self.tree, self.items
-        n, rows = tree.n_nodes, items.X.shape[0]
-        membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
-        own = sparse.csr_matrix(membership @ items.X)
-        subtrees = _inner_balls(tree) @ own
-        matrix = sparse.vstack([own, subtrees]).tocsc()
-        matrix.sort_indices()
-        by_ball = matrix.tocsr()
-        mass = np.asarray(by_ball.sum(1)).ravel()
-        kinds = np.diff(by_ball.indptr)
-        typical = (
-            by_ball.data[: by_ball.indptr[n]].mean() if by_ball.indptr[n] else 1.0
-        )  # mean sum of an entry of a node
-        # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
-        news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
-        news[kinds == 0] = 1.0
-        spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
-        made = {
-            "feature_start": matrix.indptr.astype(np.int64),
-            "entry_block": matrix.indices.astype(np.int32),
-            "entry_sum": matrix.data.astype(np.float32),
-            "norm2": np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32),
-            "seen": ((1 - news) / np.maximum(mass, 1e-12)).astype(np.float32),
-            "news": news,
-            "background": (spread / max(spread.sum(), 1e-12)).astype(np.float32),
-        }
-        for name, kept in (("nearest", items.X.tocsc()), ("dictionary", learn_dictionary(items, n))):
-            made |= {f"{name}.{part}": getattr(kept, part) for part in PARTS}
-        return made
+        """The `derived` arrays, from the items. What each is made of is gone before the next: together it is a lot."""
+        dictionary = _named("dictionary", learn_dictionary(self.items, self.tree.n_nodes))
+        return dictionary | _named("nearest", self.items.X.tocsc()) | _sums(self.tree, self.items)
 
     def derived(self) -> dict[str, np.ndarray]:
         """The arrays that take long to build, by name."""
         found = {name: getattr(self, name) for name in (*ENTRIES, *MEASURES)}
-        for name, kept in (("nearest", self.nearest.by_feature), ("dictionary", self.dictionary.pairs)):
-            found |= {f"{name}.{part}": getattr(kept, part) for part in PARTS}
-        return found
+        return found | _named("nearest", self.nearest.by_feature) | _named("dictionary", self.dictionary.pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Balls, (self.tree, self.items, self.derived(), self.remembers)
@@ -172,6 +143,38 @@ class Balls:
         """One sorted integer per entry that names its (feature, ball): carries weights from one layout to a grown one."""
         feature = np.repeat(np.arange(len(self.feature_start) - 1), np.diff(self.feature_start))
         return np.asarray(feature * np.int64(2 * self.tree.n_nodes) + self.entry_block)
+
+
+def _named(name: str, kept: sparse.csr_matrix | sparse.csc_matrix) -> dict[str, np.ndarray]:
+    """The arrays of a sparse matrix under the names a model file has for them."""
+    return {f"{name}.{part}": getattr(kept, part) for part in PARTS}
+
+
+def _sums(tree: Tree, items: Items) -> dict[str, np.ndarray]:
+    """The sums of all balls by feature, and what follows from them for balls and features."""
+    n, rows = tree.n_nodes, items.X.shape[0]
+    membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
+    own = sparse.csr_matrix(membership @ items.X)
+    spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
+    matrix = sparse.vstack([own, _inner_balls(tree) @ own]).tocsc()
+    del own
+    matrix.sort_indices()
+    by_ball = matrix.tocsr()
+    mass = np.asarray(by_ball.sum(1)).ravel()
+    kinds = np.diff(by_ball.indptr)
+    typical = by_ball.data[: by_ball.indptr[n]].mean() if by_ball.indptr[n] else 1.0  # mean sum of an entry of a node
+    # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
+    news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
+    news[kinds == 0] = 1.0
+    return {
+        "feature_start": matrix.indptr.astype(np.int64),
+        "entry_block": matrix.indices.astype(np.int32, copy=False),
+        "entry_sum": matrix.data.astype(np.float32, copy=False),
+        "norm2": np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32),
+        "seen": ((1 - news) / np.maximum(mass, 1e-12)).astype(np.float32),
+        "news": news,
+        "background": (spread / max(spread.sum(), 1e-12)).astype(np.float32),
+    }
 
 
 def _memory(items: Items, n_nodes: int, most: int) -> Memory:

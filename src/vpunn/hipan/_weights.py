@@ -12,6 +12,8 @@ from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan._combiner import evidence_names
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
+#: Numbers that are rounded at once: all of them would need their memory three times.
+AT_ONCE = 65_536
 #: Passes over the rows for the weights of the depth-1 balls.
 BRANCH_PASSES = 4
 
@@ -71,7 +73,12 @@ class Heads:
 
 def half(values: np.ndarray) -> np.ndarray:
     """Values as half-precision numbers hold them; those beyond their range become the largest."""
-    return np.asarray(np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32))
+    out = np.empty(values.shape, np.float32)
+    flat, given = out.reshape(-1), np.ascontiguousarray(values).reshape(-1)
+    for start in range(0, len(flat), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        flat[part] = np.clip(given[part], -65504, 65504).astype(np.float16)
+    return out
 
 
 def upper_halves(values: np.ndarray) -> np.ndarray:
