@@ -47,7 +47,7 @@ def test_every_way_to_ask_gives_the_same_node(seed):
     assert np.array_equal(stopped, answer)
 
 
-def placed_texts(seed, rows=260):
+def placed_texts(seed, rows):
     """Texts that lean towards their node in a random tree of names, most of them unsure: there the two rules part."""
     tree, _, _ = random_rows(seed)
     rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def placed_texts(seed, rows=260):
 
 
 def test_the_command_line_predicts_scores_and_explains_that_answer(tmp_path):
-    tree, frame = placed_texts(3)
+    tree, frame = placed_texts(3, rows=500)
     vpunn.write_tree(tree, tmp_path / "tree.csv")
     frame[:180].to_csv(tmp_path / "train.csv", index=False)
     frame[180:].to_csv(tmp_path / "test.csv", index=False)
