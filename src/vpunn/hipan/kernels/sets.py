@@ -113,10 +113,9 @@ def train_heads(X, positives, columns, order, plan, desk, base, first, offset, h
                 i = desk.active[a]
                 side = desk.side[i]
                 score = bias * plan.bias - 1.0
-                square = plan.bias * plan.bias
-                for k in range(X.start[i], X.start[i + 1]):
-                    score += desk.weight[X.ids[k]] * X.values[k]
-                    square += X.values[k] * X.values[k]
+                if used > 0:  # else all weights are 0; without signs nobody asks whether an index counts from the end
+                    for k in range(np.uint64(X.start[i]), np.uint64(X.start[i + 1])):
+                        score += desk.weight[np.uint32(X.ids[k])] * X.values[k]
                 old = desk.dual[i]
                 gradient = side * score - 1.0 + old * plan.ridge[i]
                 if old == 0.0 and gradient > -1e-3:
@@ -127,6 +126,9 @@ def train_heads(X, positives, columns, order, plan, desk, base, first, offset, h
                 desk.active[kept] = i
                 kept += 1
                 worst = max(worst, abs(gradient))
+                square = plan.bias * plan.bias
+                for k in range(X.start[i], X.start[i + 1]):
+                    square += X.values[k] * X.values[k]
                 new = max(old - gradient / (square + plan.ridge[i]), 0.0)
                 desk.dual[i] = new
                 step = (new - old) * side
