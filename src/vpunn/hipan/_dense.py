@@ -300,8 +300,10 @@ class Dense:
     def _place_classes(self, direction: Floats) -> npt.NDArray[np.int64]:
         """The order in which classes stand: cell by cell if there are many more than cells, each in that of its mean."""
         self.class_cell: Nodes | None = None
-        if self.cells is None or len(direction) < CLASSES_A_CELL * len(self.cells.centre):
-            return np.arange(len(direction))
+        number = len(direction)
+        few = number <= FEW_CLASSES  # a trained head has them in the tree's order
+        if self.cells is None or few or number < CLASSES_A_CELL * len(self.cells.centre):
+            return np.arange(number)
         cell = nearest_centre(direction, self.cells.centre)
         order = np.argsort(cell, kind="stable")
         self.class_cell = cell[order]
