@@ -12,11 +12,11 @@ from vpunn.hipan.kernels.propose import keep_best
 def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every row the ``limit`` strongest features of the other rows of its class, scaled to unit length.
 
-    ``sums`` is the matrix of the classes' sums. Features of a class are sorted once: a row can only lower those it has itself,
-    so the strongest of the rest are among the first ``limit`` and as many more as the row has features.
+    ``sums`` is the matrix of the classes' sums, features in order. Those of a class are sorted by strength once: a row only lowers
+    what it has itself, so the strongest of the rest are among the first ``limit`` and as many more as the row has features.
     """
     n, width = len(rows.indptr) - 1, sums.shape[1]
-    order = np.lexsort((sums.indices, -sums.data, np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))))
+    order = np.lexsort((-sums.data, np.repeat(np.arange(sums.shape[0], dtype=np.int32), np.diff(sums.indptr))))
     start = np.zeros(n + 1, np.int64)
     feature, value = np.empty(n * limit, np.int32), np.empty(n * limit, np.float32)
     filled = _profiles(
