@@ -52,7 +52,7 @@ def directions(case: str, items: int, questions: int) -> tuple[np.ndarray, np.nd
         X.append(table[node[-1]])
     whole, nodes = np.concatenate(X).astype(np.float32), np.concatenate(node).astype(np.int32)
     given = Items(whole, nodes, np.ones(len(nodes), np.float32), np.zeros(len(nodes), np.int8))
-    block = Dense(name, made.tree, given, exact=True)
+    block = Dense(name, made.tree, given, in_cells=False)
     assert block.space is not None
     asked = block.space.read(made.X["validation"][name][:questions])[0]
     unit, length = block.space.read(whole)

@@ -52,8 +52,8 @@ def main(
         budget=budget,
         clock=3600.0 * hours,
     )
-    compared = against_the_best(kept, rows, part)
     written = write_results(f"predict-{cases if cases in GROUPS else 'some'}-{part}", rows)
+    compared = against_the_best(kept, rows, part)
     written.with_suffix(".md").write_text(markdown(rows, compared), encoding="utf-8")
     emit(
         compared, json, f"ours beside the peer that is best on validation rows, {part} rows ({written.stem}.md has all)"

@@ -36,6 +36,8 @@ NEEDS = {
 OURS = "vpunn"
 #: The obvious choices every case is measured against.
 METHODS = (OURS, "linear-svm", "logistic", "pecos", "napkinxc-plt", "napkinxc-hsm", "nearest", "centroid")
+#: What is said of a method that had no time left.
+OVER = "not run to its end: the time for all cases was over"
 #: Training a model per class and setting: left out beyond this many (rows × classes), and said so.
 TOO_MANY = {"linear-svm": 30_000_000, "logistic": 2_000_000, "hiclass": 3_000_000}
 
@@ -104,7 +106,7 @@ def run(
                 rows.append({"case": name, "seed": seed, "method": OURS, "note": str(error)})
                 continue
             for method in methods:
-                note = _answered(method, folder, min(budget, end - time.monotonic()), anew=method in fresh)
+                note = _answered(method, folder, budget, end - time.monotonic(), anew=method in fresh)
                 row = {"case": name, "seed": seed, "method": method}
                 rows.append(row | ({"note": note} if note else score(folder, method, part)))
                 show(_line(rows[-1]))
@@ -119,17 +121,21 @@ def _line(row: dict[str, Any]) -> str:
     return "  ".join(cells)
 
 
-def _answered(method: str, folder: Path, budget: float, *, anew: bool) -> str:
-    """Run a method on a written case unless its answer is there; the reason if there is none."""
+def _answered(method: str, folder: Path, budget: float, left: float, *, anew: bool) -> str:
+    """Run a method on a written case unless its answer is there; the reason if there is none.
+
+    It has ``budget`` seconds of the ``left`` ones; that they were not enough is kept only if it had the whole budget.
+    """
     answer, reason = folder / f"{method}.npz", folder / f"{method}.note"
     if not anew and (answer.exists() or reason.exists()):
         return "" if answer.exists() else reason.read_text()
-    reason.unlink(missing_ok=True)
+    for old in (answer, reason):
+        old.unlink(missing_ok=True)
     classes = len(np.unique(np.load(folder / "train-nodes.npy")))
     if classes * len(np.load(folder / "train-nodes.npy")) > TOO_MANY.get(method, np.inf):
         return f"left out: a model for each of {classes:,} classes takes too long"
-    if budget <= 0:
-        return "not run: the time for all cases was over"
+    if left <= 0:
+        return OVER
     table = interpreters()
     python = table.get(method) or table.get(NEEDS.get(method, "")) or sys.executable
     if method in NEEDS and subprocess.run([python, "-c", f"import {NEEDS[method]}"], capture_output=True).returncode:
@@ -140,10 +146,12 @@ def _answered(method: str, folder: Path, budget: float, *, anew: bool) -> str:
             [python, runner.__file__, method, str(folder)],
             capture_output=True,
             text=True,
-            timeout=budget,
+            timeout=min(budget, left),
             env=os.environ | threads,
         )
     except subprocess.TimeoutExpired:
+        if left < budget:
+            return OVER
         note = f"not finished within {budget:.0f} s"
         reason.write_text(note)
         return note
@@ -224,9 +232,10 @@ def against_the_best(kept: Path, rows: list[dict[str, Any]], part: str = "test")
     table = []
     for name in dict.fromkeys(row["case"] for row in rows):
         mine = [row for row in rows if row["case"] == name and "exact" in row]
-        seeds = sorted({row["seed"] for row in mine})
-        peers = sorted({row["method"] for row in mine} - {OURS, "vpunn-shuffled"})
-        if not peers or not any(row["method"] == OURS for row in mine):
+        of = {m: {row["seed"] for row in mine if row["method"] == m} for m in {row["method"] for row in mine}}
+        seeds = sorted(of.get(OURS, set()))
+        peers = sorted(m for m in of if m not in (OURS, "vpunn-shuffled") and of[m] >= of.get(OURS, set()))
+        if not peers or not seeds:
             continue
 
         def mean(method: str, key: str, mine: list[dict[str, Any]] = mine) -> float | None:

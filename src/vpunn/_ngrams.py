@@ -31,7 +31,7 @@ KEPT = ("ngram_range", "analyzer", "sublinear_tf", "min_df")
 
 
 def beginnings(word: str) -> list[str]:
-    """Where letters meet digits.
+    """A word up to every place where letters, digits and underscores meet.
 
     >>> beginnings("slc25a4"), beginnings("bird")
     (['slc…', 'slc25…', 'slc25a…'], [])

@@ -94,7 +94,8 @@ def text_features(
 
     ``mixed`` is what becomes of a word that mixes letters and digits, such as a gene's symbol, a part number or a diagnosis:
     "whole" (SLC25A4 is a word), "cut" (it is slc, 25, a and 4, and their pairs; so is every other word cut at underscores) or
-    "starts" (whole, and by its beginnings too: slc…, slc25… and slc25a…). Texts without such words have the same features.
+    "starts" (whole, and by its beginnings too: slc…, slc25… and slc25a…). Texts without such words or underscores have the
+    same features.
 
     >>> features = text_features(characters=None, min_rows=1)
     >>> X = features.fit_transform(["a kind of small bird", "a kind of large fish"])

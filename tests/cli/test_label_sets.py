@@ -60,3 +60,5 @@ def test_parts_of_mixed_words_tell_the_family(folder):
         assert told[name]["label"] == "hair" and told[name]["probability"] > 0.9 > told["whole"]["probability"]
     refused = CliRunner().invoke(app, ["fit", "isco", "--mixed", "cut", "--out", str(folder / "no")])
     assert refused.exit_code != 0
+    refused = CliRunner().invoke(app, ["fit", "none.csv", "--text", "x", "--mixed", "", "--out", str(folder / "no")])
+    assert "--mixed='' is unknown" in str(refused.exception)

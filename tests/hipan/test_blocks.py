@@ -356,6 +356,11 @@ def test_single_rows_are_held_out_as_often_as_new_classes_are_asked_for():
     out = np.concatenate([one.out for one in rounds])
     assert abs(single[out].mean() - single.mean()) < 0.03 and all((one.weight == 1).all() for one in rounds)
     listed = np.concatenate([np.arange(800), rng.integers(800, 1000, 2000)])  # every code once, no empty code
+    # several rows of one text, under any labels, are asked about together or not at all
+    unit = np.where(np.arange(2800) % 5 == 0, np.arange(2800) % 97, np.arange(2800) + 100)
+    for one in plan_holdout(listed, unit, 0, 0.1, rng):
+        kept = np.setdiff1d(np.arange(2800), np.concatenate([one.out, one.dropped]))
+        assert not np.isin(unit[one.out], unit[kept]).any()
     for one in plan_holdout(listed, np.arange(2800), 0, 0.1, rng):
         assert not np.isin(one.out, np.arange(800)).any()
         kept = np.setdiff1d(np.arange(2800), np.concatenate([one.out, one.dropped]))

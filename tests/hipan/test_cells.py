@@ -73,7 +73,7 @@ def test_rows_that_look_into_all_cells_find_what_is_nearest(many, monkeypatch):
     items = Items(
         X.astype(np.float32), node.astype(np.int32), np.ones(len(node), np.float32), np.zeros(len(node), np.int8)
     )
-    cells, whole = Dense("x", TREE, items), Dense("x", TREE, items, exact=True)
+    cells, whole = Dense("x", TREE, items), Dense("x", TREE, items, in_cells=False)
     assert cells.cells is not None and cells.class_start is not None and whole.cells is None
     asked = X[::9].astype(np.float32)
     found, wanted = cells.look(asked), whole.look(asked)

@@ -144,6 +144,26 @@ def test_all_classes_solved_at_once_are_each_at_the_optimum(classes):
         np.testing.assert_allclose(X @ weight[:-1, k] + weight[-1, k], svm.decision_function(X), atol=2e-3)
 
 
+def test_a_weak_penalty_is_solved_too_and_a_row_that_weighs_nothing_does_no_harm():
+    rng = np.random.default_rng(3)
+    X = sparse.csr_matrix((rng.random((600, 300)) < 0.03) * rng.random((600, 300)), dtype=np.float32)
+    own, cost = (X @ rng.normal(size=(300, 4))).argmax(1).astype(np.int32), np.full(600, 8.0, np.float32)
+    cost[0] = 1e-42
+
+    def objective(weight):
+        sign = np.where(np.arange(4) == own[:, None], 1.0, -1.0)
+        loss = np.maximum(0, 1 - sign * (X @ weight[:-1] + weight[-1])) ** 2
+        return 0.5 * (weight**2).sum() + (cost[:, None] * loss).sum()
+
+    order = np.stack([rng.permutation(600) for _ in range(10)])
+    found = []
+    for tolerance, passes in ((0.05, 60), (1e-4, 20_000)):
+        dual, weight = np.zeros((600, 4), np.float32), np.zeros((301, 4), np.float32)
+        solve_one_against_rest(Sparse.of(X), own, cost, order, dual, weight, np.float32(tolerance), passes)
+        found.append(objective(weight))
+    assert np.isfinite(found).all() and found[0] < 1.01 * found[1]
+
+
 def near_copies(classes=90, originals=4, words=120, vocabulary=2000):
     """Two copies of each original to learn from and one to ask about, each without 60 % of its words; classes share all words."""
     rng = np.random.default_rng(0)

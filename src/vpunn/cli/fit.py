@@ -12,7 +12,7 @@ from vpunn._progress import progress_bar
 from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
 from vpunn.cli.structure import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_choice, examples
 
 if TYPE_CHECKING:
     from vpunn.hipan.table_models import TableModel
@@ -140,10 +140,13 @@ def fit(
     json: JsonFlag = False,
 ) -> None:
     """Fit a model on a table and write it to a folder; the model written has seen all rows."""
+    from vpunn._ngrams import MIXED
     from vpunn.hipan.table_fits import FitPlan
     from vpunn.io.files import make_folder
     from vpunn.io.store import check_replaceable
 
+    if mixed is not None:
+        check_choice("--mixed", mixed, MIXED)
     make_folder(out.parent)
     check_replaceable(out)
     facts: dict[str, Any] = {}

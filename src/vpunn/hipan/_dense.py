@@ -195,6 +195,11 @@ def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, 
     return (1.0 - doubt) * spread + doubt * usual * np.eye(width), doubt, len(classes)
 
 
+def are_many(items: int) -> bool:
+    """Whether so many items stand in cells."""
+    return items >= CELLS_FROM
+
+
 @dataclass
 class Dense:
     """One dense block, fitted on items."""
@@ -206,7 +211,7 @@ class Dense:
     head: Floats | None = None
     proposes: bool = True
     cells: Cells | None = None
-    exact: bool = False  #: no cells, however many items there are
+    in_cells: bool | None = None  #: whether items stand in cells; None: if they are many
     penalty: float | None = None  #: of the trained head; None: to be chosen
     own_length: bool = False  #: whether that reads all rows at their own length, as in older folders
     classes: Nodes = field(init=False)
@@ -221,7 +226,8 @@ class Dense:
         self.span = np.searchsorted(np.sort(items.node), np.arange(n + 1)).astype(np.int64)
         size = np.diff(self.span).astype(np.float64)
         self.crowded = bool(CROWD * (size**2).sum() > size.sum() ** 2)
-        if self.cells is None and not (self.exact or self.crowded) and len(unit) >= CELLS_FROM:
+        in_cells = are_many(len(unit)) if self.in_cells is None else self.in_cells
+        if self.cells is None and in_cells and not self.crowded:
             self.cells = Cells.of(unit)
         self._remember(unit, length)
         self.classes = np.unique(items.node).astype(np.int32)

@@ -58,14 +58,17 @@ class Experts:
     dense: dict[str, Dense]
 
     @classmethod
-    def fitted(cls, tree: Tree, sample: Sample, decided: Decided | None = None) -> Experts:
+    def fitted(
+        cls, tree: Tree, sample: Sample, decided: Decided | None = None, in_cells: bool | None = None
+    ) -> Experts:
         """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
         balls = Balls(tree, sample.words())
         dense = {}
         for name in sample.rows.dense:
             proposes = decided is None or name in decided.proposes
             penalty = None if decided is None else decided.penalty[name]
-            dense[name] = Dense(name, tree, sample.numbers(name), proposes=proposes, penalty=penalty)
+            items = sample.numbers(name)
+            dense[name] = Dense(name, tree, items, proposes=proposes, penalty=penalty, in_cells=in_cells)
         return cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
 
     def parts(self) -> tuple[Balls, Heads, Linear, dict[str, Dense]]:

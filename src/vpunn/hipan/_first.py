@@ -3,9 +3,8 @@
 Where classes are few the expert is the linear heads of the words, or the trained head of a dense block. Where they are many it is
 memory, the nearest items, if most rows are near copies of what was learned. Held-out rows tell how far the second best class
 must lie below the best one so that the combiner, hearing all experts, would give the same answer in all but one case of a hundred,
-and probabilities hardly better.
-The probabilities of rows that are so sure are fitted on such held-out rows alone: a softmax of two numbers a class, how far it lies
-below the best, and the same cut at one, and of "none".
+and probabilities hardly better. The probabilities of rows that are so sure are fitted on such held-out rows alone: a softmax of
+two numbers a class, how far it lies below the best, and the same cut at one, and of "none".
 """
 
 from __future__ import annotations

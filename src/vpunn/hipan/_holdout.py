@@ -138,9 +138,10 @@ def plan_holdout(
             usual, lost = (rows[a:b], rows[:0]) if nearest is None else _apart(rows[a:b], unit, nearest)
             usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
+            beside = np.setdiff1d(np.flatnonzero(np.isin(unit, unit[out])), out)  # the same texts under other labels
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
             weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, LARGEST_WEIGHT) * stand_for])
-            dropped = np.union1d(dropped, np.setdiff1d(lost, out))
+            dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
     return rounds
 

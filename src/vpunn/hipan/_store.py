@@ -248,9 +248,8 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
         raise DataError(f"{str(stored.path)!r}: setting 'penalty' is {penalty!r}.")
     own_length = stored.setting("own_length", bool) if "own_length" in stored.settings else True  # in older folders
     cells = _cells(stored, len(node), turn.shape[1])
-    return Dense(
-        name, tree, Items(rows, node, weight, kind), space, head, proposes, cells, cells is None, penalty, own_length
-    )
+    items, in_cells = Items(rows, node, weight, kind), cells is not None
+    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length)
 
 
 def _cells(stored: Stored, items: int, width: int) -> Cells | None:

@@ -13,6 +13,7 @@ from vpunn._progress import reached
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import ALIKE_TELLTALE, TELLTALE, Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
+from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
 from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
@@ -47,6 +48,7 @@ class Settings:
     hidden: int
     crew: Crew = field(default_factory=Crew)
     heavy: bool = False  #: as all rows of a fit are, whichever are held out
+    in_cells: bool = False  #: whether those of dense blocks stand in cells, likewise
 
 
 @dataclass
@@ -92,7 +94,8 @@ def fit_parts(
 
     Where rows to be judged are ``given``, none are held out.
     """
-    few, settings = is_for(sample.words()), replace(settings, heavy=sample.rows.words.nnz >= HEAVY)
+    few, in_cells = is_for(sample.words()), are_many(len(sample.node))
+    settings = replace(settings, heavy=sample.rows.words.nnz >= HEAVY, in_cells=in_cells)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, given, settings, few)
@@ -143,7 +146,7 @@ def _trained(
     tree: Tree, sample: Sample, decided: Decided | None, settings: Settings, rng: np.random.Generator
 ) -> Experts:
     """Experts of some rows, heads trained on all of them."""
-    experts = Experts.fitted(tree, sample, decided)
+    experts = Experts.fitted(tree, sample, decided, settings.in_cells)
     train_branch(experts.balls, experts.heads, rng)
     train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
     experts.heads = experts.heads.rounded()

@@ -67,8 +67,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     tree : the tree whose labels ``y`` uses. Without one it is built from ``y``: level columns or tuples give their
         paths, plain labels a root with one child per class.
     candidates : nodes proposed per row by the centroids, again by the heads, and half as many through the dictionary.
-    epochs : passes over the data; rows that the heads explain well are left out of the later ones.
-    holdout : least share of the rows held out for the combiner (more, and in several rounds, if there are few; at most 10,000).
+    epochs : passes over the data at most; rows that the heads explain well are left out of the later ones, and long tables of
+        which hardly a row is confused have no later ones.
+    holdout : least share of the rows held out at once for the combiner (more if there are few; small tables in several rounds; at
+        most 10,000 a round).
     hidden : units of the combiner.
     n_jobs : threads that answer, each a tile of 1,024 rows at a time, and that propose and judge in `fit` (None: one, −1: one
         per core); the bits stay the same.
@@ -258,7 +260,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
             kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length")}
-            self.dense_[name] = Dense(name, self.tree_, more, block.space, **kept)
+            in_cells = block.cells is not None  # as its combiner has learned
+            self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
         self.balls_ = Balls(self.tree_, items)
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         heads = self.heads_.carried(old, self.balls_)

@@ -12,19 +12,28 @@ def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, 
 
     ``weight`` (features + 1, classes; the constant last) and ``dual`` (rows, classes) are where it starts, and are written. Rows
     whose classes all lie within ``tolerance`` of their optimum are passed over until no others are left; then all are seen once
-    more. Returns how many passes were made, at most ``passes``; each visits rows in the next of the ``order`` (passes, rows).
+    more. Ends there, or when as many rows were visited as ``passes`` over all of them would; each pass takes the next ``order`` of
+    the rows. Returns how many passes were made. Memory: ``dual``, four bytes a row and class.
     """
     of = np.repeat(np.arange(len(own)), np.diff(rows.indptr))
     square = (1 + np.bincount(of, rows.data * rows.data, minlength=len(own))).astype(np.float32)
-    given = rows, own, np.float32(0.5) / row_cost, square
+    given = (
+        rows,
+        own,
+        np.float32(0.5) / np.maximum(row_cost, np.float32(1e-30)),
+        square,
+    )  # a row that weighs nothing stays 0
     waiting, at_work = np.ones(len(own), np.bool_), False
     work = np.empty(weight.shape[1], np.float32), np.empty(weight.shape[1], np.int32)
-    for done in range(passes):
+    done, left = 0, passes * len(own)
+    while left > 0:
+        left -= max(np.count_nonzero(waiting), 1) if at_work else len(own)
         worst = _one_pass(given, order[done % len(order)], waiting, at_work, dual, weight, work, tolerance)
+        done += 1
         if worst <= tolerance and not at_work:
-            return done + 1
+            break
         at_work = worst > tolerance
-    return passes
+    return done
 
 
 @kernel
