@@ -108,3 +108,39 @@ def test_rows_asked_again_keep_a_word_and_count_for_half_at_least():
     assert unmet_in_list(np.arange(100) // 2, np.arange(100), 10) is None
     near = np.linalg.norm(again.rows.dense["n"] - block, axis=1)
     assert 0 < near.mean() < np.linalg.norm(block - block[::-1], axis=1).mean() / 2
+
+
+def exact_of(texts: list[str], y: list[str]) -> float:
+    X = text_features(characters=None, min_rows=1).fit_transform(texts)
+    return float(np.mean(HiPaNClassifier(random_state=0).fit(X, y).predict(X) == np.array(y)))
+
+
+@pytest.mark.parametrize("second", [1, 10, 60])
+def test_a_list_of_codes_with_a_few_second_names(second):
+    """Only classes of two rows can lose one, and must not lose both: that taught that no answer is right."""
+    texts, y, _, _ = table(200, 1)
+    more = [f"{text} too" for text in texts[:second]]
+    assert exact_of([*texts, *more], [*y, *y[:second]]) == 1.0
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 100])
+def test_copies_of_one_text_a_class_are_found_although_some_are_labelled_wrong(wrong):
+    """Held out with all copies of their label, only the wrong ones would be left to be found."""
+    draw = random.Random(0)
+    texts = [f"alpha{k} beta{k} gamma{k % 17}" for k in range(100) for _ in range(10)]
+    right = [f"k{k}" for k in range(100) for _ in range(10)]
+    y = list(right)
+    for at in draw.sample(range(1000), wrong):
+        y[at] = f"k{draw.randrange(100)}"
+    assert exact_of(texts, y) >= np.mean(np.array(y) == right) - 0.01
+
+
+def test_memory_does_not_settle_what_is_far_from_all_it_knows():
+    texts, y, _, _ = table(150, 2)
+    features = text_features(min_rows=1)
+    X = features.fit_transform(texts)
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert model.first_ is not None and model.first_.memory and model.first_.near > 0.2
+    far = model.posterior(features.transform([f"{texts[0][:4]} qqq xyx"]))
+    assert far.settled is None or not far.settled.any()
+    assert model.posterior(X).settled.mean() > 0.9

@@ -1,7 +1,8 @@
 """A first opinion: rows that one expert settles, so that nobody else is asked about them.
 
 Where classes are few the expert is the linear heads of the words, or the trained head of a dense block. Where they are many it is
-memory, the nearest items, if most rows are near copies of what was learned. Held-out rows tell how far the second best class
+memory, the nearest items, if most rows are near copies of what was learned; it is asked about rows that lie as near to one of
+them as such held-out rows do. Held-out rows tell how far the second best class
 must lie below the best one so that the combiner, hearing all experts, would give the same answer in all but one case of a hundred,
 and probabilities hardly better. The probabilities of rows that are so sure are fitted on such held-out rows alone: a softmax of
 two numbers a class, how far it lies below the best, and the same cut at one, and of "none".
@@ -33,15 +34,19 @@ Nodes = npt.NDArray[np.int32]
 OTHERWISE, WORSE, WORTHWHILE, OF_COPIES, STEPS = 0.01, 0.005, 0.1, 0.5, 31
 #: Evidence columns that tell how far a class lies below the best: of the words, of a dense block (behind its name), and of memory.
 OF_WORDS, OF_DENSE, OF_MEMORY = LINEAR[0], "trained head below the best", VOTES[3]
+#: How near the nearest item is, of each candidate; and the share of settled held-out rows that may lie farther from theirs.
+HOW_NEAR, FARTHER = "similarity of the nearest training item", 0.01
 #: No class is farther below than this.
 LOWEST = -60.0
 
 
 class Heard(NamedTuple):
-    """Classes that an expert speaks of, (rows, classes), −1 padded, and how far below the best each lies."""
+    """Classes that an expert speaks of, (rows, classes), −1 padded, how far below the best each lies, and how near memory's
+    nearest item is to each row."""
 
     candidates: Nodes
     below: Floats
+    near: Floats
 
     @property
     def lead(self) -> Floats:
@@ -52,7 +57,7 @@ class Heard(NamedTuple):
 
     def take(self, rows: npt.NDArray[Any]) -> Heard:
         """Some of the rows."""
-        return Heard(self.candidates[rows], self.below[rows])
+        return Heard(self.candidates[rows], self.below[rows], self.near[rows])
 
     def packed(self) -> Heard:
         """The same, all classes in front."""
@@ -60,17 +65,19 @@ class Heard(NamedTuple):
         if (there[:, :-1] >= there[:, 1:]).all():
             return self
         order = np.argsort(~there, axis=1, kind="stable")
-        return Heard(np.take_along_axis(self.candidates, order, 1), np.take_along_axis(self.below, order, 1))
+        candidates, below = np.take_along_axis(self.candidates, order, 1), np.take_along_axis(self.below, order, 1)
+        return Heard(candidates, below, self.near)
 
 
 class FirstOpinion(NamedTuple):
     """Which ``block`` speaks (None: the words), how far the runner-up must be below, and weights of the two numbers and "none";
-    whether it is the ``memory`` of the words that speaks."""
+    whether it is the ``memory`` of the words that speaks, and how ``near`` its nearest item must be."""
 
     block: str | None
     sure: float
     weight: Floats
     memory: bool = False
+    near: float = 0.0
 
     @property
     def speaker(self) -> str:
@@ -92,7 +99,7 @@ class FirstOpinion(NamedTuple):
             look = experts.balls.nearest.look(rows.words)
             candidates = merged(np.zeros((len(rows), 0), np.int32), look.node, limit)
             score = look.evidence(candidates)[:, :-1, VOTES.index(OF_MEMORY)]
-            return _heard(candidates, score)
+            return _heard(candidates, score, look.similarity.max(1, initial=0.0))
         if self.block is None:
             score = experts.linear.scores(rows.words)
         else:
@@ -103,11 +110,12 @@ class FirstOpinion(NamedTuple):
         """The same from the evidence about rows."""
         name = OF_MEMORY if self.memory else OF_WORDS if self.block is None else f"{self.block}: {OF_DENSE}"
         score = seen.evidence[:, :-1, experts.names().index(name)]
-        return _heard(np.where(_spoken_of(experts, seen, self.memory), seen.candidates, -1), score)
+        near = seen.evidence[:, :-1, experts.names().index(HOW_NEAR)].max(1, initial=0.0) if self.memory else None
+        return _heard(np.where(_spoken_of(experts, seen, self.memory), seen.candidates, -1), score, near)
 
     def settled(self, heard: Heard) -> Bools:
         """Which rows are sure enough."""
-        return np.asarray((heard.candidates >= 0).any(1) & (heard.lead >= self.sure))
+        return np.asarray((heard.candidates >= 0).any(1) & (heard.lead >= self.sure) & (heard.near >= self.near))
 
     def known(self, rows: Rows) -> Bools:
         """Which rows say anything to this expert."""
@@ -125,11 +133,13 @@ class FirstOpinion(NamedTuple):
         return np.asarray(p / np.cumsum(p, axis=1)[:, -1:])
 
 
-def _heard(candidates: Nodes, score: npt.NDArray[Any]) -> Heard:
+def _heard(candidates: Nodes, score: npt.NDArray[Any], near: npt.NDArray[Any] | None = None) -> Heard:
     """Scores of candidates below the best of the row; the lowest where there is no candidate."""
     below = np.where(candidates >= 0, score, -np.inf).astype(np.float64)
     below -= below.max(1, keepdims=True, initial=-1e30)
-    return Heard(candidates, np.maximum(below, LOWEST))
+    return Heard(
+        candidates, np.maximum(below, LOWEST), np.zeros(len(below)) if near is None else near.astype(np.float64)
+    )
 
 
 def settle(posterior: Posterior, first: FirstOpinion, heard: Heard, sure: Bools) -> None:
@@ -193,7 +203,9 @@ def choose_first(
             if count <= most or other[count - 1] + 1 > OTHERWISE * (count + 1):
                 continue
             some = heard.take(rows)
-            first = FirstOpinion(block, float(some.lead.min()), _weights(some.below, may[rows], right[rows]), memory)
+            near = float(np.quantile(some.near, FARTHER)) if memory else 0.0
+            weight = _weights(some.below, may[rows], right[rows])
+            first = FirstOpinion(block, float(some.lead.min()), weight, memory, near)
             p = np.log(np.maximum(first.probabilities(some, n_classes), 1e-12))
             if _loss(p, right[rows]) - _loss(score[rows], truth[rows]) <= WORSE * len(order):
                 found, most = first, count

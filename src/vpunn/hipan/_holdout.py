@@ -1,10 +1,9 @@
 """Which rows are held out inside ``fit``: rows that look like the ones that will be asked.
 
-*Together.* Rows with the same features and label, and rows of one group (``groups=``), are held out together: a copy that stays
-behind would make memory look better than it is. A copy under another label stays two times in three: whether new rows will meet
-such copies cannot be read off the training rows. They do where labels of one text are asked one by one (a combiner that has never
-seen a copy takes it for a sure answer), and do not where all labels of a text arrive together (then such a row is as hard to tell
-as it was, and no copy says so).
+*Together.* Rows of one group (``groups=``) are held out together. Of texts with copies, under one label or several, whether new
+rows will meet them cannot be read off the training rows, and the combiner must have seen both, or it distrusts memory where it is
+right, or trusts it where it is not. So a third of them leaves with all its copies, a third with those of its label, and of a third
+every row leaves alone.
 
 *Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
 Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
@@ -124,6 +123,7 @@ def plan_holdout(
     rows = rows[np.argsort(place[unit[rows]], kind="stable")]
     if counts_tell(units_of_row):  # one unit of every class at once, and all are left with equally many
         share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
+        n = len(rows)  # of which classes of one unit have none
     part = int(np.ceil(min(max(share * n, 1), MOST)))
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
@@ -265,13 +265,15 @@ def units(
 ) -> Ints:
     """Numbers of what is held out together: rows with the same features and, if given, the same group.
 
-    Where the ``node`` of each is given, rows of one text under several nodes go node by node, but for every third text: those go
-    together. Phrases so common (`PHRASE`) that much of the table would go with them always go node by node.
+    Where the ``node`` of each is given, a third of the texts goes together, a third node by node, and a third row by row, as do
+    phrases so common (`PHRASE`) that much of the table would go with them.
     """
     same = _same(words, dense)
     if node is not None:
-        phrase = np.bincount(same)[same] > max(PHRASE * len(same), 2)
-        apart = np.where(phrase | (same % 3 > 0), node, -1)  # numbers follow random sums: every third is any text
+        n, kind = len(same), same % 3  # numbers follow random sums: every third is any text
+        phrase = np.bincount(same)[same] > max(PHRASE * n, 2)
+        by_node = np.where(kind == 0, -1, node)
+        apart = np.where(phrase | (kind == 2), by_node.max(initial=0) + 1 + np.arange(n), by_node)
         same = np.unique(np.stack([same, apart], 1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
     if groups is None:
         return same

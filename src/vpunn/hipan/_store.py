@@ -69,7 +69,7 @@ def write(model: Answering, draft: Draft) -> None:
     draft.array("miss_scores", model.miss_scores_)
     draft.settings["remembers"] = int(balls.remembers)
     if model.first_ is not None:
-        draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory")}
+        draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory", "near")}
         draft.array("first.weight", model.first_.weight)
     write_layout(model.layout_, draft)
     draft.settings["linear_cost"] = float(model.linear_.cost)
@@ -130,10 +130,12 @@ def _first(stored: Stored, model: Answering) -> FirstOpinion | None:
         return None
     about = stored.setting("first", dict)
     block, sure, memory = about.get("block"), about.get("sure"), about.get("memory", False)
+    near = about.get("near", 0.0)  # none in older folders
     known = isinstance(memory, bool) and (block, memory) in first_speakers(model.experts_)
-    if not known or not isinstance(sure, float) or not 0 <= sure < np.inf:
+    if not known or any(not isinstance(least, float) or not 0 <= least < np.inf for least in (sure, near)):
         raise DataError(f"{str(stored.path)!r}: setting 'first' is {about!r}.")
-    return FirstOpinion(block, sure, stored.array("first.weight", dtype="f8", shape=(3,), low=-1e6, high=1e6), memory)
+    weight = stored.array("first.weight", dtype="f8", shape=(3,), low=-1e6, high=1e6)
+    return FirstOpinion(block, sure, weight, memory, near)
 
 
 def write_layout(layout: Layout, draft: Draft) -> None:
