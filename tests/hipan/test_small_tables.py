@@ -144,3 +144,16 @@ def test_memory_does_not_settle_what_is_far_from_all_it_knows():
     far = model.posterior(features.transform([f"{texts[0][:4]} qqq xyx"]))
     assert far.settled is None or not far.settled.any()
     assert model.posterior(X).settled.mean() > 0.9
+
+
+@pytest.mark.parametrize("wrong", [0, 100])
+def test_copies_of_one_text_a_label_set_are_found_too(wrong):
+    draw = random.Random(0)
+    own = [{f"k{k}", f"k{(7 * k + 3) % 100}"} for k in range(100)]
+    y = [set(own[k]) for k in range(100) for _ in range(10)]
+    for at in draw.sample(range(1000), wrong):
+        y[at] = {f"k{draw.randrange(100)}"}
+    texts = [f"alpha{k} beta{k} gamma{k % 17}" for k in range(100) for _ in range(10)]
+    X = text_features(characters=None, min_rows=1).fit_transform(texts)
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert np.mean([found == own[k // 10] for k, found in enumerate(model.predict(X))]) > 0.99

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vpunn.datasets import load_wordnet
@@ -26,6 +26,7 @@ def holds(name, asked, exact):
 
 
 @given(NAMES, st.lists(WORDS, min_size=1, max_size=3).map(" ".join), st.integers(1, 3))
+@example(["owl"], "owl owl", 1)
 def test_finds_exactly_the_names_that_hold_all_words(names, query, cut):
     tree = Tree.from_parents([-1, *([0] * len(names))], labels=["root of all", *names])
     query = query[: max(len(query) - cut, 1)]

@@ -79,7 +79,7 @@ class SearchIndex:
         """Nodes one of whose names holds every word of the query, the last ones perhaps unfinished; best first.
 
         Names that consist of just these words come first, then names of as many words beginning so, then longer names that
-        hold the words whole, then the others; within each the name with fewer words besides, then the shallower node, and
+        hold the words whole, then the others; within each the name of more nearly as many words, then the shallower node, and
         of those the larger subtree.
         """
         asked = fold(query)[:MAX_WORDS]
@@ -89,7 +89,7 @@ class SearchIndex:
         rows = np.flatnonzero(begun)
         if len(rows) > MANY and np.count_nonzero(whole) >= limit:  # one letter: half the tree begins with it
             rows = np.flatnonzero(whole)
-        more = np.clip(self.row_words[rows].astype(np.int64) - len(asked), 0, MORE_WORDS)
+        more = np.minimum(np.abs(self.row_words[rows].astype(np.int64) - len(asked)), MORE_WORDS)
         tier = (np.where(whole[rows], 0, 1) + np.where(more > 0, 2, 0)) * (MORE_WORDS + 1) + more
         node = self.row_node[rows]
         key = (tier * (self.tree.max_depth + 1) + self.tree.depth[node]) * (self.tree.n_nodes + 1.0)

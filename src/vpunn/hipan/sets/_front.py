@@ -81,11 +81,12 @@ def fit_label_sets(
     keep = np.flatnonzero(weight > 0)
     model.tree_, model.layout_, model.flat_ = tree, Layout.of(blocks), flat is not None
     rows = half_precision(model.layout_.read({name: block[keep] for name, block in blocks.items()}))
-    unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep])
-    if group is None and len(np.unique(unit)) < DISTINCT:
-        unit = np.arange(len(unit))
     counts = np.diff(sets.start)[keep]
     chosen = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), node[np.repeat(weight > 0, np.diff(sets.start))]
+    alike = _alike(counts, chosen[1], tree.n_nodes)
+    unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], alike)
+    if group is None and len(np.unique(unit)) < DISTINCT:
+        unit = np.arange(len(unit))
     texts = [] if X_nodes is None else _texts(model, X_nodes)
     known = np.unique(node) if sets.classes is None or model.tree is None else np.unique(_columns(sets, tree))
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
@@ -96,6 +97,13 @@ def fit_label_sets(
         model.sets_ = fit_sets(tree, rows, chosen, texts, known, weight[keep], unit, settings, rng, asked)
     set_classes(model, flat)
     return model
+
+
+def _alike(counts: np.ndarray, node: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Equal numbers for rows with equal sets, by a random sum of their labels."""
+    sign = np.random.default_rng(21).standard_normal(n_nodes)[node]
+    row = np.repeat(np.arange(len(counts)), counts)
+    return np.unique(np.bincount(row, sign, minlength=len(counts)), return_inverse=True)[1].ravel().astype(np.int64)
 
 
 def _asked(model: HiPaNClassifier, validation: Validation) -> tuple[Rows, sparse.csr_matrix]:
