@@ -147,3 +147,20 @@ def test_edited_cells_are_refused(many, tmp_path, file, edit, said):
     edit_array(folder, file, edit, "dense0")
     with pytest.raises(DataError, match=said):
         load(folder)
+
+
+def test_experts_that_judge_have_cells_if_those_that_answer_do(many, monkeypatch):
+    made, of = [], Cells.of
+    monkeypatch.setattr(Cells, "of", lambda unit: made.append(len(unit)) or of(unit))
+    X, node = rows_of_classes(rows=410)
+    HiPaNClassifier(TREE, random_state=0).fit(X, TREE.labels[node])
+    assert len(made) > 1 and min(made) < 400 and made[-1] == 410
+
+
+def test_what_fit_decided_about_cells_stays(many, monkeypatch):
+    X, node = rows_of_classes(rows=500)
+    y = TREE.labels[node]
+    few = HiPaNClassifier(TREE, random_state=0).fit(X[:380], y[:380])
+    assert all(block.cells is None for block in few.partial_fit(X[380:], y[380:]).dense_.values())
+    model = HiPaNClassifier(TREE, random_state=0).fit(X[:450], y[:450])
+    assert all(block.cells is not None for block in model.partial_fit(X[450:], y[450:]).dense_.values())
