@@ -45,7 +45,7 @@ def test_huffman_soft_max_learns_what_it_is_given():
 def test_methods_grow_until_their_budget(monkeypatch):
     tree = load_ncbi("Primates").tree
     clock = iter([0.0, 1.0, 1.0, 5.0])  # one second for the first size, four for the second
-    monkeypatch.setattr(given_digits.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr("time.process_time", lambda: float(next(clock)))
     rows = given_digits.grow(lambda digits: (digits, 7), tree, budget=15.0)
     assert [row["leaves"] for row in rows] == [250, 500]  # 1 + 4 spent, the next would be 11.6
     assert rows[-1]["leaf"] == rows[-1]["digit"] == 1
@@ -55,6 +55,14 @@ def test_methods_grow_until_their_budget(monkeypatch):
     assert {line["method"] for line in lines} == set(given_digits.PRINTED)
     assert given_digits._in_an_hour(rows[:1], 10**6).startswith("not known")
     assert given_digits._in_an_hour(rows, 500) == "yes, 4 s"
+
+
+def test_methods_grow_until_their_memory(monkeypatch):
+    tree = load_ncbi("Primates").tree
+    monkeypatch.setattr(given_digits, "MEMORY", 100.0)
+    rows = given_digits.grow(lambda digits: (digits, np.ones((len(digits), 16_000)).nbytes), tree, budget=100.0)
+    assert [row["leaves"] for row in rows] == [250]  # 32 MB, so the next might take 128
+    assert rows[0]["MB"] is None or rows[0]["MB"] > 30
 
 
 def test_every_installed_baseline_runs():
