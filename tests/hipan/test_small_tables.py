@@ -135,6 +135,20 @@ def test_copies_of_one_text_a_class_are_found_although_some_are_labelled_wrong(w
     assert exact_of(texts, y) >= np.mean(np.array(y) == right) - 0.01
 
 
+def test_of_copies_with_three_labels_in_ten_wrong_the_commonest_label_is_the_answer():
+    """Held out with the copies of its label alone, a text would be left to those that are wrong."""
+    draw = random.Random(0)
+    texts = [f"alpha{k} beta{k}x{j} gamma{(7 * k + j) % 17}" for k in range(100) for j in range(3) for _ in range(10)]
+    right = np.repeat([f"k{k}" for k in range(100)], 30)
+    y = right.copy()
+    for at in draw.sample(range(3000), 900):
+        y[at] = f"k{draw.randrange(100)}"
+    X = text_features(characters=None, min_rows=1).fit_transform(texts)
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert (model.predict(X) == right).mean() > 0.99
+    assert abs(model.posterior(X).top_k(1)[1].mean() - (y == right).mean()) < 0.05  # and it knows that three in ten are wrong
+
+
 def test_memory_does_not_settle_what_is_far_from_all_it_knows():
     texts, y, _, _ = table(150, 2)
     features = text_features(min_rows=1)

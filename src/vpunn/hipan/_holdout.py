@@ -2,8 +2,9 @@
 
 *Together.* Rows of one group (``groups=``) are held out together. Of texts with copies, under one label or several, whether new
 rows will meet them cannot be read off the training rows, and the combiner must have seen both, or it distrusts memory where it is
-right, or trusts it where it is not. So a third of them leaves with all its copies, a third with those of its label, and of a third
-every row leaves alone.
+right, or trusts it where it is not. So of texts under one label two thirds leave with all their copies, of those under several one
+third, and of the others every row leaves alone: never the copies of one label without the rest, or what is left of a text that has
+been labelled seven times right and three times wrong would speak for the three.
 
 *Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
 Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
@@ -265,15 +266,15 @@ def units(
 ) -> Ints:
     """Numbers of what is held out together: rows with the same features and, if given, the same group.
 
-    Where the ``node`` of each is given, a third of the texts goes together, a third node by node, and a third row by row, as do
-    phrases so common (`PHRASE`) that much of the table would go with them.
+    Where the ``node`` of each is given, a third of the texts goes together, another if it has one node only, and the others row by
+    row, as do phrases so common (`PHRASE`) that much of the table would go with them.
     """
     same = _same(words, dense)
     if node is not None:
         n, kind = len(same), same % 3  # numbers follow random sums: every third is any text
         phrase = np.bincount(same)[same] > max(PHRASE * n, 2)
-        by_node = np.where(kind == 0, -1, node)
-        apart = np.where(phrase | (kind == 2), by_node.max(initial=0) + 1 + np.arange(n), by_node)
+        several = np.bincount(np.unique(np.stack([same, node], 1), axis=0)[:, 0])[same] > 1
+        apart = np.where(phrase | (kind == 2) | (several & (kind == 1)), np.arange(n), -1)
         same = np.unique(np.stack([same, apart], 1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
     if groups is None:
         return same
