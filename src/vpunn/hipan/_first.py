@@ -207,7 +207,8 @@ def choose_first(
             weight = _weights(some.below, may[rows], right[rows])
             first = FirstOpinion(block, float(some.lead.min()), weight, memory, near)
             p = np.log(np.maximum(first.probabilities(some, n_classes), 1e-12))
-            if _loss(p, right[rows]) - _loss(score[rows], truth[rows]) <= WORSE * len(order):
+            mine = _loss(p, right[rows], n_classes - there[rows].sum(1))
+            if mine - _loss(score[rows], truth[rows], n_classes - valid[rows, :-1].sum(1)) <= WORSE * len(order):
                 found, most = first, count
                 break
     return found
@@ -229,10 +230,15 @@ def _spoken_of(experts: Experts, seen: Seen, memory: bool) -> Bools:
     return np.asarray((seen.candidates >= 0) & (seen.evidence[:, :-1, experts.names().index(VOTES[0])] > 0))
 
 
-def _loss(score: Floats, truth: npt.NDArray[np.int64]) -> float:
-    """Summed cross-entropy of the right slots."""
+def _loss(score: Floats, truth: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> float:
+    """Summed cross-entropy of the right slots; "none" is shared by the ``others``, the classes that were not spoken of.
+
+    Memory speaks of fewer classes than all experts together: were its "none" as good as a name, saying little would cost little.
+    """
     below = score - score.max(1, keepdims=True)
-    return float((np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth]).sum())
+    none = truth == score.shape[1] - 1
+    shared = np.log(np.maximum(others[none], 1)).sum()
+    return float((np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth]).sum() + shared)
 
 
 def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64]) -> Floats:
