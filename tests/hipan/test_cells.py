@@ -164,3 +164,36 @@ def test_what_fit_decided_about_cells_stays(many, monkeypatch):
     assert all(block.cells is None for block in few.partial_fit(X[380:], y[380:]).dense_.values())
     model = HiPaNClassifier(TREE, random_state=0).fit(X[:450], y[:450])
     assert all(block.cells is not None for block in model.partial_fit(X[450:], y[450:]).dense_.values())
+
+
+@pytest.mark.parametrize("in_cells", [True, False])
+def test_rows_of_zeros_look_into_no_cell_and_find_nothing(many, in_cells):
+    """They were as near to all centres, and looked into every cell."""
+    X, node = rows_of_classes()
+    items = Items(
+        X.astype(np.float32), node.astype(np.int32), np.ones(len(node), np.float32), np.zeros(len(node), np.int8)
+    )
+    block = Dense("x", TREE, items, in_cells=in_cells)
+    asked = X[:6].astype(np.float32)
+    asked[[0, 3]] = 0
+    look, others = block.look(asked), block.look(asked[[1, 2, 4, 5]])
+    if in_cells:
+        assert not np.isin(look.asked.row, [0, 3]).any()
+    for found, wanted in zip(look.propose(5), others.propose(5), strict=True):
+        assert (found[[0, 3]] == -1).all()
+        np.testing.assert_array_equal(found[[1, 2, 4, 5]], wanted)
+    candidates = np.tile(TREE.leaves[:9], (6, 1)).astype(np.int32)
+    said = look.evidence(candidates)
+    assert not said[[0, 3]].any() and said[1].any()
+
+
+def test_a_row_that_lies_at_the_centre_has_an_answer(many):
+    """Nothing is known about it, but it is no row of zeros."""
+    X, node = rows_of_classes(rows=450)
+    model = HiPaNClassifier(TREE, random_state=0).fit(X + 3.0, TREE.labels[node])
+    (block,) = model.dense_.values()
+    row = block.space.centre[None]
+    assert row.all() and block.look(row).length[0] == 0
+    nodes, p = model.posterior(row).top_k(3)
+    assert (nodes >= 0).all() and np.isfinite(p).all() and 0 < p.sum() <= 1 + 1e-9
+    assert model.predict(row)[0] in set(TREE.labels)

@@ -1,11 +1,11 @@
 """Cells: where a dense block has many items, a row is compared with those that lie about where it does.
 
 Directions of items are gathered around some centres (k-means by angle: a fixed draw of items, a fixed number of rounds). A row
-looks into the eighth of the cells whose centres lie nearest to it, 144 at most, and compares itself with everything there: items,
+looks into the twelfth of the cells whose centres lie nearest to it, 72 at most, and compares itself with everything there: items,
 means and centroids of classes. Products are exact, so neither the batch nor the number of threads changes what a row finds; what
 lies in other cells it does not find. `benchmarks.ann` tells how much that is, and what an index of other libraries would find.
 
-Cost: as many products a row as there are cells, and those with an eighth of the items, or O(√items) from 83,000 items on;
+Cost: as many products a row as there are cells, and those with a twelfth of the items, or O(√items) from 47,000 items on;
 O(items · cells) to make them.
 """
 
@@ -28,8 +28,8 @@ CELLS_FROM = 40_000
 #: Cells for each root of the number of items.
 PER_ROOT = 4
 #: A row looks into one of this many cells, and no more than ``MOST``: the finer they are, the more of what is near lies there.
-ONE_IN = 8
-MOST = 144
+ONE_IN = 12
+MOST = 72
 #: Items for each cell that the centres are made of, and how often they move.
 DRAWN = 32
 ROUNDS = 6
@@ -63,10 +63,11 @@ class Cells:
         return np.searchsorted(cell, np.arange(len(self.centre) + 1)).astype(np.int64)
 
     def asked(self, unit: Floats, few: int | None = None) -> Asked:
-        """The cells that rows look into: the nearest ``few``, and those as near as the last of these."""
+        """The cells that rows look into: the nearest ``few``, and those as near as the last of these; none for rows of zeros."""
         score = unit @ self.centre.T
         few = min(max(score.shape[1] // ONE_IN, 1), MOST) if few is None else few
         bar = np.partition(score, score.shape[1] - few, axis=1)[:, -few]
+        bar[~unit.any(1)] = np.inf  # all centres are as near to them
         cell, row = np.nonzero((score >= bar[:, None]).T)
         bound = np.searchsorted(cell, np.arange(score.shape[1] + 1))
         return Asked(row, bound[:-1], bound[1:])

@@ -442,7 +442,8 @@ class Look:
         return best_in_cells(self.unit, columns, limit, self.asked, start, lift)
 
     def propose(self, limit: int) -> list[Nodes]:
-        """Nodes by centroid and by closed-form head, ``limit`` of each, and by nearest item, which may repeat."""
+        """Nodes by centroid and by closed-form head, ``limit`` of each, and by nearest item, which may repeat; rows that say
+        nothing in the block propose nothing (−1)."""
         block = self.block
         if not block.proposes:
             return []
@@ -450,7 +451,8 @@ class Look:
         found = [block.classes[self._best(block.mean, limit, block.class_start, head)[0]]]
         if len(block.own):  # their centroids come before those of the balls
             found.append(block.own[self._best(block.centroid[: len(block.own)], limit, block.own_start)[0]])
-        return [*found, block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]]]
+        found.append(block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]])
+        return [np.where(self.length[:, None] > 0, nodes, np.int32(-1)) for nodes in found]
 
     def evidence(self, candidates: Nodes) -> Floats:
         """Evidence (rows, candidates + 1, columns)."""

@@ -38,10 +38,12 @@ def best_products(rows, columns, limit, lift=None) -> tuple[np.ndarray, np.ndarr
 def best_in_cells(rows, columns, limit, asked, start, lift=None) -> tuple[np.ndarray, np.ndarray]:
     """`best_products` with columns of the cells that each row has ``asked`` for: cell c holds columns start[c] to start[c + 1].
 
-    A row whose cells hold less than ``limit`` is compared with all."""
+    A row whose cells hold less than ``limit`` is compared with all; a row of zeros with nothing, it gets the first columns."""
     top, out = _nothing_yet(len(rows), limit, len(columns))
     room = np.empty((4, int(np.diff(start).max(initial=0)) + 1), np.float32)
     _best_in_cells(rows, columns, asked, start, lift or _NONE, room, top, out)
+    says = rows.any(1)
+    out[~says], top[~says] = np.arange(limit), 0
     few = np.flatnonzero(out[:, -1] == len(columns))
     if len(few):
         more = None if lift is None else lift._replace(length=lift.length[few])
