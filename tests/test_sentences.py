@@ -9,7 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from vpunn.errors import VpunnError
-from vpunn.text import NAMED_ENCODERS, sentence_features
+from vpunn.text import HALVED_AFTER, NAMED_ENCODERS, _light_encoder, sentence_features
 
 
 def test_any_encoder():
@@ -35,6 +35,30 @@ def test_light_encoder_knows_meanings_and_keeps_its_rows(tmp_path):
     before = kept.stat().st_mtime_ns
     assert np.array_equal(encoder.transform(["a small songbird", "a little bird that sings", "nuclear reactor"]), rows)
     assert kept.stat().st_mtime_ns == before
+
+
+def test_light_encoder_is_two_means_of_its_vectors(tmp_path):
+    """Vectors count by the root of their length; the second mean leans towards the beginning, so that order tells."""
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the extra 'text' (tokenizers)")
+    numpy = pytest.importorskip("safetensors.numpy", reason="needs the extra 'text' (safetensors)")
+    words = ["a", "bird", "eats", "fish", "unknown"]
+    vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float16)
+    for name in ("weights", "tokenizers"):
+        (tmp_path / name).mkdir()
+    numpy.save_file({"embedding.weight": vectors}, tmp_path / "weights" / "w.safetensors")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: k for k, w in enumerate(words)}, unk_token="unknown"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizers" / "t.json"))
+    encode = _light_encoder(tmp_path)
+    rows = encode(["a bird eats fish", "fish eats a bird", "", "bird"])
+    table = vectors / np.sqrt(np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True))
+    early = 0.5 ** (np.arange(4) / HALVED_AFTER)
+    np.testing.assert_allclose(rows[0, :3], table[:4].mean(0), atol=1e-5)
+    np.testing.assert_allclose(rows[0, 3:], early @ table[:4] / early.sum(), atol=1e-5)
+    np.testing.assert_allclose(rows[1, :3], rows[0, :3], atol=1e-6)
+    assert np.abs(rows[1, 3:] - rows[0, 3:]).max() > 0.01 and not rows[2].any()
+    np.testing.assert_allclose(rows[3], np.tile(table[1], 2), atol=1e-5)
+    assert np.array_equal(encode(["fish eats a bird"]), rows[1:2])  # alone as in a batch
 
 
 def test_an_encoder_without_its_weights_says_what_to_install(monkeypatch, tmp_path):

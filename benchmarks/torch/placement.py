@@ -4,7 +4,7 @@
 
 Every model is one linear layer on the same frozen vectors, Adagrad, the same rows and passes; answers are all nodes, inner ones
 too. *wordnet*: a new synset's words and gloss, answer its parent (16,458 balls). *go-component*: a synonym, answer its term; names
-and definitions of the terms are training rows too. Vectors are those of the ``light`` encoder (256 numbers) or of another;
+and definitions of the terms are training rows too. Vectors are those of the ``light`` encoder (512 numbers) or of another;
 ``svd`` is TF-IDF cut to 96 dimensions. The few-shot curve trains on a share of the rows (of GO's synonyms). The control is the
 head on the same tree with its nodes renamed at random. Learning rates are chosen on validation rows of split 0 at the middle
 share; three other splits are reported.

@@ -10,6 +10,7 @@ from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._combiner import TELLTALE, Slots, _gradients, fit_combiner
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.text import text_features
+from vpunn.tree import Tree
 
 ORDERS = ["Rodentia", "Chiroptera", "Carnivora", "Primates"]
 
@@ -134,3 +135,17 @@ def test_counts_of_few_classes_are_not_read():
     assert not found.linear[[1, 2]].any() and not found.hidden[:, [1, 2]].any()
     found = fit_combiner(evidence, valid, truth, np.ones(300, np.float32), names, rng)
     assert found.linear[1] > 0.5
+
+
+@pytest.mark.parametrize("labels", ["aba", "aabb", "ababab"])
+@pytest.mark.parametrize("width", [2, 3])
+def test_few_rows_are_answered_as_a_look_up_would(labels, width):
+    """Each row lies nearer to the other class once it has left its own, which taught to answer the opposite: "bab", and sure of it."""
+    tree = Tree.from_paths([("a",), ("b",)], root="all")
+    y = np.array(list(labels))
+    apart = np.eye(len(y))  # no row is nearer than another
+    drawn = [np.random.default_rng(seed).normal(size=(len(y), width)) for seed in range(3)]
+    for X in (apart, *drawn):
+        model = HiPaNClassifier(tree, random_state=0).fit(X, y)
+        assert (model.predict(X) == y).mean() >= 0.8
+    assert (HiPaNClassifier(tree, random_state=0).fit(apart, y).predict(apart) == y).all()

@@ -106,6 +106,12 @@ ALONE = (
 SETTLED = 0.01
 #: Held-out rows that the start is worth.
 DOUBT = 5.0
+#: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
+#: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
+FEW_ROWS = 30
+#: If even the best would count for less than this of what it says, or against it, all count as they are.
+FAINT = 0.2
+NEAREST = "log-distance of the nearest item above the least"
 
 
 class Slots(NamedTuple):
@@ -228,9 +234,9 @@ def fit_combiner(
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
-    rows, so few rows stay near the best single expert and evidence that says nothing gets next to no weight; what is the same
-    for all candidates, or ``unread``, gets none. Batches are drawn by ``rng``; the last third of the passes averages the
-    weights, which replaces a tuned learning-rate schedule.
+    rows, so few rows stay near the best single expert, fewer than `FEW_ROWS` at it, and evidence that says nothing gets next to no
+    weight; what is the same for all candidates, or ``unread``, gets none. Batches are drawn by ``rng``; the last third of the
+    passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, width = len(evidence), evidence.shape[2]
     flat = evidence[valid]
@@ -241,8 +247,12 @@ def fit_combiner(
     flat[:, ~read] = 0
     seen = Slots.of(flat, valid, truth, weight)
     penalty = np.float32(DOUBT / n)
-    alone = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
-    best, loss = fit_linear(seen, alone, float(penalty))
+    alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
+    if n < FEW_ROWS:
+        alone = _as_they_are(names, read, scale) if misled else alone
+        best, loss = alone, 0.0
+    else:
+        best, loss = fit_linear(seen, alone, float(penalty))
     params = [
         best,
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),
@@ -307,16 +317,25 @@ def _decides(name: str) -> bool:
     return not name.startswith("rank by ") and name.split(": ", 1)[-1] in ALONE
 
 
-def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray) -> np.ndarray:
-    """Weights of the one column, and of "none", that explain the rows best."""
-    best, found = np.inf, np.zeros(seen.z.shape[1], np.float32)
+def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Weights of the one column, and of "none", that explain the rows best, and whether that column then counts for next to
+    nothing or against what it says."""
+    best, found, misled = np.inf, np.zeros(seen.z.shape[1], np.float32), True
     for k in columns:
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
         pair, loss = fit_linear(seen._replace(z=np.ascontiguousarray(seen.z[:, [k, NONE]])), start, 1e-4)
         if loss < best:
-            best, found = loss, np.zeros_like(found)
+            best, found, misled = loss, np.zeros_like(found), bool(pair[0] < FAINT * scale[k] or not seen.z[:, k].any())
             found[[k, NONE]] = pair
-    return found
+    return found, misled
+
+
+def _as_they_are(names: Sequence[str], read: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Weights by which every piece of evidence that could decide alone counts as it says, and nearness to an item with it."""
+    counts = np.array([_decides(name) or name.endswith(NEAREST) for name in names]) & read
+    weights = np.where(counts, scale, 0.0)
+    weights[NONE] = -3 * scale[NONE]
+    return weights.astype(np.float32)
 
 
 def fit_linear(seen: Slots, start: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:
