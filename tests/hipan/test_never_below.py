@@ -140,7 +140,7 @@ def test_counts_of_few_classes_are_not_read():
 @pytest.mark.parametrize("labels", ["aba", "aabb", "ababab"])
 @pytest.mark.parametrize("width", [2, 3])
 def test_few_rows_are_answered_as_a_look_up_would(labels, width):
-    """Each row lies nearer to the other class once it has left its own, which taught to answer the opposite: "bab", and sure of it."""
+    """A row lies nearer to the other class once it has left its own, which taught to answer the opposite, and to be sure of it."""
     tree = Tree.from_paths([("a",), ("b",)], root="all")
     y = np.array(list(labels))
     apart = np.eye(len(y))  # no row is nearer than another
