@@ -20,6 +20,7 @@ from vpunn.hipan._holdout import MOST, plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, chosen
 from vpunn.hipan._nearest import FAINT, SHARPNESS
 from vpunn.hipan._views import unit_rows
+from vpunn.hipan._weights import half
 from vpunn.hipan.kernels.linear import solve_one_against_rest
 from vpunn.hipan.kernels.nearest import nearest_among_all, nearest_items, nearest_of
 from vpunn.hipan.kernels.propose import merged
@@ -70,7 +71,8 @@ def test_few_entries_of_common_features_are_read_and_no_bit_changes(seed, limit)
     plain = nearest_items(*given, label, limit, Room())
     room = Room()
     for _ in range(2):  # the room is left as it was found
-        pruned = nearest_of(*given, Sparse.of(rows), most, label, limit, room)
+        longest = int(np.diff(rows.indptr).max(initial=1))
+        pruned = nearest_of(*given, Sparse.of(rows), longest, most, label, limit, room)
         together = nearest_among_all(*given, label, limit, room)
         for other in (pruned, together):
             assert np.array_equal(other[0], plain[0]) and np.array_equal(other[1], plain[1])
@@ -130,6 +132,9 @@ def test_all_classes_solved_at_once_are_each_at_the_optimum(classes):
     """Rows of unequal cost; against one class at a time, both to the end."""
     rng = np.random.default_rng(classes)
     filled = (rng.random((150, 40)) < 0.2) & (np.arange(150) != 3)[:, None]  # one row has no word
+    filled[:, 30:] = (
+        np.arange(150)[:, None] == np.arange(10) // 2 + 5
+    )  # words that one row alone has, five rows two of them
     X = sparse.csr_matrix(filled * rng.random((150, 40)), dtype=np.float32)
     own, cost = rng.integers(0, classes, 150).astype(np.int32), rng.integers(1, 4, 150).astype(np.float32)
     order = np.stack([rng.permutation(150) for _ in range(3)])
@@ -162,6 +167,34 @@ def test_a_weak_penalty_is_solved_too_and_a_row_that_weighs_nothing_does_no_harm
         solve_one_against_rest(Sparse.of(X), own, cost, order, dual, weight, np.float32(tolerance), passes)
         found.append(objective(weight))
     assert np.isfinite(found).all() and found[0] < 1.01 * found[1]
+
+
+def test_heads_start_where_those_of_fewer_rows_stopped_and_end_where_they_would_without():
+    rng = np.random.default_rng(5)
+    X = sparse.csr_matrix((rng.random((800, 200)) < 0.05) * rng.random((800, 200)), dtype=np.float32)
+    node = 1 + (X @ rng.normal(size=(200, 5))).argmax(1).astype(np.int32)
+    items = Items(X, node, np.ones(800, np.float32), np.zeros(800, np.int8))
+    tree = Tree.from_parents([-1, 0, 0, 0, 0, 0])
+    fewer, all_rows = Balls(tree, items.take(np.arange(720))), Balls(tree, items)
+    own = np.zeros((720, 5), np.float32)
+    Linear.fitted(fewer, 2.0, wanted=True, dual=own)
+    dual = np.concatenate([own, np.zeros((80, 5), np.float32)])
+    warm, cold = (Linear.fitted(all_rows, 2.0, wanted=True, dual=start).scores(X) for start in (dual, None))
+    assert own.any() and dual[720:].any()
+    np.testing.assert_allclose(warm, cold, atol=0.05)
+
+
+def test_numbers_are_rounded_as_half_precision_holds_them():
+    """Against NumPy: ordinary and tiny ones, ties, what is too large, and both zeros."""
+    rng = np.random.default_rng(0)
+    ties = np.ldexp(np.arange(1, 9000, dtype=np.float32), -26)
+    odd = np.array(
+        [0.0, -0.0, 65504, 65519, 65520, 1e9, -1e9, 2**-14, 2**-14 * (1 - 2**-12), 2**-25, 3 * 2**-25], np.float32
+    )
+    some = [(rng.standard_normal(20_000) * size).astype(np.float32) for size in (1e-8, 1e-5, 0.3, 1e5)]
+    values = np.concatenate([*some, ties, -ties, 2**12 * ties, odd])
+    plain = np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
+    assert np.array_equal(half(values).view(np.uint32), plain.view(np.uint32))
 
 
 def near_copies(classes=90, originals=4, words=120, vocabulary=2000):

@@ -106,6 +106,8 @@ ALONE = (
 SETTLED = 0.01
 #: Held-out rows that the start is worth.
 DOUBT = 5.0
+#: Slots less likely than this by the best linear combination teach the hidden units nothing.
+HOPELESS = 1e-4
 #: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
 #: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
 FEW_ROWS = 30
@@ -137,6 +139,14 @@ class Slots(NamedTuple):
         start = np.cumsum(size) - size
         there = np.arange(size.sum()) + np.repeat(self.start[rows] - start, size)
         return Slots(self.z[there], start, size, self.right[rows] - self.start[rows] + start, self.weight[rows])
+
+    def likely(self, linear: np.ndarray) -> Slots:
+        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful."""
+        kept = self.softmax(self.z @ linear)[0] > HOPELESS
+        kept[self.right] = True
+        size = np.add.reduceat(kept, self.start, dtype=self.size.dtype)
+        start = np.cumsum(size) - size
+        return Slots(self.z[kept], start, size, np.cumsum(kept)[self.right] - 1, self.weight)
 
     def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities of the slots of each row, and the loss of its right one."""
@@ -259,7 +269,10 @@ def fit_combiner(
         np.zeros(hidden, np.float32),
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]
-    params = _with_hidden_units(seen, params, alone, penalty, rng) if loss > SETTLED else [*params[:3], 0 * params[3]]
+    if loss > SETTLED:
+        params = _with_hidden_units(seen.likely(best), params, alone, penalty, rng)
+    else:
+        params[3] = 0 * params[3]
     linear, weights, bias, output = params
     return Combiner(
         centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR

@@ -18,7 +18,7 @@ from vpunn.hipan._balls import FEW_CLASSES, Balls, Items
 from vpunn.hipan._weights import half
 
 #: Costs tried, from strong to weak regularisation; and rows that are enough to choose among them.
-COSTS, CHOOSING = (0.5, 2.0, 8.0), 10_000
+COSTS, CHOOSING = (0.5, 2.0, 8.0), 5_000
 #: Largest violation that is left, passes at most, and orders of the rows that are taken in turn.
 TOLERANCE, PASSES, ORDERS = 0.05, 60, 10
 
@@ -46,14 +46,17 @@ class Linear:
         return cls(np.zeros(0, np.int32), np.zeros((balls.items.X.shape[1] + 1, 0), np.float32))
 
     @classmethod
-    def fitted(cls, balls: Balls, cost: float, wanted: bool) -> Linear:
+    def fitted(cls, balls: Balls, cost: float, wanted: bool, dual: Floats | None = None) -> Linear:
         """Heads of the classes of some items, or of none if they are not ``wanted``.
+
+        ``dual`` (items, classes), what each item has in them, is where it starts, and is written: from those of nearly the same
+        items they are sooner there, and it is the same place.
 
         That is decided once for a model (`is_for` all of its rows): its combiner reads them, or does not, whatever rows are left.
         """
         if not wanted:
             return cls.none(balls)
-        return cls(balls.classes, half(_solve(balls.items, balls.classes, cost)), cost)
+        return cls(balls.classes, half(_solve(balls.items, balls.classes, cost, dual)), cost)
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -107,10 +110,13 @@ def is_for(items: Items) -> bool:
     return 2 <= len(np.unique(items.node)) <= FEW_CLASSES and items.X.nnz > 0
 
 
-def chosen(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats, wanted: bool) -> Linear:
+def chosen(
+    balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats, wanted: bool, dual: Floats | None = None
+) -> Linear:
     """Heads of the items if they are ``wanted``, their cost the one that is most often right on some rows that are not among these.
 
-    Costs rise until one is worse than the one before: what is too weakly regularised takes longest to solve.
+    Costs rise until one is worse than the one before: what is too weakly regularised takes longest to solve. ``dual`` is written as
+    by `Linear.fitted`.
     """
     if not wanted or not is_for(balls.items):
         return Linear.fitted(balls, COSTS[0], wanted)
@@ -122,29 +128,36 @@ def chosen(balls: Balls, X: sparse.csr_matrix, node: Nodes, weight: Floats, want
     everything = len(rows) == len(balls.items.node)
     best, most = Linear(classes, np.zeros((0, 0), np.float32)), -1.0
     for cost in COSTS:
-        heads = Linear(classes, _solve(some, classes, cost), cost)
+        own = np.zeros((len(rows), len(classes)), np.float32)
+        heads = Linear(classes, _solve(some, classes, cost, own), cost)
         right = float(weight @ (classes[heads.scores(X).argmax(1)] == node))
         if right < most:
             break
         if right > most:
             best, most = heads if everything else replace(best, cost=cost), right
+            if everything and dual is not None:
+                dual[:] = own
         del heads  # as large as anything in a fit
     if not everything:
-        return Linear.fitted(balls, best.cost, wanted)
+        return Linear.fitted(balls, best.cost, wanted, dual)
     best.weight = half(best.weight)
     return best
 
 
-def _solve(items: Items, classes: Nodes, cost: float) -> Floats:
-    from vpunn.hipan.kernels.linear import solve_one_against_rest
+def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None) -> Floats:
+    from vpunn.hipan.kernels.linear import signed, solve_one_against_rest
 
     X, weight = items.X, np.zeros((items.X.shape[1] + 1, len(classes)), np.float32)
     if len(classes) < 2 or not X.nnz:  # what is left of few rows: nothing to tell apart
         return weight
     own = np.searchsorted(classes, items.node).astype(np.int32)
+    if dual is None:
+        dual = np.zeros((len(own), len(classes)), np.float32)
+    elif dual.any():
+        parts = signed(dual, own)
+        weight[:-1], weight[-1] = X.T @ parts, parts.sum(0)
     rng = np.random.default_rng(0)
     order = np.stack([rng.permutation(len(own)) for _ in range(ORDERS)])
-    dual = np.zeros((len(own), len(classes)), np.float32)
     row_cost = (cost * items.weight).astype(np.float32)
     solve_one_against_rest(Sparse.of(X), own, row_cost, order, dual, weight, np.float32(TOLERANCE), PASSES)
     return weight

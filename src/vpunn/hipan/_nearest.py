@@ -83,13 +83,18 @@ class Nearest:
                 return nearest_items(rows, own, index, label, limit, room)
             if self.crowded:
                 return nearest_among_all(rows, own, index, label, limit, room)
-            return nearest_of(rows, own, index, self.items, self.most, label, limit, room)
+            return nearest_of(rows, own, index, self.items, self.longest, self.most, label, limit, room)
 
     @cached_property
     def crowded(self) -> bool:
         """Whether a row like the items meets each of them several times: then reading few of its features saves nothing."""
         often = np.diff(self.index.indptr).astype(np.float64)
         return bool(often @ often > CROWDED * len(self.node) ** 2)
+
+    @cached_property
+    def longest(self) -> int:
+        """Most features of an item."""
+        return int(np.diff(self.items.indptr).max(initial=1))
 
     @cached_property
     def most(self) -> Floats | None:

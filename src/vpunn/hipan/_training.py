@@ -32,6 +32,9 @@ MANY_DENSE = 10_000
 #: Of heavy rows no further pass is made once no more than this share was confused when met again: it makes heads surer, at a
 #: price. (Shorter rows get all passes: those of 29 classes by headlines lose 0.002 without.)
 HARDLY = 0.001
+#: Passes over heavy rows of few classes, which linear heads tell apart: on validation rows more bring nothing. (Shorter rows of
+#: several sources lose 0.006 with one.)
+BESIDE_LINEAR = 1
 #: Held-out rows that tell whether a dense block has a say.
 LOOKED_AT = 1000
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
@@ -111,6 +114,7 @@ def fit_parts(
         del nearest  # it holds all rows by feature
     found: list[HeldOut] = []
     decided: Decided | None = None  # what the first round finds holds for all
+    dual: np.ndarray | None = None  # of the linear heads of the last round, where those of all rows start
     hide = True
     for done, one in enumerate(rounds):
         reached(f"heads {done + 1}/{len(rounds) + 1}", HEADS_SHARE * done / (len(rounds) + 1))
@@ -120,15 +124,19 @@ def fit_parts(
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
         experts = _trained(tree, sample.take(kept), decided, settings, rng)
+        own = np.zeros((len(kept), len(experts.balls.classes)), np.float32) if few else None
         if decided is None:
-            decided = _first_look(experts, sample, sample.take(out), settings, few)
+            decided = _first_look(experts, sample, sample.take(out), settings, few, own)
             hide = still_found(experts.balls.items, sample.take(out))
         else:
-            experts.linear = Linear.fitted(experts.balls, decided.cost, few)
+            experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
         judged = judge(experts, sample.take(out), settings, hide=hide)
         judged.weight = (judged.weight * one.weight).astype(np.float32)
         found.append(judged)
-        del experts  # before the next ones: of a million rows they take gigabytes
+        if own is not None and done + 1 == len(rounds):
+            dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
+            dual[kept] = own
+        del experts, own  # before the next ones: of a million rows they take gigabytes
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
     everything = _trained(tree, sample, decided, settings, rng)
@@ -136,7 +144,9 @@ def fit_parts(
     if again is not None and decided is None:
         _first_look(everything, sample, again, settings, few)
     else:
-        everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few)
+        if dual is not None and dual.shape[1] < len(everything.balls.classes):
+            dual = None
+        everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few, dual)
     if again is not None:
         found.append(judge(everything, again, settings, hide=False))
     return everything, HeldOut.joined(found)
@@ -153,13 +163,20 @@ def _trained(
     return experts
 
 
-def _first_look(experts: Experts, sample: Sample, asked: Sample, settings: Settings, few: bool) -> Decided:
+def _first_look(
+    experts: Experts,
+    sample: Sample,
+    asked: Sample,
+    settings: Settings,
+    few: bool,
+    dual: np.ndarray | None = None,
+) -> Decided:
     """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, and the linear
-    heads' cost; the penalties of the dense heads are as these experts chose them."""
+    heads' cost (``dual``: see `chosen`); the penalties of the dense heads are as these experts chose them."""
     for name in without_a_say(experts, asked, settings.candidates):
         for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
             blocks.pop(name, None)
-    experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few)
+    experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few, dual)
     proposes = {name for name, block in experts.dense.items() if block.proposes}
     return Decided(proposes, {name: block.penalty for name, block in experts.dense.items()}, experts.linear.cost)
 
@@ -244,7 +261,8 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
     candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
     candidates[rows, : nearest.shape[1]] = nearest
     losses = np.full(len(balls.items.node), np.inf, np.float32)
-    for epoch in range(settings.epochs):
+    beside = settings.heavy and len(balls.classes) <= FEW_CLASSES
+    for epoch in range(min(settings.epochs, BESIDE_LINEAR) if beside else settings.epochs):
         if epoch:
             waiting = losses[rows] > EXPLAINED
             rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])

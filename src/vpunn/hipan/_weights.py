@@ -12,8 +12,8 @@ from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan._combiner import evidence_names
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
-#: Numbers that are rounded at once: all of them would need their memory three times.
-AT_ONCE = 65_536
+#: Numbers that are rounded at once: all of them would need their memory several times, and these stay in the cache.
+AT_ONCE = 16_384
 #: Passes over the rows for the weights of the depth-1 balls.
 BRANCH_PASSES = 4
 
@@ -72,12 +72,20 @@ class Heads:
 
 
 def half(values: np.ndarray) -> np.ndarray:
-    """Values as half-precision numbers hold them; those beyond their range become the largest."""
+    """Values as half-precision numbers hold them; those beyond their range become the largest.
+
+    What ``astype`` gives, by whole-array steps: it takes ten times as long for numbers below 2⁻¹⁴, of which weights have many.
+    """
     out = np.empty(values.shape, np.float32)
     flat, given = out.reshape(-1), np.ascontiguousarray(values).reshape(-1)
     for start in range(0, len(flat), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        flat[part] = np.clip(given[part], -65504, 65504).astype(np.float16)
+        part = flat[start : start + AT_ONCE]
+        x = np.clip(given[start : start + AT_ONCE], np.float32(-65504), np.float32(65504))
+        bits = x.view(np.uint32)
+        part.view(np.uint32)[:] = (bits + np.uint32(0xFFF) + ((bits >> 13) & np.uint32(1))) & np.uint32(0xFFFFE000)
+        small = np.abs(x) < np.float32(2.0**-14)  # these are multiples of 2⁻²⁴, as numbers from ½ to 1 are
+        if small.any():
+            np.copyto(part, np.copysign(x + np.float32(0.75) - np.float32(0.75), x), where=small)
     return out
 
 

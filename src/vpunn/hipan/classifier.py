@@ -68,7 +68,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         paths, plain labels a root with one child per class.
     candidates : nodes proposed per row by the centroids, again by the heads, and half as many through the dictionary.
     epochs : passes over the data at most; rows that the heads explain well are left out of the later ones, and long tables of
-        which hardly a row is confused have no later ones.
+        which hardly a row is confused have no later ones, nor have those of few classes, which linear heads tell apart.
     holdout : least share of the rows held out at once for the combiner (more if there are few; small tables in several rounds; at
         most 10,000 a round).
     hidden : units of the combiner.

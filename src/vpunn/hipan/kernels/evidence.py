@@ -8,15 +8,13 @@ import numpy as np
 
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.propose import longest_row
+from vpunn.hipan.kernels.propose import MARKS, list_marked, longest_row
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
 N_EVIDENCE = 33
 #: Further columns per kind of description.
 PER_KIND = 6
-#: A power of two.
-MARKS = 4096
 #: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
 BELOW_BEST = np.array(
     [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]
@@ -38,15 +36,8 @@ def _log_ratio(share, q, m, data, start):
 
 @helper
 def _products(x, mark, start, stop, indices, data, found):
-    """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has.
-
-    Two passes, because every wrong guess whether a feature is shared costs as much as ten features: the first lists the
-    shared ones in ``found`` without a branch.
-    """
-    count = 0
-    for a in range(start, stop):
-        found[count] = a
-        count += mark[indices[a] & (MARKS - 1)]
+    """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has."""
+    count = list_marked(indices, start, stop, mark, found)
     s, t, known = np.float32(0), np.float32(0), np.float32(0)
     for i in range(count):
         f, v = indices[found[i]], data[found[i]]
@@ -68,8 +59,8 @@ class Work(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The row and the row read through the dictionary, which features it may have by their last bits (that stays in the nearest
-    cache), room for shared features, and the branches of its candidates."""
+    """The row and the row read through the dictionary, which features it may have (`list_marked`), room for shared features, and
+    the branches of its candidates."""
 
     x: np.ndarray
     mark: np.ndarray

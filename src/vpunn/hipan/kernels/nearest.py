@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.propose import keep_best, longest_row, rarest_first
+from vpunn.hipan.kernels.propose import MARKS, keep_best, list_marked, longest_row, rarest_first
 
 #: Rounding errors of products and bounds in 32 bits, and of the length of items kept in 16, are far smaller.
 CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
@@ -18,8 +18,6 @@ DEAR = 30
 TINY = np.float32(1e-30)
 #: Items that are collected before the best of them are kept, in units of these.
 SOME = 4
-#: More items than there are.
-NONE_LEFT = np.int64(2**40)
 
 
 def nearest_items(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +114,7 @@ def _nearest_among_all(rows, own, index, label, total, some, best, found, value)
 
 class Pruned(NamedTuple):
     """What `nearest_of` works with: products so far (0: not met), the list of items met, the best; features from rare to common,
-    a bound on what the rest of them can add, and the row by feature."""
+    a bound on what the rest of them can add, the row by feature, which features it may have, and room for shared ones."""
 
     total: np.ndarray
     listed: np.ndarray
@@ -124,15 +122,17 @@ class Pruned(NamedTuple):
     rarest: np.ndarray
     bound: np.ndarray
     x: np.ndarray
+    mark: np.ndarray
+    shared: np.ndarray
 
 
-def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
+def nearest_of(rows, own, index, items, longest_item, most, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
     """`nearest_items` for rows and items without negative numbers, the same bits, looking at few of the common features.
 
     A row's features are taken from the rarest to the commonest. ``most`` is the largest value of each in any item, so what the
     remaining ones can still add to a product is bounded, by Σ value · most and by the length of that part of the row (items have
-    length one). Once no item can come among the best by them alone, only items that still may are multiplied with the row, whole
-    and in the order of features (``items``: by row).
+    length one). Items that can no longer come among the best are forgotten. Once none can by the remaining features alone, and few
+    are left, those are multiplied with the row, whole and in the order of features (``items``: by row).
     """
     n_items, longest = len(label), longest_row(rows.indptr)
     found = filled((len(own), limit), -1, np.int32)
@@ -144,6 +144,8 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
         np.empty(longest, np.int64),
         np.empty(longest + 1, np.float32),
         room.full("row", len(most), np.float32),
+        room.full("mark", MARKS, np.bool_),
+        room.empty("shared", longest_item + 1, np.int64),
     )
     everything = 2**62, 2**62  # a budget without an end
     _nearest_of(rows, own, index, items, most, label, everything, work, found, value)
@@ -153,22 +155,23 @@ def nearest_of(rows, own, index, items, most, label, limit, room) -> tuple[np.nd
 @kernel
 def _nearest_of(rows, own, index, items, most, label, everything, work, found, value):
     (indptr, indices, data), (start, item, weight) = rows, index
-    total, listed, best, rarest, bound, x = work
+    total, listed, best, rarest, bound, x, mark, shared = work
     for r in range(len(found)):
         features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, everything, rarest)
         _bounds(rows, rarest, features, most, bound)
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = data[a]
+            mark[indices[a] & (MARKS - 1)] = True
         count, k, full, least = np.int64(0), 0, False, np.float32(0)
         while k < features:
             f, v = indices[rarest[k]], data[rarest[k]]
             more = start[f + 1] - start[f]
             if 2 * more > count >= len(best):
                 least = total[best[keep_best(total, count, len(best), listed, best) - 1]] * CLOSE
-                left = _few_left(total, count, listed, least, bound[k])
-                if left * DEAR <= more:
+                count = _near_enough(total, count, listed, least, bound[k])
+                full = bound[k] < least
+                if full and count * DEAR <= more:
                     break
-                full = left < NONE_LEFT
             if full:  # no item that was not met can be among the best
                 for e in range(start[f], start[f + 1]):
                     t = total[item[e]]
@@ -178,27 +181,19 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
             k += 1
         kept = keep_best(total, count, len(best), listed, best)
         least = total[best[kept - 1]] * CLOSE if kept == len(best) else np.float32(0)
-        left = np.int64(0)
+        count = _near_enough(total, count, listed, least, bound[k])
         for j in range(count):
-            i = listed[j]
-            near = total[i] + bound[k] >= least
-            total[i] = 0
-            if near:
-                listed[left] = i
-                left += 1
-        for j in range(left):
-            i = listed[j]
-            for a in range(items.indptr[i], items.indptr[i + 1]):
-                total[i] += x[items.indices[a]] * items.data[a]
-        kept = keep_best(total, left, len(best), listed, best)
+            total[listed[j]] = _product(listed[j], items, x, mark, shared)
+        kept = keep_best(total, count, len(best), listed, best)
         for j in range(kept):
             if total[best[j]] > 0:
                 found[r, j] = best[j]
                 value[r, j] = total[best[j]]
-        for j in range(left):
+        for j in range(count):
             total[listed[j]] = 0
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = 0
+            mark[indices[a] & (MARKS - 1)] = False
 
 
 @helper
@@ -219,12 +214,27 @@ def _meet(f, v, index, own, label, total, listed, count, worth):
 
 
 @helper
-def _few_left(total, count, listed, least, bound):
-    """How many items may still reach ``least`` if no product grows by more than ``bound``; a lot if others may, too."""
+def _near_enough(total, count, listed, least, bound):
+    """Keep the items that may still reach ``least`` if no product grows by more than ``bound``, the others are as not met; returns
+    how many."""
     near = np.int64(0)
     for j in range(count):
-        near += total[listed[j]] + bound >= least
-    return near if bound < least else NONE_LEFT
+        i = listed[j]
+        t = total[i]
+        listed[near] = i
+        near += t + bound >= least
+        total[i] = t if t + bound >= least else np.float32(0)
+    return near
+
+
+@helper
+def _product(i, items, x, mark, shared):
+    """The product of an item with the row, in the order of features."""
+    count = list_marked(items.indices, items.indptr[i], items.indptr[i + 1], mark, shared)
+    s = np.float32(0)
+    for j in range(count):
+        s += x[items.indices[shared[j]]] * items.data[shared[j]]
+    return s
 
 
 @helper
