@@ -133,3 +133,31 @@ def test_lengths_are_checked():
         text_features(words=(2, 1))
     with pytest.raises(VpunnError, match="mixed=.split. is unknown"):
         text_features(mixed="split")
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ([], "there are no texts"),
+        (None, "as a list of them, such as .*; got None"),
+        ("one text", "as a list of them, such as .*; got 'one text'"),
+        (["red", None, None], r"row 1 of the texts is None \(2 rows are no text\); fill in ''"),
+        (["red", float("nan")], r"row 1 of the texts is nan \(1 row is no text\)"),
+        (np.array([["a", "b"]]), "row 0 of the texts is ndarray"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(texts, message):
+    known = text_features(min_rows=1).fit(TEXTS)
+    for read in (text_features().fit, text_features().fit_transform, known.transform):
+        with pytest.raises(VpunnError, match=message):
+            read(texts)
+
+
+def test_texts_without_words_to_learn_are_refused():
+    with pytest.raises(VpunnError, match="hold no word .letters or digits.: '', '-'"):
+        text_features(characters=None).fit(["", "-"])
+    for texts in (["red"], ["red", "blue"]):
+        with pytest.raises(
+            VpunnError, match=r"as many as 2 of the . texts?; give more, or text_features\(min_rows=1\)"
+        ):
+            text_features(characters=None).fit(texts)

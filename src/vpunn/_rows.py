@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn._types import Groups, Targets, Weights
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, counted, examples
 
 
 def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:
@@ -54,6 +54,12 @@ def row_groups(groups: Groups, rows: int) -> np.ndarray | None:
     given = np.asarray(groups)
     if given.ndim != 1 or len(given) != rows:
         raise VpunnError(f"groups needs one entry per row, {rows:,} of them, got an array of shape {given.shape}.")
+    missing = _missing_rows(given)
+    if len(missing):
+        raise VpunnError(
+            f"groups has no value in {counted(len(missing), 'row')}: {examples(missing)}; give each of them a group, a number of "
+            "its own if it has none, or leave groups out."
+        )
     try:
         return np.unique(given, return_inverse=True)[1].astype(np.int64)
     except TypeError as error:
@@ -62,9 +68,14 @@ def row_groups(groups: Groups, rows: int) -> np.ndarray | None:
 
 def check_no_missing(y: Targets) -> None:
     """Refuse targets with None or NaN among them."""
-    import pandas as pd
-
-    missing = np.atleast_1d(pd.isna(np.asarray(y)))
-    bad = np.flatnonzero(missing if missing.ndim == 1 else missing.reshape(len(missing), -1).any(axis=1))
+    bad = _missing_rows(np.asarray(y))
     if len(bad):
         raise VpunnError(f"y is missing in rows {examples(bad)}; drop those rows first.")
+
+
+def _missing_rows(values: np.ndarray) -> np.ndarray:
+    """Rows that hold None or NaN."""
+    import pandas as pd
+
+    missing = np.atleast_1d(pd.isna(values))
+    return np.flatnonzero(missing if missing.ndim == 1 else missing.reshape(len(missing), -1).any(axis=1))

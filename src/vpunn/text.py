@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from vpunn._ngrams import KEPT, MIXED, RUN, WORD, beginnings, check_options, mixed_of, runs
 from vpunn._progress import progress_bar
 from vpunn._types import Targets, Texts
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import VpunnError, check_choice, counted, examples
 from vpunn.io.store import Draft, Storable, Stored
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 class WordVectorizer(TfidfVectorizer):
@@ -42,6 +45,18 @@ class TextFeatures(Storable, FeatureUnion):
 
     A loaded one makes the same features; it knows vocabulary and weights, not the texts.
     """
+
+    def fit(self, X: Texts, y: Targets = None, **more: Any) -> TextFeatures:
+        """Learn vocabulary and weights."""
+        return cast(TextFeatures, _learned(super().fit, X, self, **more))
+
+    def fit_transform(self, X: Texts, y: Targets = None, **more: Any) -> sparse.csr_matrix:
+        """Learn vocabulary and weights of texts, and make their features."""
+        return _learned(super().fit_transform, X, self, **more)
+
+    def transform(self, X: Texts, **more: Any) -> sparse.csr_matrix:
+        """Features of texts, a row each."""
+        return super().transform(_checked_texts(X), **more)
 
     def _to_store(self, draft: Draft) -> None:
         parts = {}
@@ -71,6 +86,42 @@ class TextFeatures(Storable, FeatureUnion):
             part.idf_ = stored.array(f"{name}.idf", dtype="f8", shape=(len(words),))
             parts.append((name, part))
         return cls(parts)
+
+
+def _checked_texts(X: Texts) -> list[str]:
+    """Texts as a list of at least one, each of them a text."""
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+        raise VpunnError(f"texts are given as a list of them, such as ['red', 'blue']; got {examples([X])}.")
+    texts = list(X)
+    if not texts:
+        raise VpunnError("there are no texts; give a list of at least one.")
+    other = [k for k, text in enumerate(texts) if not isinstance(text, str | bytes)]
+    if other:
+        first = texts[other[0]]
+        raise VpunnError(
+            f"row {other[0]} of the texts is {examples([first]) if np.ndim(first) == 0 else type(first).__name__} "
+            f"({counted(len(other), 'row is', 'rows are')} no text); fill in '' where there is none, str(value) for a number."
+        )
+    return texts
+
+
+def _learned(learn: Callable[..., Any], X: Texts, features: TextFeatures, **more: Any) -> Any:
+    """What learning from texts gives; what scikit-learn says of texts without words, in words that name the way out."""
+    texts = _checked_texts(X)
+    try:
+        return learn(texts, **more)
+    except ValueError as error:
+        least = max(part.min_df for _, part in features.transformer_list)
+        if "empty vocabulary" in str(error):
+            raise VpunnError(
+                f"the texts hold no word (letters or digits): {examples(texts)}; give texts that do."
+            ) from error
+        if "min_df" in str(error):
+            raise VpunnError(
+                f"no word occurs in as many as {least} of the {counted(len(texts), 'text')}; give more, or "
+                "text_features(min_rows=1)."
+            ) from error
+        raise
 
 
 def _word_part(mixed: str, **options: Any) -> TfidfVectorizer:

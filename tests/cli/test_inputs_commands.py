@@ -222,6 +222,7 @@ CLASHES = [
     no("ball t.csv owl -k 9", "9", {"t.csv": TREE}),
     no("discover t.csv --depth -1", "--depth", T, code=2),
     no("predict {flat} t.csv --tp 3", "No such option: --tp", T, code=2),
+    no("fit t.csv --target kind --starts --out new", "write --mixed starts", T, code=2),
     no("preddict", "No such command 'preddict'", code=2),
     no("fit", "Missing argument", code=2),
     no("fit t.csv", "--out", T, code=2),

@@ -288,6 +288,9 @@ def test_groups_and_equal_rows_are_held_out_together():
         assert not np.isin(unit[one.out], unit[np.setdiff1d(np.arange(300), one.out)]).any()
     with pytest.raises(VpunnError, match="groups needs one entry per row"):
         HiPaNClassifier().fit(np.eye(4), list("abcd"), groups=[1, 2])
+    for nothing in (None, np.nan):
+        with pytest.raises(VpunnError, match="groups has no value in 2 rows: 1, 3; give each of them a group"):
+            HiPaNClassifier().fit(np.eye(4), list("abcd"), groups=[1, nothing, 2, nothing])
 
 
 def test_of_texts_with_copies_a_third_leaves_whole_and_a_third_row_by_row():

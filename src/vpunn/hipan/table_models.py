@@ -407,7 +407,7 @@ def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
     try:
         features.fit(texts)
     except ValueError as error:
-        if "empty vocabulary" in str(error):
+        if "hold no word" in str(error):
             raise DataError(
                 f"the texts of {str(where)!r} hold no word (letters or digits); name another column in --text, or fill it in."
             ) from None
