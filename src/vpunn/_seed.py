@@ -11,16 +11,16 @@ from vpunn.errors import VpunnError
 
 
 def random_of(random_state: Seed) -> np.random.RandomState:
-    """The generator to draw from, as scikit-learn reads ``random_state``."""
-    from sklearn.utils import check_random_state
-
-    try:
-        random: np.random.RandomState = check_random_state(random_state)
-    except ValueError:
+    """The generator to draw from, as scikit-learn reads ``random_state``: None is NumPy's own, which `numpy.random.seed` seeds."""
+    if random_state is None or random_state is np.random:
+        return np.random.mtrand._rand
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    if not isinstance(random_state, Integral) or not 0 <= int(random_state) < 2**32:
         raise VpunnError(
             f"random_state must be a seed from 0 to 2**32 - 1, a NumPy RandomState or None, got {random_state!r}."
-        ) from None
-    return random
+        )
+    return np.random.RandomState(int(random_state))
 
 
 def seed_of(random_state: Seed) -> int:
@@ -31,3 +31,8 @@ def seed_of(random_state: Seed) -> int:
     """
     random = random_of(random_state)
     return int(random_state) if isinstance(random_state, Integral) else int(random.randint(2**31 - 1))
+
+
+def generator_of(random_state: Seed) -> np.random.Generator:
+    """A generator of its own for one fit, seeded by what ``random_state`` draws."""
+    return np.random.default_rng(random_of(random_state).randint(2**31 - 1))

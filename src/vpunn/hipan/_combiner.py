@@ -13,6 +13,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
+from vpunn.hipan._memory import centre_and_scale, standardise
 from vpunn.hipan._rest import BY_PRIOR
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
@@ -250,10 +251,10 @@ def fit_combiner(
     """
     n, width = len(evidence), evidence.shape[2]
     flat = evidence[valid]
-    centre, scale = flat.mean(0, dtype=np.float64), flat.std(0, dtype=np.float64)
+    centre, scale = centre_and_scale(flat)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
-    flat = ((flat - centre) / scale).astype(np.float32)
+    standardise(flat, centre, scale)
     flat[:, ~read] = 0
     seen = Slots.of(flat, valid, truth, weight)
     penalty = np.float32(DOUBT / n)

@@ -110,6 +110,8 @@ def as_column(y: Targets) -> np.ndarray:
         return _all_paths_or_none(array)
     if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
         raise VpunnError(f"y must hold one label per row or level columns, got an array of shape {array.shape}.")
+    if array.ndim == 1 and array.dtype.kind in "biufUS":
+        return np.ascontiguousarray(array)
     from sklearn.utils import column_or_1d
 
     return np.asarray(column_or_1d(array, warn=True))
@@ -158,8 +160,12 @@ def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
 
 def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> Features:
     """Features checked as scikit-learn does, its complaints as errors of this library."""
-    if not reset and _plain(X, getattr(model, "n_features_in_", -1)) and not hasattr(model, "feature_names_in_"):
-        return X
+    plain = _plain(X, None if reset else getattr(model, "n_features_in_", -1))
+    if plain is not None and (reset or not hasattr(model, "feature_names_in_")):
+        if reset:
+            model.n_features_in_ = plain.shape[1]
+            model.__dict__.pop("feature_names_in_", None)
+        return plain
     from sklearn.utils.validation import validate_data
 
     refuse_lazy(X)
@@ -203,17 +209,22 @@ def _refuse_texts(X: Features) -> None:
         )
 
 
-def _plain(X: Features, columns: int | None = None) -> bool:
-    """Whether X is rows of finite numbers in the very form that is used: there is nothing to turn, and nothing to complain of."""
+def _plain(X: Features, columns: int | None = None) -> Features | None:
+    """X if it is rows of finite numbers in an array or by rows: there is nothing to complain of, and scikit-learn is not needed.
+
+    Numbers stay in 32 or 64 bits, others are turned; None if X is something else.
+    """
     words = isinstance(X, sparse.csr_matrix | sparse.csr_array)
-    if not (words or type(X) is np.ndarray) or X.dtype != np.float64 or X.ndim != 2:
-        return False
+    if not (words or type(X) is np.ndarray) or X.dtype.kind not in "biuf" or X.dtype.itemsize > 8 or X.ndim != 2:
+        return None
     if 0 in X.shape or (columns is not None and X.shape[1] != columns):
-        return False
+        return None
     if words and (X.indices.dtype != np.int32 or X.indptr.dtype != np.int32):
-        return False
+        return None
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
     values = X.data if words else X
-    return not values.size or bool(max(values.max(), -values.min()) <= LARGEST_FEATURE)
+    return X if not values.size or max(float(values.max()), -float(values.min())) <= LARGEST_FEATURE else None
 
 
 def refuse_huge(X: Features, name: str = "X") -> Features:
@@ -231,8 +242,9 @@ def refuse_huge(X: Features, name: str = "X") -> Features:
 
 def checked_block(X: Features, name: str) -> Features:
     """One named block of features: a table of finite numbers, sparse or dense."""
-    if _plain(X):
-        return X
+    plain = _plain(X)
+    if plain is not None:
+        return plain
     refuse_lazy(X)
     _refuse_texts(X)
     from sklearn.utils.validation import check_array

@@ -17,6 +17,7 @@ from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
 from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
+from vpunn.hipan._memory import give_back
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
@@ -136,7 +137,8 @@ def fit_parts(
         if own is not None and done + 1 == len(rounds):
             dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
             dual[kept] = own
-        del experts, own  # before the next ones: of a million rows they take gigabytes
+        del experts, own, judged  # before the next ones: of a million rows they take gigabytes
+        give_back()
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
     everything = _trained(tree, sample, decided, settings, rng)

@@ -180,7 +180,7 @@ def _wordy(X: np.ndarray) -> bool:
 def _unit(X: Features) -> sparse.csr_matrix:
     """Features as unit rows in float32, sorted, without stored zeros; X stays as it is."""
     if not isinstance(X, sparse.csr_matrix) or not X.has_canonical_format or not X.data.all():
-        X = sparse.csr_matrix(X, copy=True)
+        X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
         X.sum_duplicates()
         X.eliminate_zeros()
     return unit_rows(X)

@@ -10,6 +10,7 @@ import numpy as np
 from vpunn.hipan._arrays import Numbers, Sparse, filled
 from vpunn.hipan._balls import PROPOSING, Balls, Items, writable
 from vpunn.hipan._combiner import evidence_names
+from vpunn.hipan._memory import parts
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
 #: Numbers that are rounded at once: all of them would need their memory several times, and these stay in the cache.
@@ -38,7 +39,16 @@ class Heads:
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What they consist of, in the order `Heads` takes it."""
-        return self.weight, self.bias, self.energy, self.bias_energy, self.branch
+        return np.ascontiguousarray(self.weight), self.bias, self.energy, self.bias_energy, self.branch
+
+    def side_by_side(self) -> np.ndarray:
+        """Weight and energy of every entry as one pair, as they are trained; from here on both are columns of this array."""
+        pairs = self.weight.base
+        if pairs is None or pairs is not self.energy.base or pairs.shape != (len(self.weight), 2):
+            pairs = np.empty((len(self.weight), 2), np.float32)
+            pairs[:, 0], pairs[:, 1] = self.weight, self.energy
+            self.weight, self.energy = pairs.T
+        return pairs
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Heads, self.arrays()
@@ -77,10 +87,10 @@ def half(values: np.ndarray) -> np.ndarray:
     What ``astype`` gives, by whole-array steps: it takes ten times as long for numbers below 2⁻¹⁴, of which weights have many.
     """
     out = np.empty(values.shape, np.float32)
-    flat, given = out.reshape(-1), np.ascontiguousarray(values).reshape(-1)
-    for start in range(0, len(flat), AT_ONCE):
-        part = flat[start : start + AT_ONCE]
-        x = np.clip(given[start : start + AT_ONCE], np.float32(-65504), np.float32(65504))
+    flat, given = out.reshape(-1), values.reshape(-1)
+    for some in parts(len(flat), AT_ONCE):
+        part = flat[some]
+        x = np.clip(given[some], np.float32(-65504), np.float32(65504))
         bits = x.view(np.uint32)
         part.view(np.uint32)[:] = (bits + np.uint32(0xFFF) + ((bits >> 13) & np.uint32(1))) & np.uint32(0xFFFFE000)
         small = np.abs(x) < np.float32(2.0**-14)  # these are multiples of 2⁻²⁴, as numbers from ½ to 1 are
@@ -91,7 +101,10 @@ def half(values: np.ndarray) -> np.ndarray:
 
 def upper_halves(values: np.ndarray) -> np.ndarray:
     """The upper 16 bits of 32-bit numbers: their whole range, to three figures. Enough for a step length, at half the size."""
-    return np.asarray((values.view(np.uint32) >> 16).astype(np.uint16))
+    out = np.empty(len(values), np.uint16)
+    for part in parts(len(values), AT_ONCE):
+        out[part] = values[part].view(np.uint32) >> 16
+    return out
 
 
 def _whole(energy: np.ndarray) -> np.ndarray:
@@ -164,7 +177,7 @@ def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.nda
     """One pass over the items in ``order``; ``candidates`` and ``losses`` (written) have a row per item."""
     from vpunn.hipan.kernels.train import Weights, train_heads
 
-    weights = Weights(np.stack([heads.weight, heads.energy], 1), heads.bias, heads.bias_energy)
+    weights = Weights(heads.side_by_side(), heads.bias, heads.bias_energy)
     train_heads(
         Sparse.of(balls.items.X),
         balls.items.node,
@@ -178,7 +191,6 @@ def train_pass(balls: Balls, heads: Heads, candidates: np.ndarray, order: np.nda
         (OWN_RATE, BALL_RATE, BIAS_RATE),
         losses,
     )
-    heads.weight, heads.energy = weights.weight_energy[:, 0].copy(), weights.weight_energy[:, 1].copy()
 
 
 def gather(

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
 from vpunn._rows import row_groups
+from vpunn._seed import generator_of
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _targets as targets
@@ -23,9 +22,11 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
+from vpunn.hipan._estimator import BaseEstimator, ClassifierMixin, joins_scikit_learn
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
+from vpunn.hipan._memory import give_back
 from vpunn.hipan._rest import fit_rings, rings_around
 from vpunn.hipan._training import HEADS_SHARE, HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Sample
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 FEW = 50
 
 
+@joins_scikit_learn
 class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     """Classifier whose labels are nodes of a tree, leaves or inner nodes of any depth.
 
@@ -140,12 +142,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         group = row_groups(groups, first.shape[0])
         self.layout_ = Layout.of(blocks)
         keep = weight > 0
-        rows = inputs.half_precision(self.layout_.read({name: block[keep] for name, block in blocks.items()}))
+        if not keep.all():
+            blocks = {name: block[keep] for name, block in blocks.items()}
+        rows = inputs.half_precision(self.layout_.read(blocks))
+        del X, blocks, first  # where the caller keeps none, nobody does
         sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
         unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
         if X_nodes is not None:
             sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = generator_of(self.random_state)
         empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
         asked = None if validation is None else inputs.validation_rows(validation, self, flat)
         experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
@@ -154,9 +159,12 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
+        give_back()
         self.combiner_ = self._learned_combiner(held, settings, rng)
         reached("calibration", 0.85)
         self._calibrate_on(held, settings, rng)
+        del held
+        give_back()
         return self
 
     def _settings(self) -> Settings:
@@ -265,7 +273,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.balls_ = Balls(self.tree_, items)
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         heads = self.heads_.carried(old, self.balls_)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = generator_of(self.random_state)
         train_branch(self.balls_, heads, rng)
         train(self.balls_, heads, np.arange(len(old.items.node), len(items.node)), self._settings(), rng)
         self.heads_ = heads.rounded()
@@ -277,7 +285,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
         """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
         if not self._several():
-            return float(super().score(X, y, sample_weight))
+            from sklearn.metrics import accuracy_score
+
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         if sample_weight is not None:
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
         return label_sets.score(self, X, y)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
+import sys
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 #: What `lookup` gives: unique labels as a hash index; with repeats also the node of each entry and which are ambiguous.
 Lookup = tuple["pd.Index[Any]", "np.ndarray | None", "np.ndarray | None"]
 
+#: Up to so many labels are looked up without pandas where it is not imported yet: a table of them takes less memory than it.
+FEW = 300_000
 #: At most this many labels are compared letter by letter to suggest one (about half a second).
 COMPARED = 20_000
 
@@ -41,6 +45,30 @@ def lookup(labels: np.ndarray) -> Lookup:
     return everything[first], first, np.asarray(everything.duplicated(keep=False))[first]
 
 
+def plain_lookup(labels: np.ndarray) -> dict[Any, int] | None:
+    """The node of every label, where all are texts or all whole numbers, none repeats and there are not too many; else None."""
+    if len(labels) > FEW:
+        return None
+    names = labels.tolist()
+    table = dict(zip(names, range(len(names)), strict=True))
+    return table if _one_kind(names) and len(table) == len(names) else None
+
+
+def _one_kind(names: list[Any]) -> bool:
+    return set(map(type, names)) in ({str}, {int})
+
+
+def _plain_nodes(tree: Tree, labels: Labels) -> np.ndarray | None:
+    """Nodes of labels that name one node each, without pandas, whose import takes longer, and 100 MB; None: pandas must look."""
+    if "pandas" in sys.modules or tree._plain_lookup is None:
+        return None
+    names = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if not _one_kind(names):
+        return None
+    found = np.fromiter(map(tree._plain_lookup.get, names, itertools.repeat(-1)), np.int64, len(names))
+    return found if (found >= 0).all() else None
+
+
 def is_one(asked: Labels) -> bool:
     """Whether one label is asked for rather than several."""
     is_array = hasattr(asked, "__array__")
@@ -51,8 +79,6 @@ def is_one(asked: Labels) -> bool:
 def find_labels(tree: Tree, labels: Labels) -> OneOrMany:
     """See `Tree.index`."""
     refuse_lazy(labels)
-    import pandas as pd
-
     if is_one(labels):
         wanted = np.empty(1, object)
         wanted[0] = labels
@@ -60,6 +86,11 @@ def find_labels(tree: Tree, labels: Labels) -> OneOrMany:
     is_array = hasattr(labels, "__array__")
     if is_array and np.ndim(labels) > 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(labels)}.")
+    plain = _plain_nodes(tree, labels)
+    if plain is not None:
+        return plain
+    import pandas as pd
+
     # NumPy would turn ['a', 3] into text and tuples into rows, so lists become objects before it looks at them.
     asked = pd.Index(labels if is_array else object_array(labels), tupleize_cols=False)
     try:

@@ -248,6 +248,11 @@ class Tree(TreeOut, TreeParents):
         """Unique labels as a hash index; with repeats also the node of each entry and which entries are ambiguous."""
         return labelled.lookup(self.labels)
 
+    @cached_property
+    def _plain_lookup(self) -> dict[Any, int] | None:
+        """The node of every label, where texts or whole numbers name one node each."""
+        return labelled.plain_lookup(self.labels)
+
     def index(self, labels: Labels) -> OneOrMany:
         """Node ids of labels: one label gives an int, several give an int64 array. O(1) each, vectorised.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan._arrays import Hits, Listed
+from vpunn.hipan._memory import ROWS, parts
 from vpunn.hipan.kernels import helper, kernel
 
 
@@ -36,12 +37,17 @@ def add_chain(c, ancestry, listed, count):
 
 def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray, n_blocks: int) -> int:
     """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks."""
-    each = np.minimum(feature_start[indices + 1] - feature_start[indices], n_blocks)
-    if len(indptr) == 2:  # one row, which is often asked alone
-        return max(int(each.sum()), 1)
-    below = np.zeros(len(each) + 1, np.int64)
-    np.cumsum(each, out=below[1:])
-    return max(int((below[indptr[1:]] - below[indptr[:-1]]).max(initial=0)), 1)
+    most = 1
+    for rows in parts(len(indptr) - 1, ROWS):
+        start = indptr[rows.start : rows.stop + 1]
+        some = indices[start[0] : start[-1]]
+        each = np.minimum(feature_start[some + 1] - feature_start[some], n_blocks)
+        if len(start) == 2:  # one row, which is often asked alone
+            return max(int(each.sum()), most)
+        below = np.zeros(len(each) + 1, np.int64)
+        np.cumsum(each, out=below[1:])
+        most = max(most, int(np.diff(below[start - start[0]]).max()))
+    return most
 
 
 @helper

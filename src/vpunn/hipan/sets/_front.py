@@ -10,6 +10,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from vpunn._rows import row_groups
+from vpunn._seed import generator_of
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._holdout import units
@@ -66,8 +67,6 @@ def fit_label_sets(
     validation: Validation,
 ) -> HiPaNClassifier:
     """Fit ``model`` (a `HiPaNClassifier`) on label sets."""
-    from sklearn.utils import check_random_state
-
     from vpunn.hipan.sets._model import fit_sets
 
     settings = model._settings()
@@ -89,7 +88,7 @@ def fit_label_sets(
         unit = np.arange(len(unit))
     texts = [] if X_nodes is None else _texts(model, X_nodes)
     known = np.unique(node) if sets.classes is None or model.tree is None else np.unique(_columns(sets, tree))
-    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    rng = generator_of(model.random_state)
     if flat is not None:
         known, model.classes_ = np.arange(1, tree.n_nodes), flat
     known, asked = known[known > 0], None if validation is None else _asked(model, validation)
@@ -137,8 +136,6 @@ def single_pair(validation: Validation) -> Validation:
 
 def learn_more(model: HiPaNClassifier, X: Features, y: SetTargets, sample_weight: Weights, classes: Labels) -> None:
     """More rows for a fitted model of sets: words, memory and heads are those of all rows, the combiner stays as it is."""
-    from sklearn.utils import check_random_state
-
     from vpunn.hipan.sets._model import closed_sets, with_rows
 
     rows = half_precision(model._rows(X))
@@ -148,7 +145,7 @@ def learn_more(model: HiPaNClassifier, X: Features, y: SetTargets, sample_weight
     closed = closed_sets(model.tree_, (start, node))
     weight = targets.checked_weight(sample_weight, rows.words)
     keep = np.flatnonzero(weight > 0)
-    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    rng = generator_of(model.random_state)
     crew, engine = model._settings().crew, model.sets_
     grown = with_rows(engine, rows[keep], closed[keep], weight[keep], rng, crew)
     known = np.union1d(engine.class_nodes, node[node > 0])
