@@ -33,17 +33,17 @@ else:
             return {name: getattr(self, name) for name in sorted(inspect.signature(type(self)).parameters)}
 
         def __repr__(self) -> str:
-            _join()
+            join()
             return repr(self)
 
         def __getattr__(self, name: str) -> Any:
             if name in ASKED or (name.startswith("set_") and name.endswith("_request")):
-                _join()
+                join()
                 return getattr(self, name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-__all__ = ["BaseEstimator", "ClassifierMixin", "joins_scikit_learn"]
+__all__ = ["BaseEstimator", "ClassifierMixin", "join", "joins_scikit_learn"]
 
 HOME = "sklearn.base"
 #: What is asked of an estimator before anything of scikit-learn was imported.
@@ -59,14 +59,14 @@ def joins_scikit_learn(kind: Kind) -> Kind:
     """Decorator of a class whose bases include the stand-ins."""
     _waiting.append(kind)
     if HOME in sys.modules:
-        _join()
+        join()
     elif _WATCH not in sys.meta_path:
         sys.meta_path.insert(0, _WATCH)
     return kind
 
 
-def _join() -> None:
-    """Put scikit-learn's classes into the places of the stand-ins."""
+def join() -> None:
+    """Put scikit-learn's classes into the places of the stand-ins, which imports it."""
     home = import_module(HOME)  # not by a statement: while it is being imported its package does not know it
     own = {ClassifierMixin: home.ClassifierMixin, BaseEstimator: home.BaseEstimator}
     with _lock:
@@ -111,7 +111,7 @@ class _Joining(Loader):
             module.__spec__.loader = self.own
         module.__loader__ = self.own
         self.own.exec_module(module)
-        _join()
+        join()
 
 
 _WATCH = _Watch()

@@ -22,7 +22,7 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
-from vpunn.hipan._estimator import BaseEstimator, ClassifierMixin, joins_scikit_learn
+from vpunn.hipan._estimator import BaseEstimator, ClassifierMixin, join, joins_scikit_learn
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
@@ -310,6 +310,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         return explore(self, features=features, **options)
 
     def __sklearn_tags__(self) -> Any:
+        join()
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -51,7 +51,8 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
     array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
     if np.ndim(array) != 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
-    if array.dtype == object and set(map(type, array)) <= {str, NoneType}:  # the usual case needs no pandas
+    kinds = set(map(type, array)) if array.dtype == object else {object}
+    if kinds <= {str, NoneType} or {str} < kinds <= {str, int, NoneType}:  # texts, also beside numbers, need no pandas
         texts = np.array(array, object)
         return texts, np.fromiter((text is None for text in texts), bool, len(texts))
     import pandas as pd
