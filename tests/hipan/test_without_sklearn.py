@@ -97,7 +97,7 @@ print(model)
         "repr(model)",
         "model.set_params(hidden=5)",
         "model.get_metadata_routing()",
-        "model._repr_html_()",
+        "'<style' in model._repr_html_()",
         "model.__sklearn_tags__()",
         "HiPaNClassifier().predict(X)",
         "model.fit(X, np.linspace(0, 1, 40))",

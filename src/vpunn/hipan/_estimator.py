@@ -89,8 +89,8 @@ class _Watch(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != HOME:
             return None
-        sys.meta_path.remove(self)
-        found = (finder.find_spec(fullname, path, target) for finder in sys.meta_path)
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Joining(spec.loader)
@@ -111,6 +111,8 @@ class _Joining(Loader):
             module.__spec__.loader = self.own
         module.__loader__ = self.own
         self.own.exec_module(module)
+        if _WATCH in sys.meta_path:
+            sys.meta_path.remove(_WATCH)
         join()
 
 
