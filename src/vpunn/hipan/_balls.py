@@ -12,6 +12,7 @@ from scipy import sparse
 
 from vpunn.hipan._arrays import Ancestry, Entries, Memory, Places, Rooms, Sparse
 from vpunn.hipan._dictionary import Dictionary, learn_dictionary
+from vpunn.hipan._memory import parts
 from vpunn.hipan._nearest import Nearest
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
@@ -29,6 +30,8 @@ BRANCHES = 64
 FEW_CLASSES = 64
 #: Memory for these tables, in words of 32 blocks; the most frequent features come first.
 TABLE_WORDS = 2_000_000
+#: Features whose tables are filled at once.
+TABLES_AT_ONCE = 64
 #: What a model file keeps of the balls, so that loading it is no work: entries by feature, numbers of balls and features, and two
 #: sparse matrices (the items by feature, the dictionary) in three parts each.
 ENTRIES = "feature_start", "entry_block", "entry_sum"
@@ -95,14 +98,15 @@ class Balls:
         self.counts = np.concatenate([examples, sweep_up(tree, examples)]).astype(np.float32)
         self.classes = np.flatnonzero(np.bincount(items.node, minlength=n)).astype(np.int32)
         self.branch_of = branches(tree)
-        made = self._made() if made is None else made
+        if made is not None:
+            rows, words = items.X.shape
+            by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
+            self.nearest = Nearest(tree, self.branch_of, items.node, items.X, by_feature)
+            pairs = tuple(made[f"dictionary.{part}"] for part in PARTS)
+            self.dictionary = Dictionary(sparse.csr_matrix(pairs, shape=(words, words)))
+        made = _sums(tree, items) if made is None else made
         self.feature_start, self.entry_block, self.entry_sum = (made[name] for name in ENTRIES)
         self.norm2, self.seen, self.news, self.background = (made[name] for name in MEASURES)
-        rows, words = items.X.shape
-        by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
-        self.nearest = Nearest(tree, self.branch_of, items.node, items.X, by_feature)
-        pairs = sparse.csr_matrix(tuple(made[f"dictionary.{part}"] for part in PARTS), shape=(words, words))
-        self.dictionary = Dictionary(pairs)
         self.n_kinds = int(items.kind.max(initial=0))
         self.ancestry, self.places = (
             Ancestry(self.parent, self.inner),
@@ -121,10 +125,20 @@ class Balls:
         """The items by node; made for the first row that is asked."""
         return _memory(self.items, self.tree.n_nodes, self.remembers)
 
-    def _made(self) -> dict[str, np.ndarray]:
-        """The `derived` arrays, from the items. What each is made of is gone before the next: together it is a lot."""
-        dictionary = _named("dictionary", learn_dictionary(self.items, self.tree.n_nodes))
-        return dictionary | _named("nearest", self.items.X.tocsc()) | _sums(self.tree, self.items)
+    @cached_property
+    def nearest(self) -> Nearest:
+        """The items by feature; unless a file brought them, made for the first row that is asked."""
+        return Nearest(self.tree, self.branch_of, self.items.node, self.items.X, self.items.X.tocsc())
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        """What features of rows stand for; unless a file brought it, made for the first row that is asked."""
+        return Dictionary(learn_dictionary(self.items, self.tree.n_nodes))
+
+    def complete(self) -> Balls:
+        """Make what takes long and only rows that are asked need: training goes without, which is when memory is short."""
+        _ = self.nearest, self.dictionary
+        return self
 
     def derived(self) -> dict[str, np.ndarray]:
         """The arrays that take long to build, by name."""
@@ -156,8 +170,10 @@ def _sums(tree: Tree, items: Items) -> dict[str, np.ndarray]:
     membership = sparse.csr_matrix((items.weight, (items.node, np.arange(rows))), shape=(n, rows), dtype=np.float32)
     own = sparse.csr_matrix(membership @ items.X)
     spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
-    matrix = sparse.vstack([own, _inner_balls(tree) @ own]).tocsc()
+    stacked = sparse.vstack([own, _inner_balls(tree) @ own])
     del own
+    matrix = stacked.tocsc()
+    del stacked
     matrix.sort_indices()
     by_ball = matrix.tocsr()
     mass = np.asarray(by_ball.sum(1)).ravel()
@@ -166,11 +182,12 @@ def _sums(tree: Tree, items: Items) -> dict[str, np.ndarray]:
     # Witten and Bell: a ball that has met many different features for its mass expects more new ones.
     news = (kinds * typical / np.maximum(mass + kinds * typical, 1e-12)).astype(np.float32)
     news[kinds == 0] = 1.0
+    by_ball.data *= by_ball.data
     return {
         "feature_start": matrix.indptr.astype(np.int64),
         "entry_block": matrix.indices.astype(np.int32, copy=False),
         "entry_sum": matrix.data.astype(np.float32, copy=False),
-        "norm2": np.asarray(by_ball.multiply(by_ball).sum(1)).ravel().astype(np.float32),
+        "norm2": np.asarray(by_ball.sum(1)).ravel().astype(np.float32),
         "seen": ((1 - news) / np.maximum(mass, 1e-12)).astype(np.float32),
         "news": news,
         "background": (spread / max(spread.sum(), 1e-12)).astype(np.float32),
@@ -196,18 +213,23 @@ def _tables(feature_start: np.ndarray, entry_block: np.ndarray, n_blocks: int) -
     frequent = frequent[np.argsort(-count[frequent], kind="stable")][: max(TABLE_WORDS // words, 1)]
     row_of = np.full(len(count), -1, np.int32)
     row_of[frequent] = np.arange(len(frequent))
-    size = count[frequent]
+    table = np.zeros((max(len(frequent), 1), words, 2), np.uint32)
+    for part in parts(len(frequent), TABLES_AT_ONCE):
+        _fill_tables(table[part].reshape(-1, 2), feature_start[frequent[part]], count[frequent[part]], entry_block)
+    return row_of, table
+
+
+def _fill_tables(table: np.ndarray, start: np.ndarray, size: np.ndarray, entry_block: np.ndarray) -> None:
+    """Write the rows of some features, whose entries begin at ``start``."""
+    words = len(table) // len(size)
     before = np.cumsum(size) - size
-    at = np.arange(size.sum()) + np.repeat(feature_start[frequent] - before, size)
-    block = entry_block[at]
-    word = np.repeat(np.arange(len(frequent)) * words, size) + (block >> 5)
+    block = entry_block[np.arange(size.sum()) + np.repeat(start - before, size)]
+    word = np.repeat(np.arange(len(size)) * words, size) + (block >> 5)
     first = np.flatnonzero(np.diff(word, prepend=-1))  # of the entries in each word, which stand side by side
-    table = np.zeros((max(len(frequent), 1) * words, 2), np.uint32)
     if len(first):
         bits = np.left_shift(np.uint32(1), (block & 31).astype(np.uint32))
         table[word[first], 0] = np.bitwise_or.reduceat(bits, first)
         table[word[first], 1] = first - before[word[first] // words]
-    return row_of, table.reshape(-1, words, 2)
 
 
 def branches(tree: Tree) -> np.ndarray:

@@ -56,7 +56,8 @@ class Linear:
         """
         if not wanted:
             return cls.none(balls)
-        return cls(balls.classes, half(_solve(balls.items, balls.classes, cost, dual)), cost)
+        weight = _solve(balls.items, balls.classes, cost, dual)
+        return cls(balls.classes, half(weight, weight), cost)
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -140,7 +141,7 @@ def chosen(
         del heads  # as large as anything in a fit
     if not everything:
         return Linear.fitted(balls, best.cost, wanted, dual)
-    best.weight = half(best.weight)
+    best.weight = half(best.weight, best.weight)
     return best
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Rows of a table that are worked on at once, and numbers of a long array.
-ROWS, NUMBERS = 4096, 65_536
+#: Rows of a table that are worked on at once.
+ROWS = 4096
 
 
 def parts(length: int, step: int) -> Iterator[slice]:

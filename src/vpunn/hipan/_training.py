@@ -69,20 +69,26 @@ class HeldOut:
 
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
-        """Several rounds as one."""
+        """Several rounds as one; the list is emptied on the way, so that hardly a row is held twice."""
+        if len(parts) == 1:
+            return parts.pop()
         wide = max(p.seen.candidates.shape[1] for p in parts)
         rows = sum(len(p.node) for p in parts)
         candidates = np.full((rows, wide), -1, np.int32)
         evidence = np.zeros((rows, wide + 1, parts[0].seen.evidence.shape[2]), np.float32)
+        branch_score = np.concatenate([p.seen.branch_score for p in parts])
+        node, weight = np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts])
         start = 0
-        for p in parts:
+        while parts:
+            p = parts.pop(0)
             stop, width = start + len(p.node), p.seen.candidates.shape[1]
             candidates[start:stop, :width] = p.seen.candidates
             evidence[start:stop, :width] = p.seen.evidence[:, :-1]
             evidence[start:stop, -1] = p.seen.evidence[:, -1]
             start = stop
-        seen = Seen(candidates, evidence, np.concatenate([p.seen.branch_score for p in parts]))
-        return cls(seen, np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts]))
+            del p
+            give_back()
+        return cls(Seen(candidates, evidence, branch_score), node, weight)
 
 
 def fit_parts(
@@ -285,10 +291,13 @@ def judge(experts: Experts, sample: Sample, settings: Settings, *, hide: bool = 
     words = as_unseen(experts.balls.items.X, sample.rows.words) if hide else sample.rows.words
     rows = Rows(words, sample.rows.dense)
     parts = list(experts.batches(len(rows)))
+    experts.balls.complete()  # here: several threads would each make it
     found = settings.crew.examined(experts, rows, parts, settings.candidates)
-    return HeldOut.joined(
-        [HeldOut(Seen(*seen), sample.node[part], sample.weight[part]) for seen, part in zip(found, parts, strict=True)]
-    )
+    held = [
+        HeldOut(Seen(*seen), sample.node[part], sample.weight[part]) for seen, part in zip(found, parts, strict=True)
+    ]
+    del found
+    return HeldOut.joined(held)
 
 
 def learn_to_combine(

@@ -76,17 +76,20 @@ class Heads:
         return heads
 
     def rounded(self) -> Heads:
-        """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit."""
-        small, bias, branch = (half(a) for a in (self.weight, self.bias, self.branch))
+        """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit.
+
+        Some are rounded in place: these heads are done with.
+        """
+        small, bias, branch = half(self.weight), half(self.bias), half(self.branch, self.branch)
         return Heads(small, bias, upper_halves(self.energy), upper_halves(self.bias_energy), branch)
 
 
-def half(values: np.ndarray) -> np.ndarray:
-    """Values as half-precision numbers hold them; those beyond their range become the largest.
+def half(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Values as half-precision numbers hold them, written to ``out`` if given; those beyond their range become the largest.
 
     What ``astype`` gives, by whole-array steps: it takes ten times as long for numbers below 2⁻¹⁴, of which weights have many.
     """
-    out = np.empty(values.shape, np.float32)
+    out = np.empty(values.shape, np.float32) if out is None else out
     flat, given = out.reshape(-1), values.reshape(-1)
     for some in parts(len(flat), AT_ONCE):
         part = flat[some]

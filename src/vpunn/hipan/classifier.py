@@ -150,6 +150,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
         if X_nodes is not None:
             sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
+        del rows
         rng = generator_of(self.random_state)
         empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
         asked = None if validation is None else inputs.validation_rows(validation, self, flat)
@@ -164,6 +165,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         reached("calibration", 0.85)
         self._calibrate_on(held, settings, rng)
         del held
+        self.balls_.complete()
         give_back()
         return self
 
@@ -270,7 +272,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length")}
             in_cells = block.cells is not None  # as its combiner has learned
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
-        self.balls_ = Balls(self.tree_, items)
+        self.balls_ = Balls(self.tree_, items).complete()
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         heads = self.heads_.carried(old, self.balls_)
         rng = generator_of(self.random_state)

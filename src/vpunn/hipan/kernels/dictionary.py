@@ -75,7 +75,9 @@ def meanings(by_feature, weight, profiles, usual, limit, doubt) -> tuple[np.ndar
     totals = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_), np.empty(n_features, np.int32)
     best = np.empty(limit, np.int32)
     filled = _meanings(by_feature, weight, profiles, usual, doubt, totals, best, (start, meaning, strength))
-    return start, meaning[:filled].copy(), strength[:filled].copy()
+    meaning.resize(filled, refcheck=False)  # in place: they are large
+    strength.resize(filled, refcheck=False)
+    return start, meaning, strength
 
 
 @kernel
