@@ -99,7 +99,8 @@ def test_neither_loading_nor_unpickling_derives_anything(model, folder, monkeypa
     def refuse(*_):
         raise AssertionError("derived again")
 
-    monkeypatch.setattr(_balls.Balls, "_made", refuse)
+    for made in ("_sums", "learn_dictionary"):
+        monkeypatch.setattr(_balls, made, refuse)
     for copy in (HiPaNClassifier.load(folder), pickle.loads(pickle.dumps(model))):
         assert np.array_equal(copy.predict_node_proba(X), model.predict_node_proba(X))
 
