@@ -21,15 +21,18 @@ import typer
 from benchmarks.common import RESULTS, write_results
 from benchmarks.predict.cases import CASES, ENCODED, QUICK
 from benchmarks.predict.matrix import METHODS, OURS, against_the_best, run
+from benchmarks.predict.other_cases import OTHER
 from benchmarks.predict.table import markdown
 from vpunn.cli.common import JsonFlag, emit
 
 GROUPS = {"quick": list(QUICK), "all": [name for name in CASES if name not in ENCODED], "encoders": list(ENCODED)}
+GROUPS |= {"other": list(OTHER)}
 
 
 def main(
     cases: Annotated[
-        str, typer.Option(help="Names with commas, 'quick', 'all', or 'encoders', what 'all' leaves out.")
+        str,
+        typer.Option(help="Names with commas, 'quick', 'all', 'encoders', what 'all' leaves out, or 'other' tasks."),
     ] = "all",
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
     seeds: Annotated[str, typer.Option(help="Split seeds, separated by commas.")] = "1",

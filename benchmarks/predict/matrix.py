@@ -17,6 +17,7 @@ from scipy import sparse
 from benchmarks.common import RESULTS
 from benchmarks.predict import runner
 from benchmarks.predict.cases import CASES, PARTS, Case
+from benchmarks.predict.other_cases import OTHER
 from vpunn import metrics
 from vpunn.errors import DataError
 from vpunn.tree import Tree
@@ -101,7 +102,7 @@ def run(
             folder = kept / f"{name}-{seed}"
             try:
                 if not (folder / "about.json").exists():
-                    write_case(CASES[name](seed), folder)
+                    write_case((CASES | OTHER)[name](seed), folder)
             except DataError as error:
                 rows.append({"case": name, "seed": seed, "method": OURS, "note": str(error)})
                 continue

@@ -25,6 +25,16 @@ TITLES = {
     "component-svd": "GO component, 200 SVD numbers only",
     "text-numbers": "isco and 8 numbers",
     "noise": "isco and 64 random numbers",
+    "naics-counts": "naics, raw counts",
+    "headlines-counts": "headlines, raw counts",
+    "naics-hashes": "naics, 4,096 signed hashes",
+    "headlines-hashes": "headlines, 4,096 signed hashes",
+    "at-parent": "naics, a third of the rows at the parent",
+    "star": "300 codes of naics on a star",
+    "two-rows": "2,000 synsets with two rows each",
+    "wrong-copies": "copies of which 30 % are labelled wrong",
+    "binary": "40 binary columns, 20 classes",
+    "scales": "12 numbers of all scales, 100 classes",
 }
 
 
