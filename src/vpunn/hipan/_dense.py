@@ -125,17 +125,21 @@ class Space:
         )  # constant columns say nothing
         Z -= centre
         Z /= scale
-        spread, doubt, n_classes = _within(Z, node)
         width = Z.shape[1]
+        basis = _spanned(Z)
+        Z = Z if basis is None else Z @ basis
+        spread, doubt, n_classes = _within(Z, node, width)
         value, axes = np.linalg.eigh(spread)
         white = axes / np.sqrt(np.maximum(value, 1e-9))
-        between, axes = np.linalg.eigh(white.T @ (Z.T @ Z / len(Z)) @ white - np.eye(width))
+        between, axes = np.linalg.eigh(white.T @ (Z.T @ Z / len(Z)) @ white - np.eye(Z.shape[1]))
         between, axes = np.maximum(between[::-1], 0.0), axes[:, ::-1]
         doubt += (1.0 - doubt) * _doubt(width, n_classes - 1)
-        between = (1.0 - doubt) * between + doubt * between.mean() if between.any() else np.ones(width)
+        mean = between.sum() / width
+        between = (1.0 - doubt) * between + doubt * mean if between.any() else np.ones(len(between))
         wide = width >= WIDE
-        kept = between >= (FAINT_AXIS * between.mean() if wide else 0.0)
+        kept = between >= (FAINT_AXIS * mean if wide else 0.0)
         between, turn = between[kept], white @ axes[:, kept]
+        turn = turn if basis is None else basis @ turn
         turn = turn * np.where(
             turn[np.abs(turn).argmax(0), np.arange(len(between))] < 0, -1.0, 1.0
         )  # signs are arbitrary
@@ -175,8 +179,23 @@ def _doubt(width: int, freedom: int) -> float:
     return (width + 10.0) / (width + 10.0 + freedom)
 
 
-def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, int]:
-    """The spread of rows around their class, shrunk; by how much; and the number of classes."""
+def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Orthonormal axes (columns) of all that fewer rows than columns span; None if there are more rows.
+
+    Off these axes items are all alike, so nothing can be learned there, and tables of thousands of columns, such as genes, cost
+    what their rows cost.
+    """
+    if len(Z) >= Z.shape[1]:
+        return None
+    value, axes = np.linalg.eigh(Z @ Z.T)
+    real = value > 1e-10 * float(value[-1])
+    if not real.any():  # rows that are all the same
+        return np.eye(Z.shape[1], 1)
+    return np.asarray(Z.T @ (axes[:, real] / np.sqrt(value[real])))
+
+
+def _within(Z: npt.NDArray[Any], node: Nodes, width: int) -> tuple[npt.NDArray[Any], float, int]:
+    """The spread of rows of a block of ``width`` columns around their class, shrunk; by how much; and the number of classes."""
     classes, at = np.unique(node, return_inverse=True)
     count = np.bincount(at)
     sums = np.zeros((len(classes), Z.shape[1]))
@@ -187,12 +206,11 @@ def _within(Z: npt.NDArray[Any], node: Nodes) -> tuple[npt.NDArray[Any], float, 
     for part in _parts(len(several)):
         inside[part] -= sums[at[several[part]]]
     freedom = max(len(inside) - int((count > 1).sum()), 0)
-    width = Z.shape[1]
     spread = inside.T @ inside / max(freedom, 1)
     usual = float(np.trace(spread)) / width if freedom else 1.0
     usual = usual if usual > 1e-9 else 1.0
     doubt = _doubt(width, freedom)
-    return (1.0 - doubt) * spread + doubt * usual * np.eye(width), doubt, len(classes)
+    return (1.0 - doubt) * spread + doubt * usual * np.eye(Z.shape[1]), doubt, len(classes)
 
 
 def are_many(items: int) -> bool:
