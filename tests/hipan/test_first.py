@@ -13,7 +13,7 @@ from stores import write_head
 from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError
 from vpunn.explain import explain
-from vpunn.hipan._first import OTHERWISE, FirstOpinion, _loss
+from vpunn.hipan._first import OTHERWISE, FirstOpinion
 from vpunn.hipan._holdout import _question
 
 TREE = Tree.from_paths([(g, f"{g}{k}") for g in "ab" for k in range(3)], root="all")
@@ -54,16 +54,6 @@ def test_most_sure_rows_are_settled_and_answered_as_all_experts_together_would(m
     said = posterior.top_k(1)[1][settled, 0]
     assert abs(said.mean() - right.mean()) < 0.05
     np.testing.assert_allclose(posterior.probability.sum(1) + posterior.rest, 1.0)
-
-
-def test_saying_little_is_not_charged_less_than_naming_classes():
-    """Of a hundred classes, one expert names forty with the right one among them, another two without it: "none" is no name."""
-    names = np.log(np.concatenate([[0.6], np.full(39, 0.3 / 39), [0.1]]))[None]
-    little = np.log([[0.6, 0.1, 0.3]])
-    many = _loss(names, np.array([1]), np.array([60]))
-    few = _loss(little, np.array([2]), np.array([98]))
-    assert many == pytest.approx(np.log(39 / 0.3)) and few == pytest.approx(np.log(98 / 0.3))
-    assert _loss(names, np.array([40]), np.array([60])) == pytest.approx(np.log(60 / 0.1))
 
 
 def test_the_same_bits_alone_in_a_batch_and_with_evidence(model):

@@ -207,8 +207,7 @@ def choose_first(
             weight = _weights(some.below, may[rows], right[rows])
             first = FirstOpinion(block, float(some.lead.min()), weight, memory, near)
             p = np.log(np.maximum(first.probabilities(some, n_classes), 1e-12))
-            mine = _loss(p, right[rows], n_classes - there[rows].sum(1))
-            if mine - _loss(score[rows], truth[rows], n_classes - valid[rows, :-1].sum(1)) <= WORSE * len(order):
+            if _loss(p, right[rows]) - _loss(score[rows], truth[rows]) <= WORSE * len(order):
                 found, most = first, count
                 break
     return found
@@ -230,15 +229,10 @@ def _spoken_of(experts: Experts, seen: Seen, memory: bool) -> Bools:
     return np.asarray((seen.candidates >= 0) & (seen.evidence[:, :-1, experts.names().index(VOTES[0])] > 0))
 
 
-def _loss(score: Floats, truth: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> float:
-    """Summed cross-entropy of the right slots; "none" is shared by the ``others``, the classes that were not spoken of.
-
-    Memory speaks of fewer classes than all experts together: were its "none" as good as a name, saying little would cost little.
-    """
+def _loss(score: Floats, truth: npt.NDArray[np.int64]) -> float:
+    """Summed cross-entropy of the right slots."""
     below = score - score.max(1, keepdims=True)
-    none = truth == score.shape[1] - 1
-    shared = np.log(np.maximum(others[none], 1)).sum()
-    return float((np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth]).sum() + shared)
+    return float((np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth]).sum())
 
 
 def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64]) -> Floats:
