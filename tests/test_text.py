@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -13,7 +15,7 @@ import vpunn
 from stores import write_head
 from vpunn._ngrams import MIXED, RUN, TextReader
 from vpunn.errors import DataError, VpunnError
-from vpunn.text import WORD, TextFeatures, WordVectorizer, by_word, text_features
+from vpunn.text import WORD, TextFeatures, WordVectorizer, by_word, sentence_features, text_features
 
 TEXTS = ["a kind of small bird", "a kind of large fish", "", "Vögel, G2/M"]
 NEW = ["a small fish", "zzz", "", "vögel g2"]
@@ -139,18 +141,29 @@ def test_lengths_are_checked():
     ("texts", "message"),
     [
         ([], "there are no texts"),
-        (None, "as a list of them, such as .*; got None"),
-        ("one text", "as a list of them, such as .*; got 'one text'"),
+        (None, "as a list or one column of them, such as .*; got None"),
+        ("one text", "as a list or one column of them, such as .*; got 'one text'"),
+        ({"red": 1}, "got dict"),
+        ({"red"}, "got set"),
+        (pd.DataFrame({"a": ["red"], "b": ["blue"]}), "got DataFrame"),
+        (np.array("red"), "got ndarray"),
         (["red", None, None], r"row 1 of the texts is None \(2 rows are no text\); fill in ''"),
         (["red", float("nan")], r"row 1 of the texts is nan \(1 row is no text\)"),
-        (np.array([["a", "b"]]), "row 0 of the texts is ndarray"),
+        (np.array([["a", "b"]]), "got ndarray"),
     ],
 )
 def test_what_is_no_list_of_texts_is_refused(texts, message):
     known = text_features(min_rows=1).fit(TEXTS)
-    for read in (text_features().fit, text_features().fit_transform, known.transform):
+    sentences = sentence_features(lambda texts: np.ones((len(texts), 2)))
+    for read in (text_features().fit, text_features().fit_transform, known.transform, sentences.fit_transform):
         with pytest.raises(VpunnError, match=message):
             read(texts)
+
+
+def test_a_column_of_arrow_is_a_list_of_texts():
+    column = pa.chunked_array([pa.array(TEXTS)])
+    whole = text_features(min_rows=1)
+    assert (whole.fit_transform(column) != whole.fit_transform(TEXTS)).nnz == 0
 
 
 def test_texts_without_words_to_learn_are_refused():

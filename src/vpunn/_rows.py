@@ -75,7 +75,10 @@ def check_no_missing(y: Targets) -> None:
 
 def _missing_rows(values: np.ndarray) -> np.ndarray:
     """Rows that hold None or NaN."""
-    import pandas as pd
+    if values.dtype.kind not in "OmM":  # pandas is large to import and needed for objects and dates alone
+        missing = np.atleast_1d(values != values)
+    else:
+        import pandas as pd
 
-    missing = np.atleast_1d(pd.isna(values))
+        missing = np.atleast_1d(pd.isna(values))
     return np.flatnonzero(missing if missing.ndim == 1 else missing.reshape(len(missing), -1).any(axis=1))

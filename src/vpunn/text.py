@@ -7,7 +7,7 @@ import importlib.util
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -90,9 +90,10 @@ class TextFeatures(Storable, FeatureUnion):
 
 def _checked_texts(X: Texts) -> list[str]:
     """Texts as a list of at least one, each of them a text."""
-    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
-        raise VpunnError(f"texts are given as a list of them, such as ['red', 'blue']; got {examples([X])}.")
-    texts = list(X)
+    if isinstance(X, str | bytes | Mapping | Set) or not isinstance(X, Iterable) or getattr(X, "ndim", 1) != 1:
+        shown = type(X).__name__ if isinstance(X, Iterable) and not isinstance(X, str | bytes) else examples([X])
+        raise VpunnError(f"texts are given as a list or one column of them, such as ['red', 'blue']; got {shown}.")
+    texts = list(X.to_pylist() if hasattr(X, "to_pylist") else X)
     if not texts:
         raise VpunnError("there are no texts; give a list of at least one.")
     other = [k for k, text in enumerate(texts) if not isinstance(text, str | bytes)]
@@ -223,6 +224,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Texts, y: Targets = None) -> SentenceFeatures:
         """Nothing to learn."""
+        _checked_texts(X)
         return self
 
     def transform(self, X: Texts) -> npt.NDArray[np.float32]:
@@ -230,9 +232,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
 
         What a named encoder made of the same texts before is read from the cache, found by the SHA-256 of encoder and texts.
         """
-        texts = [" ".join(str(text).split()) for text in X]
-        if not texts:
-            raise VpunnError("there are no texts to encode.")
+        texts = [" ".join((text.decode() if isinstance(text, bytes) else text).split()) for text in _checked_texts(X)]
         kept = self._kept(texts)
         if kept is not None and kept.is_file():
             return np.asarray(np.load(kept, allow_pickle=False), np.float32)

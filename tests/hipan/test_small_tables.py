@@ -146,7 +146,9 @@ def test_of_copies_with_three_labels_in_ten_wrong_the_commonest_label_is_the_ans
     X = text_features(characters=None, min_rows=1).fit_transform(texts)
     model = HiPaNClassifier(random_state=0).fit(X, y)
     assert (model.predict(X) == right).mean() > 0.99
-    assert abs(model.posterior(X).top_k(1)[1].mean() - (y == right).mean()) < 0.05  # and it knows that three in ten are wrong
+    assert (
+        abs(model.posterior(X).top_k(1)[1].mean() - (y == right).mean()) < 0.05
+    )  # and it knows that three in ten are wrong
 
 
 def test_memory_does_not_settle_what_is_far_from_all_it_knows():

@@ -29,3 +29,18 @@ def test_a_split_that_would_not_fit_is_left_out_for_all(small, monkeypatch):
     assert short["splits"] == 1
     assert {row["method"]: row["exact"] for row in short["rows"]}.keys() >= {"nearest", "centroid"}
     assert not any("± exact" in row for row in short["rows"])
+
+
+def test_a_split_in_which_a_method_had_no_time_is_left_out_for_all(small, monkeypatch):
+    over, asked = baselines.harness().OVER, []
+
+    def run(cases, methods, *, seeds, **options):
+        asked.append((methods[0], seeds[0]))
+        note = {"note": over} if asked[-1] == ("centroid", 2) else {"exact": float(seeds[0])}
+        return [{"case": cases[0], "seed": seeds[0], "method": methods[0], **note}]
+
+    monkeypatch.setattr(baselines.harness(), "run", run)
+    found = baselines._place("iris", [1, 2])
+    assert ("nearest", 2) in asked
+    assert found["splits"] == 1
+    assert {row["method"]: row["exact"] for row in found["rows"]}["nearest"] == 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +64,19 @@ def test_methods_grow_until_their_memory(monkeypatch):
     monkeypatch.setattr(given_digits, "MEMORY", 100.0)
     rows = given_digits.grow(lambda digits: (digits, np.ones((len(digits), 16_000)).nbytes), tree, budget=100.0)
     assert [row["leaves"] for row in rows] == [250]  # 32 MB, so the next might take 128
-    assert rows[0]["MB"] is None or rows[0]["MB"] > 30
+    assert rows[0]["MB"] > 30
+
+
+def test_where_memory_is_not_measured_it_is_taken_to_grow_as_squares(monkeypatch):
+    @contextmanager
+    def unmeasured():
+        yield cost
+
+    cost = {"seconds": 0.1, "peak_mb": None}
+    monkeypatch.setattr(given_digits, "measured", unmeasured)
+    monkeypatch.setattr(given_digits, "MEMORY", 10.0)
+    rows = given_digits.grow(lambda digits: (digits, 7), load_ncbi("Primates").tree, budget=100.0)
+    assert [row["leaves"] for row in rows] == [250, 500]  # 1,000 leaves squared are 16 MB
 
 
 def test_every_installed_baseline_runs():

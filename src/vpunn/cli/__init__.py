@@ -92,9 +92,7 @@ def main() -> None:
     except UsageError as error:
         said, context = error.format_message(), getattr(error, "ctx", None)
         said = said.replace(" (env var: 'None')", "")  # as older versions of typer say of every option
-        if said.startswith(
-            "No such option: --starts"
-        ):  # what one way to read words that mix letters and digits is called
+        if said.split()[3:4] == ["--starts"]:  # one of the ways to read words that mix letters and digits
             said = "No such option: --starts; write --mixed starts."
         if "\n" in said:  # no command at all: the message is the help itself
             sys.stderr.write(said + "\n")

@@ -106,6 +106,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         block = stored.array("head.block", dtype="i4", shape=(None,), low=0, high=2 * tree.n_nodes)
         if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
             raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save them again.")
+        balls.complete()  # here: several threads that ask would each make it
     model.heads_ = _heads(stored, balls)
     model.linear_ = _linear(stored, balls)
     widths = [

@@ -53,6 +53,7 @@ class Settings:
     crew: Crew = field(default_factory=Crew)
     heavy: bool = False  #: as all rows of a fit are, whichever are held out
     in_cells: bool = False  #: whether those of dense blocks stand in cells, likewise
+    beside: bool = False  #: whether linear heads stand beside those of balls, likewise
 
 
 @dataclass
@@ -104,8 +105,8 @@ def fit_parts(
 
     Where rows to be judged are ``given``, none are held out.
     """
-    few, in_cells = is_for(sample.words()), are_many(len(sample.node))
-    settings = replace(settings, heavy=sample.rows.words.nnz >= HEAVY, in_cells=in_cells)
+    few, heavy = is_for(sample.words()), sample.rows.words.nnz >= HEAVY
+    settings = replace(settings, heavy=heavy, in_cells=are_many(len(sample.node)), beside=few and heavy)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, given, settings, few)
@@ -269,8 +270,7 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
     candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
     candidates[rows, : nearest.shape[1]] = nearest
     losses = np.full(len(balls.items.node), np.inf, np.float32)
-    beside = settings.heavy and len(balls.classes) <= FEW_CLASSES
-    for epoch in range(min(settings.epochs, BESIDE_LINEAR) if beside else settings.epochs):
+    for epoch in range(min(settings.epochs, BESIDE_LINEAR) if settings.beside else settings.epochs):
         if epoch:
             waiting = losses[rows] > EXPLAINED
             rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])

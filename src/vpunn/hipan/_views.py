@@ -159,7 +159,7 @@ class Layout:
 
 def _scale(X: np.ndarray) -> np.ndarray:
     """Mean and standard deviation of every column, in 64 bits; a column that does not vary has spread 1."""
-    X = np.asarray(X, np.float64)
+    X = np.ascontiguousarray(X, np.float64)  # sums in another order are other bits
     largest = np.maximum(np.abs(X).max(0, initial=0.0), 1e-300)  # first, so that squares neither overflow nor vanish
     centre = (X / largest).mean(0)
     spread = np.sqrt(((X / largest - centre) ** 2).mean(0))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
@@ -22,7 +23,6 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
-from vpunn.hipan._estimator import BaseEstimator, ClassifierMixin, join, joins_scikit_learn
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 FEW = 50
 
 
-@joins_scikit_learn
 class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     """Classifier whose labels are nodes of a tree, leaves or inner nodes of any depth.
 
@@ -118,9 +117,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
         training rows of their node (not with label sets), and each kind is also compared directly. Rows of one of the ``groups``
-        (texts of one source) are held out together, as rows with the same features and label always are. With
-        ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look more like the
-        questions to come than the training rows do.
+        (texts of one source) are held out together; of rows with the same features some leave with all of their copies, the others
+        one by one. With ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look more
+        like the questions to come than the training rows do.
         """
         settings = self._settings()
         if y is None:
@@ -287,9 +286,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
         """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
         if not self._several():
-            from sklearn.metrics import accuracy_score
-
-            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+            return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
         return label_sets.score(self, X, y)
@@ -312,7 +309,6 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         return explore(self, features=features, **options)
 
     def __sklearn_tags__(self) -> Any:
-        join()
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

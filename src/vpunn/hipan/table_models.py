@@ -411,7 +411,7 @@ def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
             raise DataError(
                 f"the texts of {str(where)!r} hold no word (letters or digits); name another column in --text, or fill it in."
             ) from None
-        raise DataError(f"the texts of {str(where)!r} give no features: {error}.") from error
+        raise DataError(f"the texts of {str(where)!r} give no features: {str(error).rstrip('.')}.") from error
 
 
 # ---- answers as tables -----------------------------------------------------------------------------------------------
