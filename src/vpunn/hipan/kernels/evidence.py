@@ -8,6 +8,7 @@ import numpy as np
 
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.fetch import fetch
 from vpunn.hipan.kernels.propose import MARKS, list_marked, longest_row
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
@@ -15,6 +16,8 @@ from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_
 N_EVIDENCE = 33
 #: Further columns per kind of description.
 PER_KIND = 6
+#: Numbers that memory brings at once, and blocks of a feature that are asked for ahead; what follows comes by itself.
+LINE, AHEAD = 16, 128
 #: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
 BELOW_BEST = np.array(
     [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]
@@ -107,6 +110,8 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
     n_rows, width = candidates.shape
     place, x, mark = listed.place, row.x, row.mark
     for r in range(n_rows):
+        if r + 1 < n_rows:
+            _look_ahead(rows, candidates, r + 1, entries, memory)
         count, n_classes = np.int64(0), 0
         while n_classes < width and candidates[r, n_classes] >= 0:
             count = add_chain(candidates[r, n_classes], ancestry, listed, count)
@@ -132,6 +137,23 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
         _mark(rows, reading, r, x, mark, np.float32(0))
         for q in range(count):
             place[listed.blocks[q]] = -1
+
+
+@helper
+def _look_ahead(rows, candidates, r, entries, memory):
+    """Have the items of a row's candidates brought near, and the first blocks of its features."""
+    for a in range(rows.indptr[r], rows.indptr[r + 1]):
+        start, stop = entries.start[rows.indices[a]], entries.start[rows.indices[a] + 1]
+        for e in range(start, min(stop, start + AHEAD), LINE):
+            fetch(entries.block, e)
+    span, (indptr, indices, data) = memory.span, memory.words
+    for j in range(candidates.shape[1]):
+        c = candidates[r, j]
+        if c < 0:
+            break
+        for a in range(indptr[span[c, 0]], indptr[span[c, 1]], LINE):
+            fetch(indices, a)
+            fetch(data, a)
 
 
 @helper
@@ -164,7 +186,7 @@ def _add_up(rows, r, entries, listed, hits, count, numbers, work):
         cover[q] = 0
         for a in range(m):
             sums[q, a] = 0
-    n_hits = find_hits(rows, r, entries, listed, count, hits)
+    n_hits = find_hits(rows, r, entries, listed, count, hits, (numbers.entry_sum, numbers.weight))
     for i in range(n_hits):
         q, a, e = hits.block[i], hits.position[i], hits.entry[i]
         v, s = data[start + a], numbers.entry_sum[e]

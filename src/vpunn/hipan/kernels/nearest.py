@@ -8,7 +8,8 @@ import numpy as np
 
 from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.propose import MARKS, keep_best, list_marked, longest_row, rarest_first
+from vpunn.hipan.kernels.fetch import fetch
+from vpunn.hipan.kernels.propose import MARKS, fetch_first, keep_best, list_marked, longest_row, rarest_first
 
 #: Rounding errors of products and bounds in 32 bits, and of the length of items kept in 16, are far smaller.
 CLOSE, LOOSE = np.float32(1 - 1e-4), np.float32(1 + 1e-2)
@@ -158,6 +159,7 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
     total, listed, best, rarest, bound, x, mark, shared = work
     for r in range(len(found)):
         features, _ = rarest_first(indptr[r], indptr[r + 1], indices, start, everything, rarest)
+        fetch_first(indices, rarest, features, start, item, weight)
         _bounds(rows, rarest, features, most, bound)
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = data[a]
@@ -182,6 +184,9 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
         kept = keep_best(total, count, len(best), listed, best)
         least = total[best[kept - 1]] * CLOSE if kept == len(best) else np.float32(0)
         count = _near_enough(total, count, listed, least, bound[k])
+        for j in range(count):
+            fetch(items.indices, items.indptr[listed[j]])
+            fetch(items.data, items.indptr[listed[j]])
         for j in range(count):
             total[listed[j]] = _product(listed[j], items, x, mark, shared)
         kept = keep_best(total, count, len(best), listed, best)

@@ -13,6 +13,7 @@ import numpy as np
 
 from vpunn.hipan._arrays import Room, filled
 from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.fetch import fetch
 
 #: Places in which a row marks its features by their last bits, so that they stay in the nearest cache; a power of two.
 MARKS = 4096
@@ -27,6 +28,15 @@ def list_marked(indices, start, stop, mark, found):
         found[count] = a
         count += mark[indices[a] & (MARKS - 1)]
     return count
+
+
+@helper
+def fetch_first(indices, rarest, count, start, stored, numbers):
+    """Have the first entries of a row's features brought near; what follows comes by itself."""
+    for k in range(count):
+        first = start[indices[rarest[k]]]
+        fetch(stored, first)
+        fetch(numbers, first)
 
 
 @helper
@@ -170,6 +180,7 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
         count = np.int64(0)
         square, read = np.float32(0), np.int64(0)
         openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        fetch_first(indices, rarest, scorers, feature_start, entry_block, entry_sum)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
@@ -254,6 +265,7 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
     for r in range(len(out)):
         n_classes = np.int64(0)
         openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        fetch_first(indices, rarest, scorers, feature_start, entry_block, weight)
         read = np.int64(0)
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]

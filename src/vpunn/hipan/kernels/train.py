@@ -9,6 +9,7 @@ import numpy as np
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan._memory import ROWS, parts
 from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.fetch import fetch
 
 
 @helper
@@ -36,62 +37,62 @@ def add_chain(c, ancestry, listed, count):
 
 
 def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray, n_blocks: int) -> int:
-    """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks."""
+    """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks; and one more,
+    which it may look at."""
     most = 1
     for rows in parts(len(indptr) - 1, ROWS):
         start = indptr[rows.start : rows.stop + 1]
         some = indices[start[0] : start[-1]]
         each = np.minimum(feature_start[some + 1] - feature_start[some], n_blocks)
         if len(start) == 2:  # one row, which is often asked alone
-            return max(int(each.sum()), most)
+            return max(int(each.sum()), most) + 1
         below = np.zeros(len(each) + 1, np.int64)
         np.cumsum(each, out=below[1:])
         most = max(most, int(np.diff(below[start - start[0]]).max()))
-    return most
+    return most + 1
 
 
 @helper
-def find_hits(rows, row, entries, listed, count, hits):
-    """All stored entries at (listed block, feature of the row); returns how many."""
+def find_hits(rows, row, entries, listed, count, hits, wanted):
+    """All stored entries at (listed block, feature of the row), of which the arrays ``wanted`` will be read; returns how many.
+
+    Each is written behind those found before, and counts if it is one: no question asked.
+    """
     found = 0
     start_row = rows.indptr[row]
     for a in range(start_row, rows.indptr[row + 1]):
         f = rows.indices[a]
         start, stop, direct = entries.start[f], entries.start[f + 1], entries.row[f]
-        if stop - start <= (4 if direct >= 0 else 16) * count:
-            for e in range(start, stop):
-                q = listed.place[entries.block[e]]
-                if q >= 0:
-                    hits.entry[found] = e
-                    hits.block[found] = q
-                    hits.position[found] = a - start_row
-                    found += 1
-            continue
-        for q in range(count):
-            b = listed.blocks[q]
-            if direct >= 0:
-                e = _in_table(entries.table, direct, b)
-                e = start + e if e >= 0 else stop
+        few = stop - start <= (4 if direct >= 0 else 16) * count
+        for i in range(stop - start if few else np.int64(count)):
+            if few:
+                e = start + i
+                q = np.int64(listed.place[entries.block[e]])
+                there = q >= 0
+            elif direct >= 0:
+                q, (there, e) = i, _in_table(entries.table, direct, np.int64(listed.blocks[i]))
+                e += start
+                for array in wanted:
+                    fetch(array, e)
             else:
-                e = _in_order(entries.block, start, stop, b)
-            if e < stop:
-                hits.entry[found] = e
-                hits.block[found] = q
-                hits.position[found] = a - start_row
-                found += 1
+                q, e = i, _in_order(entries.block, start, stop, listed.blocks[i])
+                there = e < stop
+            hits.entry[found] = e
+            hits.block[found] = q
+            hits.position[found] = a - start_row
+            found += there
     return found
 
 
 @helper
 def _in_table(table, row, b):
-    """How many entries of the feature come before that of block ``b``; −1 if it has none."""
+    """Whether the feature has an entry of block ``b``, and how many of its entries come before."""
     bits, before = np.int64(table[row, b >> 5, 0]), np.int64(table[row, b >> 5, 1])
-    if not (bits >> (b & 31)) & 1:
-        return np.int64(-1)
+    there = (bits >> (b & 31)) & 1 > 0
     bits &= (np.int64(1) << (b & 31)) - 1
     bits -= (bits >> 1) & 0x55555555
     bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
-    return before + ((((bits + (bits >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24) & 0xFF)
+    return there, before + ((((bits + (bits >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24) & 0xFF)
 
 
 @helper
@@ -174,7 +175,7 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
             score[q] = bias[blocks[q]]
             gradient[q] = 0
         start = rows.indptr[r]
-        n_hits = find_hits(rows, r, entries, listed, count, hits)
+        n_hits = find_hits(rows, r, entries, listed, count, hits, (weight_energy,))
         for i in range(n_hits):
             score[hits.block[i]] += weight_energy[hits.entry[i], 0] * rows.data[start + hits.position[i]]
         top = np.float32(-1e30)
