@@ -34,3 +34,10 @@ def test_a_row_alone_equals_the_row_in_a_batch(kind, monkeypatch):
         for start in range(0, 56, width):
             part = slice(start, start + width)
             assert np.array_equal(model.predict_node_proba(rows(part)), together[part])
+
+
+def test_the_order_of_an_array_in_memory_is_no_matter():
+    rng, y = np.random.default_rng(5), np.arange(300) % 5
+    X = np.round(np.eye(20)[y] + rng.normal(size=(300, 20)), 1)
+    by_row, by_column = (HiPaNClassifier(random_state=0).fit(a, y).predict_proba(X) for a in (X, np.asfortranarray(X)))
+    assert by_row.tobytes() == by_column.tobytes()

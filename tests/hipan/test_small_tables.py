@@ -151,6 +151,17 @@ def test_of_copies_with_three_labels_in_ten_wrong_the_commonest_label_is_the_ans
     )  # and it knows that three in ten are wrong
 
 
+@pytest.mark.parametrize("seed", [4, 14])
+def test_of_copies_with_a_label_in_ten_wrong_the_commonest_label_is_the_answer(seed):
+    draw = random.Random(seed)
+    texts = [f"alpha{i} beta{i % 100} gamma{i % 17}" for i in range(300) for _ in range(5)]
+    y = np.array([f"k{i % 100 if draw.random() < 0.9 else draw.randrange(100)}" for i in range(300) for _ in range(5)])
+    commonest = [max(sorted(set(five)), key=list(five).count) for five in y.reshape(-1, 5)]
+    X = text_features(characters=None, min_rows=1).fit_transform(texts)
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert (model.predict(X[::5]) == commonest).mean() > 0.9
+
+
 def test_memory_does_not_settle_what_is_far_from_all_it_knows():
     texts, y, _, _ = table(150, 2)
     features = text_features(min_rows=1)

@@ -118,8 +118,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
         training rows of their node (not with label sets), and each kind is also compared directly. Rows of one of the ``groups``
         (texts of one source) are held out together; of rows with the same features some leave with all of their copies, the others
-        one by one. With ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look more
-        like the questions to come than the training rows do.
+        one by one. With ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look
+        more like the questions to come than the training rows do.
         """
         settings = self._settings()
         if y is None:
