@@ -168,7 +168,7 @@ def _scale(X: np.ndarray) -> np.ndarray:
 
 def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Columns standardised, rows that say nothing zero."""
-    standard = (np.asarray(X, np.float64) - scale[0]) / scale[1]
+    standard = (np.ascontiguousarray(X, np.float64) - scale[0]) / scale[1]
     standard[~says(X)] = 0
     return np.asarray(np.clip(standard, -LARGEST, LARGEST), np.float32)
 
