@@ -25,7 +25,7 @@ def genes(rows: int, columns: int, moved: int = 60, seed: int = 0) -> tuple[np.n
     return X, np.array(list("xyzw"))[at]
 
 
-@pytest.mark.parametrize("columns", [80, 300])  # beside 60 rows
+@pytest.mark.parametrize("columns", [256, 300])  # beside 60 rows
 def test_the_span_of_the_rows_keeps_every_product_of_items(columns, monkeypatch):
     X, y = genes(60, columns)
     node = np.asarray(TREE.index(y))
@@ -42,16 +42,17 @@ def test_the_span_of_the_rows_keeps_every_product_of_items(columns, monkeypatch)
 
 
 def test_a_table_of_more_rows_than_columns_is_read_as_it_is():
-    assert _dense._spanned(np.eye(5)) is None
+    assert _dense._spanned(np.eye(5, 9)) is None  # nor is one of few columns
+    assert _dense._spanned(np.ones((300, 300))) is None
     assert _dense._spanned(np.vstack([np.eye(5), np.eye(5)])) is None
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_wide_rows_that_are_all_the_same(rows):
-    model = HiPaNClassifier(TREE, random_state=0).fit(np.full((rows, 100), 3.0), ["x", "y", "x", "x", "y"][:rows])
-    posterior = model.posterior(np.vstack([np.full(100, 3.0), np.arange(100.0)]))
+    model = HiPaNClassifier(TREE, random_state=0).fit(np.full((rows, 300), 3.0), ["x", "y", "x", "x", "y"][:rows])
+    posterior = model.posterior(np.vstack([np.full(300, 3.0), np.arange(300.0)]))
     assert np.isfinite(posterior.top_k(1)[1]).all()
-    assert set(model.predict(np.full((1, 100), 3.0))) <= {"x", "y"}
+    assert set(model.predict(np.full((1, 300), 3.0))) <= {"x", "y"}
 
 
 def test_twenty_thousand_columns_cost_what_their_rows_cost():

@@ -44,6 +44,9 @@ Starts = npt.NDArray[np.int64]
 
 #: Blocks of this many columns are wide: embeddings rather than measurements.
 WIDE = 64
+#: Blocks of as many columns, and more than rows, are read in the space of their rows. In smaller ones the axes off that space cost
+#: little, and tell how far a new row lies from all items, which tables of a handful of rows need.
+MANY_COLUMNS = 256
 #: Axes on which classes spread less than this share of the mean over all axes are left out of those.
 FAINT_AXIS = 0.5
 #: Classes stand in cells where there are so many for each of these: with fewer, all products cost no more than the centres'.
@@ -180,12 +183,12 @@ def _doubt(width: int, freedom: int) -> float:
 
 
 def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """Orthonormal axes (columns) of all that fewer rows than columns span; None if there are more rows.
+    """Orthonormal axes (columns) of all that fewer rows than columns span; None if there are more rows, or not `MANY_COLUMNS`.
 
     Off these axes items are all alike, so nothing can be learned there, and tables of thousands of columns, such as genes, cost
     what their rows cost.
     """
-    if len(Z) >= Z.shape[1]:
+    if Z.shape[1] < max(MANY_COLUMNS, len(Z) + 1):
         return None
     value, axes = np.linalg.eigh(Z @ Z.T)
     real = value > 1e-10 * float(value[-1])
