@@ -173,6 +173,9 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
         coverage = float(found[f"{part}_covered"]) if f"{part}_covered" in found else None
         fit, predict = float(found["fit_seconds"]), float(found["predict_seconds"])
         size, rss = float(found["bytes"]) / 1e6, float(found["rss"])
+        before = (
+            float(found["rss_before"]) if "rss_before" in found else float("nan")
+        )  # not in answers kept from before
         asked = sum(len(found[f"{p}_nodes"]) for p in PARTS[1:])
     hit = nodes == truth[:, None]
     row = {
@@ -189,7 +192,13 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
         row["empty classes"] = float((best == truth)[empty].mean())
     if coverage is not None:
         row["coverage"] = coverage
-    return row | {"fit s": fit, "rows/s": asked / max(predict, 1e-9), "RSS MB": rss, "MB": size}
+    return row | {
+        "fit s": fit,
+        "rows/s": asked / max(predict, 1e-9),
+        "RSS MB": rss,
+        "before the fit": before,
+        "MB": size,
+    }
 
 
 #: What must not be below the peers, each beside the peer that is best at it on validation rows.

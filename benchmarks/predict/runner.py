@@ -5,7 +5,7 @@
 FOLDER holds, for the parts train, validation and test, a matrix per block (BLOCK-PART.npz or .npy) and PART-nodes.npy; tree.npy
 (parents in preorder), the descriptions BLOCK-nodes-K.npz or .npy, groups.npy if there are groups, and PART.txt if there are texts.
 The answer goes to METHOD.npz: nodes (rows, 5), best first, and scores of validation and test rows, CPU seconds, bytes, and the
-largest memory.
+memory of the whole process, at its largest and when the fit began.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def main(method: str, folder: str) -> None:
         fit_seconds=fit_seconds,
         predict_seconds=predict_seconds,
         bytes=size,
-        rss=_peak_mb(),
+        rss=_memory_mb("VmHWM"),
+        rss_before=BEFORE[0],
         **(more[0] if more else {}),
     )
     os.replace(part, here / f"{method}.npz")
@@ -120,10 +121,10 @@ class Data:
         return sparse.csr_matrix(self.asked, dtype=np.float32)
 
 
-def _peak_mb() -> float:
-    """Largest resident memory so far; getrusage would count the process that started this one."""
+def _memory_mb(which: str) -> float:
+    """Resident memory, now (VmRSS) or at its largest (VmHWM); getrusage would count the process that started this one."""
     lines = Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else []
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), float("nan"))
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(which)), float("nan"))
 
 
 def _size(path: Path) -> int:
@@ -132,6 +133,14 @@ def _size(path: Path) -> int:
 
 
 clock = time.process_time
+#: Resident memory when the fit began: imports, the data, and what a method needs of its own before.
+BEFORE: list[float] = []
+
+
+def begin() -> float:
+    """The clock when a fit begins; the memory that is there by then is kept."""
+    BEFORE.append(_memory_mb("VmRSS"))
+    return clock()
 
 
 def _best(rows: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
@@ -183,7 +192,7 @@ def run_pecos(data: Data) -> tuple[Any, ...]:
     rows = len(data.nodes)
     targets = sparse.csr_matrix((np.ones(rows, np.float32), (np.arange(rows), data.nodes)), shape=(rows, n))
     rows, asked = data.sparse_train(), data.sparse_asked()
-    start = clock()
+    start = begin()
     model = XLinearModel.train(rows, targets, C=ClusterChain(chain), threads=1)
     fitted = clock()
     found = model.predict(asked, only_topk=TOP, threads=1).tocsr()
@@ -208,7 +217,7 @@ def _run_napkin(data: Data, kind: str) -> tuple[Any, ...]:
     folder = data.folder / f"napkin-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     model = getattr(models, kind)(str(folder), threads=1, tree_structure=structure, verbose=False)
-    start = clock()
+    start = begin()
     model.fit(data.sparse_train(), [[int(y)] for y in data.nodes])
     fitted = clock()
     answers = model.predict_proba(data.sparse_asked(), top_k=TOP)
@@ -238,7 +247,7 @@ def run_fasttext(data: Data) -> tuple[Any, ...]:
     texts = (folder / "train.txt").read_text(encoding="utf-8").split("\n")
     lines = [f"__label__{y} {text}" for y, text in zip(data.nodes, texts)]  # noqa: B905 (old interpreters)
     (folder / "fasttext.txt").write_text("\n".join(lines), encoding="utf-8")
-    start = clock()
+    start = begin()
     model = fasttext.train_supervised(
         str(folder / "fasttext.txt"),
         loss="hs",
@@ -269,7 +278,7 @@ def _flat(data: Data, model: Any) -> tuple[Any, ...]:
     import pickle
 
     classes, y = np.unique(data.nodes, return_inverse=True)
-    start = clock()
+    start = begin()
     model.fit(data.train, y)
     fitted = clock()
     answer = model.predict_proba(data.asked)
@@ -298,7 +307,7 @@ def _tuned(data: Data, make: Any, score: Any) -> tuple[Any, ...]:
     known = (truth < len(classes)) & (classes[np.minimum(truth, len(classes) - 1)] == data.truth["validation"])
     found = None
     for setting in GRID:
-        start = clock()
+        start = begin()
         model = make(setting).fit(data.train, y)
         fitted = clock()
         values = score(model, data.asked)
@@ -361,7 +370,7 @@ def _products(asked: Any, matrix: Any, nodes: np.ndarray) -> tuple[np.ndarray, n
 
 def run_nearest(data: Data) -> tuple[Any, ...]:
     """1-NN by cosine (top 5: the classes of the five nearest rows)."""
-    start = clock()
+    start = begin()
     X = _unit(data.train)
     fitted = clock()
     best, value = _products(_unit(data.asked), X, data.nodes)
@@ -370,7 +379,7 @@ def run_nearest(data: Data) -> tuple[Any, ...]:
 
 def run_centroid(data: Data) -> tuple[Any, ...]:
     """Cosine with the mean of each class; dense features are whitened by the spread within classes first."""
-    start = clock()
+    start = begin()
     X, asked = _unit(data.train), _unit(data.asked)
     classes, y = np.unique(data.nodes, return_inverse=True)
     member = sparse.csr_matrix((np.ones(len(y)), (y, np.arange(len(y)))))
@@ -389,7 +398,7 @@ def run_centroid(data: Data) -> tuple[Any, ...]:
 
 def run_hierarchical_nb(data: Data) -> tuple[Any, ...]:
     """The paper's B3 as its name says: multinomial naïve Bayes per class, shrunk to the parent ball (20 rows' worth)."""
-    start, alpha = clock(), 20.0
+    start, alpha = begin(), 20.0
     parent, X = data.parent, data.sparse_train()
     n = len(parent)
     own = sparse.csr_matrix(
@@ -480,7 +489,8 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
     some = rows("train")[few] if single else {b: X[few] for b, X in rows("train").items()}
     little = HiPaNClassifier(tree).fit(some, labels[few], X_nodes=described, **{k: v[few] for k, v in more.items()})
     little.posterior(asked(5)).top_k(2)  # compiled once, as the peers come compiled
-    start = clock()
+    del little, some
+    start = begin()
     model = HiPaNClassifier(tree, random_state=0, **options).fit(rows("train"), labels, X_nodes=described, **more)
     fitted = clock()
     posterior = model.posterior(asked())
@@ -552,7 +562,7 @@ def run_hiclass(data: Data) -> tuple[Any, ...]:
     depth = max(map(len, paths))
     table = np.array([path + [""] * (depth - len(path)) for path in paths], dtype=object)
     model = LocalClassifierPerParentNode(local_classifier=LogisticRegression(max_iter=100), n_jobs=1)
-    start = clock()
+    start = begin()
     model.fit(data.train, table)
     fitted = clock()
     answer = model.predict(data.asked)
