@@ -1,11 +1,22 @@
-"""What rows bring beside their features: a target, a weight and a group each."""
+"""What rows bring beside their features: a target, a weight and a group each; and some of them at a time."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from vpunn._types import Groups, Targets, Weights
 from vpunn.errors import VpunnError, counted, examples
+
+
+def slices(rows: int, step: int) -> Iterator[slice]:
+    """``step`` rows at a time, one slice after the other; none of no rows.
+
+    >>> list(slices(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:

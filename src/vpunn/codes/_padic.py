@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn._types import Codes, Labels, OneOrMany
 from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
@@ -110,8 +111,7 @@ class DigitCode:
         flat = values.reshape(-1)
         found, wrong = np.empty(len(flat), np.int64), np.empty(len(flat), np.int64)
         rows = max(BLOCK_DIGITS // max(self.K, 1), 1)
-        for at in range(0, len(flat), rows):
-            part = slice(at, at + rows)
+        for part in slices(len(flat), rows):
             digits, rest = to_radix(flat[part], self.radices)
             found[part], wrong[part] = _walks(digits.size).descend(*self.tree.child_index, digits)
             wrong[part][(wrong[part] < 0) & (rest != 0).astype(bool)] = self.K

@@ -165,7 +165,7 @@ class Answering(Storable):
             some = rows if part == slice(0, len(rows)) else rows[part]
             return self._answered(some, experts, evidence)
 
-        answered = in_threads(answer, list(experts.batches(len(rows))), self.n_jobs)
+        answered = in_threads(answer, experts.batches(len(rows)), self.n_jobs)
         if len(answered) == 1 and not evidence:
             return answered[0][0]
         found, read = zip(*answered, strict=True)

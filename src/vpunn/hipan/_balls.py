@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vpunn._rows import slices
 from vpunn.hipan._arrays import Ancestry, Entries, Memory, Places, Rooms, Sparse
 from vpunn.hipan._dictionary import Dictionary, learn_dictionary
-from vpunn.hipan._memory import parts
 from vpunn.hipan._nearest import Nearest
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
@@ -214,7 +214,7 @@ def _tables(feature_start: np.ndarray, entry_block: np.ndarray, n_blocks: int) -
     row_of = np.full(len(count), -1, np.int32)
     row_of[frequent] = np.arange(len(frequent))
     table = np.zeros((max(len(frequent), 1), words, 2), np.uint32)
-    for part in parts(len(frequent), TABLES_AT_ONCE):
+    for part in slices(len(frequent), TABLES_AT_ONCE):
         _fill_tables(table[part].reshape(-1, 2), feature_start[frequent[part]], count[frequent[part]], entry_block)
     return row_of, table
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import slices
 from vpunn.hipan._arrays import Asked
 from vpunn.hipan._directions import directed, padded
 
@@ -76,5 +77,5 @@ class Cells:
 
 def nearest_centre(unit: Floats, centre: Floats) -> Places:
     """The centre nearest to each direction, the first among equals."""
-    parts = [np.argmax(unit[at : at + BATCH] @ centre.T, axis=1) for at in range(0, len(unit), BATCH)]
+    parts = [np.argmax(unit[part] @ centre.T, axis=1) for part in slices(len(unit), BATCH)]
     return np.concatenate(parts).astype(np.int32)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
-from vpunn.hipan._memory import centre_and_scale, standardise
+from vpunn.hipan._ram import centre_and_scale, standardise
 from vpunn.hipan._rest import BY_PRIOR
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn._threads import in_threads
 from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
@@ -85,7 +86,7 @@ class Crew:
     @staticmethod
     def slices(rows: int) -> list[slice]:
         """Blocks of rows, at least one."""
-        return [slice(start, min(start + BLOCK, rows)) for start in range(0, max(rows, 1), BLOCK)]
+        return list(slices(rows, BLOCK)) or [slice(0, 0)]
 
     def _blocks(self, rows: np.ndarray) -> list[np.ndarray]:
         return [rows[part] for part in self.slices(len(rows))]

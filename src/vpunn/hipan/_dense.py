@@ -20,7 +20,6 @@ a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from vpunn._rows import slices
 from vpunn.hipan._arrays import Asked, Lift
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._cells import CELLS_FROM, Cells, nearest_centre
@@ -51,7 +51,7 @@ MANY_COLUMNS = 256
 FAINT_AXIS = 0.5
 #: Classes stand in cells where there are so many for each of these: with fewer, all products cost no more than the centres'.
 CLASSES_A_CELL = 4
-#: Rows that are held in 64 bits at a time.
+#: Rows of which numbers are held in 64 bits at a time.
 PART = 4096
 #: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
 CROWD = 160
@@ -159,7 +159,7 @@ class Space:
         from vpunn.hipan.kernels.dense import times
 
         unit, lengths = np.empty((len(X), self.turn.shape[1]), np.float32), np.empty(len(X), np.float32)
-        for part in _parts(len(X)):
+        for part in slices(len(X), PART):
             standard = (np.asarray(X[part], np.float64) - self.centre) / self.scale
             standard[~says(X[part])] = 0
             Z, length = times(standard, self.turn)
@@ -169,12 +169,6 @@ class Space:
     def heard(self, length: Floats) -> Floats:
         """The lengths of rows for the heads."""
         return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
-
-
-def _parts(rows: int) -> Iterator[slice]:
-    """Some rows at a time: numbers in 64 bits are held of no more."""
-    for at in range(0, rows, PART):
-        yield slice(at, min(at + PART, rows))
 
 
 def _doubt(width: int, freedom: int) -> float:
@@ -206,7 +200,7 @@ def _within(Z: npt.NDArray[Any], node: Nodes, width: int) -> tuple[npt.NDArray[A
     sums /= count[:, None]
     several = np.flatnonzero(count[at] > 1)
     inside = Z[several]
-    for part in _parts(len(several)):
+    for part in slices(len(several), PART):
         inside[part] -= sums[at[several[part]]]
     freedom = max(len(inside) - int((count > 1).sum()), 0)
     spread = inside.T @ inside / max(freedom, 1)
@@ -275,7 +269,7 @@ class Dense:
         """Weighted sums of the rows of every node."""
         node, weight = self.items.node, self.items.weight
         own = np.zeros((self.tree.n_nodes, unit.shape[1]))
-        for part in _parts(len(unit)):
+        for part in slices(len(unit), PART):
             Z = unit[part] * length[part, None]
             np.add.at(own, node[part], Z * weight[part, None].astype(np.float64))
         return own

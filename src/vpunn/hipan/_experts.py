@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import evidence_names, ranked_names
@@ -94,12 +95,11 @@ class Experts:
         words = ranked_names(self.balls.n_kinds) if self.balls.items.X.shape[1] else ()
         return words + tuple(name for _, e in self.others() for name in e.ranked())
 
-    def batches(self, rows: int) -> Iterator[slice]:
-        """Slices of rows that fit in memory."""
+    def batches(self, rows: int) -> list[slice]:
+        """Slices of rows that fit in memory, at least one."""
         wide = sum(len(d.memory) for d in self.dense.values() if d.crowded)
         step = min(BATCH, max(ROOM // max(wide, 1), 1))
-        for start in range(0, max(rows, 1), step):
-            yield slice(start, min(start + step, rows))
+        return list(slices(rows, step)) or [slice(0, 0)]
 
     def proposals(self, rows: Rows, read: Sparse, looks: Sequence[AnyLook], limit: int) -> np.ndarray:
         """Candidates (−1 padded) by the words (``read``: through the dictionary), and by what other experts see; ``limit`` by each

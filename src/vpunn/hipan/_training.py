@@ -17,8 +17,8 @@ from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
 from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
-from vpunn.hipan._memory import give_back
 from vpunn.hipan._nearest import Nearest
+from vpunn.hipan._ram import give_back
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, train_branch

@@ -26,7 +26,7 @@ from vpunn.hipan._dense import Dense
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
-from vpunn.hipan._memory import give_back
+from vpunn.hipan._ram import give_back
 from vpunn.hipan._rest import fit_rings, rings_around
 from vpunn.hipan._training import HEADS_SHARE, HeldOut, Settings, fit_parts, learn_to_combine, slots, train
 from vpunn.hipan._views import Layout, Sample

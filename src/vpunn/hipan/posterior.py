@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._rest import AGREEMENT, Prior, Rest, rings_around, spread_rest
@@ -66,8 +67,7 @@ class NodeDistribution(ABC):
     def parts(self) -> Iterator[slice]:
         """The rows, as many at a time as dense distributions may be held in memory."""
         step = max(CHUNK_ENTRIES // self.tree.n_nodes, 1)
-        for start in range(0, len(self), step):
-            yield slice(start, min(start + step, len(self)))
+        return slices(len(self), step)
 
     def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Probability of every ball, dense, a part of the rows at a time."""

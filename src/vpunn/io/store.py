@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import slices
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io._draft import FILE_NAME, LABEL_ARRAYS, LAYOUT, NAME, PLAIN, TREE_ARRAYS, Draft
 from vpunn.io._labels import decoded
@@ -445,6 +446,6 @@ def _text_type(kind: Json, stored: Stored) -> np.dtype[Any]:
 def _extremes(array: AnyArray) -> tuple[Any, Any]:
     """The least and the largest value; both are what is not a number, if there is one. A block at a time, read from memory once."""
     flat = array.reshape(-1)
-    blocks = [flat[start : start + BLOCK] for start in range(0, len(flat), BLOCK)]
+    blocks = [flat[part] for part in slices(len(flat), BLOCK)]
     ends = np.array([(block.min(), block.max()) for block in blocks])
     return ends[:, 0].min().item(), ends[:, 1].max().item()

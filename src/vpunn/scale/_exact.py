@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import slices
 from vpunn.errors import VpunnError
 
 Array = npt.NDArray[Any]
@@ -49,8 +50,7 @@ class ExactSums:
         weigh = np.empty(0, np.int64)
         if weights is not None:
             weigh = np.ascontiguousarray(weights, np.float64).view(np.int64)
-        for start in range(0, len(bits), MOST):
-            part = slice(start, start + MOST)
+        for part in slices(len(bits), MOST):
             lowest, highest = kernels.span(bits[part], weigh[part])
             self._make_room(lowest // 32, (highest + 30) // 32 + 1)
             if self._added + len(bits[part]) > MOST:
@@ -164,8 +164,7 @@ def exact_products(a: Array, b: Array, weights: Array | None = None) -> Fraction
     weigh = np.empty(0, np.int64)
     if weights is not None:
         weigh = np.ascontiguousarray(weights, np.float64).view(np.int64)
-    for start in range(0, len(a), MOST // 16):
-        part = slice(start, start + MOST // 16)
+    for part in slices(len(a), MOST // 16):
         kernels.add_products(limbs[0], _LOWEST, columns[0][part], columns[1][part], weigh[part])
         kernels.normalise(limbs)
     return ExactSums(1, _LOWEST, limbs).exact(0)

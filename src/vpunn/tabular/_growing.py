@@ -19,6 +19,7 @@ from numbers import Integral
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from vpunn._rows import slices
 from vpunn._threads import in_threads
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
@@ -33,7 +34,7 @@ SAMPLE = 256
 
 def _blocks(rows: int) -> list[slice]:
     """Blocks of rows that threads take in turn, at least one."""
-    return [slice(at, at + BLOCK) for at in range(0, max(rows, 1), BLOCK)]
+    return list(slices(rows, BLOCK)) or [slice(0, 0)]
 
 
 class Cells:

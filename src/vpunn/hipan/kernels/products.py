@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.hipan._arrays import Lift
 from vpunn.hipan.kernels import exact_helper, helper, kernel
 
@@ -24,14 +25,13 @@ def best_products(rows, columns, limit, lift=None) -> tuple[np.ndarray, np.ndarr
     top, out = _nothing_yet(len(rows), limit, len(columns))
     step = max(BLOCK // max(len(rows), 1), 1)
     room = np.empty((len(rows), min(step, len(columns))), np.float32)
-    for start in range(0, len(columns), step):
-        part = slice(start, min(start + step, len(columns)))
-        block = np.matmul(rows, columns[part].T, out=room[:, : part.stop - start])
+    for part in slices(len(columns), step):
+        block = np.matmul(rows, columns[part].T, out=room[:, : part.stop - part.start])
         if lift is not None:
             block *= lift.scale[part]
             block *= lift.length[:, None]
             block += lift.bias[part]
-        _best_columns(block, start, top, out)
+        _best_columns(block, part.start, top, out)
     return out, top
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn._progress import reached
+from vpunn._rows import slices
 from vpunn.errors import VpunnError
 from vpunn.hipan._crew import Arrays, Crew
 from vpunn.hipan._training import Settings
@@ -97,8 +98,8 @@ class SetModel:
     def examine(self, rows: Rows) -> Seen:
         """Candidates and evidence of rows, a batch at a time."""
         parts = []
-        for at in range(0, max(len(rows), 1), _evidence.BATCH):
-            some = rows[slice(at, at + _evidence.BATCH)]
+        for part in list(slices(len(rows), _evidence.BATCH)) or [slice(0, 0)]:
+            some = rows[part]
             words = weighed(some.words, self.trust)
             planes = [p for block in self.blocks for p in block.planes(some.dense[block.name])]
             planes += [p for kind in self.described for p in kind.planes(some.words, words)]

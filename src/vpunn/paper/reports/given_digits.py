@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from vpunn._rows import slices
 from vpunn.paper.hybrid import paper_digits
 from vpunn.paper.reports._shelf import measured
 from vpunn.tree import Tree
@@ -152,7 +153,7 @@ def _by_digit(make: Callable[[], Any], digits: np.ndarray) -> tuple[np.ndarray, 
 
 def _in_parts(model: Any, x: Any) -> np.ndarray:
     """What a model of scikit-learn answers, some rows at a time: it holds a score for every row and class."""
-    return np.concatenate([model.predict(x[start : start + 500]) for start in range(0, x.shape[0], 500)])
+    return np.concatenate([model.predict(x[part]) for part in slices(x.shape[0], 500)])
 
 
 def methods() -> dict[str, Callable[[np.ndarray], tuple[np.ndarray, int]]]:

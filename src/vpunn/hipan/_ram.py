@@ -1,22 +1,19 @@
-"""Less memory at once: sums over parts of a table, and freed memory given back."""
+"""Less of the machine's memory at once: sums over slices of a table, and freed memory given back."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import slices
+
 #: Rows of a table that are worked on at once.
 ROWS = 4096
-
-
-def parts(length: int, step: int) -> Iterator[slice]:
-    """One after the other."""
-    return (slice(start, start + step) for start in range(0, length, step))
 
 
 def centre_and_scale(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -27,7 +24,7 @@ def centre_and_scale(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.flo
 
 def _total(table: npt.NDArray[Any], of: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
     total = np.zeros((1, table.shape[1]))
-    for part in parts(len(table), ROWS):
+    for part in slices(len(table), ROWS):
         total = np.concatenate([total, of(table[part])]).sum(0, keepdims=True)  # row by row, as all of them would be
     return np.asarray(total[0])
 
@@ -36,7 +33,7 @@ def standardise(
     table: npt.NDArray[np.float32], centre: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
 ) -> None:
     """Each number less its column's centre, in units of its scale, in place."""
-    for part in parts(len(table), ROWS):
+    for part in slices(len(table), ROWS):
         table[part] = (table[part] - centre) / scale
 
 
