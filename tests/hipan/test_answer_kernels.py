@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vpunn.errors import VpunnError
-from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._combiner import Combiner, anything
 from vpunn.hipan._rest import BY_PRIOR, Rings, spread_rest
 from vpunn.hipan.kernels.combine import softmax
 from vpunn.hipan.kernels.dictionary import unit_readings
@@ -34,6 +34,7 @@ def test_scores_that_are_no_numbers_are_refused(bad):
     combiner = Combiner(
         np.zeros(1, np.float32),
         np.ones(1, np.float32),
+        *anything(1),
         np.full(1, bad, np.float32),
         numbers,
         np.zeros(1, np.float32),

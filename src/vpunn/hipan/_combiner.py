@@ -162,12 +162,15 @@ class Slots(NamedTuple):
 class Combiner(NamedTuple):
     """Score of a candidate with standardised evidence z: ``linear·z + output·max(0, hidden z + bias)``.
 
+    What is less than the ``least`` or more than the ``most`` that held-out rows showed counts as that.
     Where an answer lies that is no candidate: ``sharpness`` says how much the depth-1 balls' scores for the row decide,
     ``ring_weights`` how near to the best candidate it is (`rest.fit_rings`).
     """
 
     centre: np.ndarray
     scale: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
     linear: np.ndarray
     hidden: np.ndarray
     hidden_bias: np.ndarray
@@ -189,6 +192,11 @@ class Combiner(NamedTuple):
         if not numbers:
             raise VpunnError("the combiner's scores are not finite; the model is damaged, fit or load it again.")
         return p, none
+
+    def unbounded(self) -> Combiner:
+        """The same for evidence of any size."""
+        least, most = anything(len(self.centre))
+        return self._replace(least=least, most=most)
 
     def cooled(self, temperature: float) -> Combiner:
         """The same with all scores divided by a temperature."""
@@ -252,6 +260,7 @@ def fit_combiner(
     n, width = len(evidence), evidence.shape[2]
     flat = evidence[valid]
     centre, scale = centre_and_scale(flat)
+    least, most = (flat.min(0), flat.max(0)) if n >= FEW_ROWS else anything(width)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
     standardise(flat, centre, scale)
@@ -276,8 +285,23 @@ def fit_combiner(
         params[3] = 0 * params[3]
     linear, weights, bias, output = params
     return Combiner(
-        centre.astype(np.float32), scale.astype(np.float32), linear, weights, bias, output, np.zeros(()), BY_PRIOR
+        centre.astype(np.float32),
+        scale.astype(np.float32),
+        least,
+        most,
+        linear,
+        weights,
+        bias,
+        output,
+        np.zeros(()),
+        BY_PRIOR,
     )
+
+
+def anything(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of evidence that let every number pass."""
+    most = np.full(width, np.finfo(np.float32).max, np.float32)
+    return -most, most
 
 
 def _with_hidden_units(

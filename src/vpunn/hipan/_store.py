@@ -14,7 +14,7 @@ from scipy import sparse
 from vpunn.errors import DataError, examples
 from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
 from vpunn.hipan._cells import Cells
-from vpunn.hipan._combiner import Combiner
+from vpunn.hipan._combiner import Combiner, anything
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._directions import is_exact, padded_width
 from vpunn.hipan._first import FirstOpinion, first_speakers
@@ -320,11 +320,15 @@ def _combiner(stored: Stored, width: int) -> Combiner:
         "scale": {"low": 1e-7},
         "sharpness": {"low": 0, "high": 1000},
     }  # the latter is chosen from 0 to 12
-    return Combiner(
-        *(
-            stored.array(
-                f"combiner.{name}", dtype="f8" if name in wide else "f4", shape=shapes[name], **ranges.get(name, {})
-            )
-            for name in Combiner._fields
+    found = {
+        name: stored.array(
+            f"combiner.{name}", dtype="f8" if name in wide else "f4", shape=shapes[name], **ranges.get(name, {})
         )
-    )
+        for name in shapes
+    }
+    least, most = anything(width)  # as older folders say nothing of it
+    if "combiner.least" in stored:
+        least, most = (stored.array(f"combiner.{name}", dtype="f4", shape=(width,)) for name in ("least", "most"))
+    if not (least <= most).all():
+        raise DataError(f"{str(stored.path)!r}: the combiner's least evidence is above the most; the model is damaged.")
+    return Combiner(least=least, most=most, **found)

@@ -38,6 +38,8 @@ HARDLY = 0.001
 BESIDE_LINEAR = 1
 #: Held-out rows that tell whether a dense block has a say.
 LOOKED_AT = 1000
+#: Rows that were learned and are asked again.
+KNOWN = 300
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
 HEADS_SHARE = 0.6
 
@@ -100,17 +102,17 @@ def fit_parts(
     n_empty: int,
     settings: Settings,
     rng: np.random.Generator,
-) -> tuple[Experts, HeldOut]:
+) -> tuple[Experts, HeldOut, HeldOut]:
     """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights.
 
-    Where rows to be judged are ``given``, none are held out.
+    Where rows to be judged are ``given``, none are held out. Last come some rows that were learned, asked again.
     """
     few, heavy = is_for(sample.words()), sample.rows.words.nnz >= HEAVY
     settings = replace(settings, heavy=heavy, in_cells=are_many(len(sample.node)), beside=few and heavy)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, given, settings, few)
-        return experts, judge(experts, given, settings)
+        return experts, judge(experts, given, settings), _known(experts, sample, settings)
     asked = np.flatnonzero(sample.kind == 0)
     node = sample.node[asked].astype(np.int64)
     unmet = unmet_in_list(node, unit, n_empty)
@@ -158,7 +160,14 @@ def fit_parts(
         everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few, dual)
     if again is not None:
         found.append(judge(everything, again, settings, hide=False))
-    return everything, HeldOut.joined(found)
+    return everything, HeldOut.joined(found), _known(everything, sample, settings)
+
+
+def _known(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
+    """Evidence about some of the rows that were learned."""
+    asked = np.flatnonzero(sample.kind == 0)
+    some = asked[np.linspace(0, len(asked) - 1, min(len(asked), KNOWN)).astype(np.int64)]
+    return judge(experts, sample.take(some), settings, hide=False)
 
 
 def _trained(
@@ -323,6 +332,22 @@ def learn_to_combine(
             evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, unread=unread
         )
     return combiner._replace(sharpness=sharpness)
+
+
+def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Combiner:
+    """The combiner with bounds of evidence or without, whichever explains rows that were learned better.
+
+    Hardly a row held out is as like an item as they are, so that a combiner may answer the opposite when asked for them.
+    """
+    candidates, evidence, _ = known.seen
+    _, truth = slots(candidates, known.node, n_classes)
+    at = np.arange(len(truth))
+
+    def loss(tried: Combiner) -> float:
+        p = np.column_stack(tried.shares(evidence, candidates, n_classes))[at, truth]
+        return float(-(known.weight @ np.log(np.maximum(p, 1e-12))))
+
+    return min(combiner, combiner.unbounded(), key=loss)
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

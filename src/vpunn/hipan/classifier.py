@@ -28,7 +28,16 @@ from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._rest import fit_rings, rings_around
-from vpunn.hipan._training import HEADS_SHARE, HeldOut, Settings, fit_parts, learn_to_combine, slots, train
+from vpunn.hipan._training import (
+    HEADS_SHARE,
+    HeldOut,
+    Settings,
+    fit_parts,
+    learn_to_combine,
+    slots,
+    train,
+    with_better_bounds,
+)
 from vpunn.hipan._views import Layout, Sample
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.sets import _front as label_sets
@@ -153,17 +162,18 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rng = generator_of(self.random_state)
         empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
         asked = None if validation is None else inputs.validation_rows(validation, self, flat)
-        experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
+        experts, held, known = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
         self.linear_ = experts.linear
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
         give_back()
-        self.combiner_ = self._learned_combiner(held, settings, rng)
+        combiner = self._learned_combiner(held, settings, rng)
+        self.combiner_ = with_better_bounds(combiner, known, len(self.class_nodes_))
         reached("calibration", 0.85)
         self._calibrate_on(held, settings, rng)
-        del held
+        del held, known
         self.balls_.complete()
         give_back()
         return self

@@ -7,11 +7,27 @@ import numpy as np
 from vpunn.hipan.kernels import kernel
 
 
-def combine(evidence, candidates, centre, scale, linear, hidden, hidden_bias, output) -> np.ndarray:
-    """Scores (rows, slots) of evidence (rows, slots, width) where there is a candidate, and of the last slot; −inf elsewhere."""
+def combine(evidence, candidates, centre, scale, least, most, linear, hidden, hidden_bias, output) -> np.ndarray:
+    """Scores (rows, slots) of evidence (rows, slots, width) where there is a candidate, and of the last slot; −inf elsewhere.
+
+    What lies outside of ``least`` to ``most`` counts as the nearer of the two.
+    """
     out = np.full(evidence.shape[:2], -np.inf, np.float32)
     columns = np.ascontiguousarray(hidden.T)
-    _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, output, np.empty_like(output), out)
+    _combine(
+        evidence,
+        candidates,
+        centre,
+        scale,
+        least,
+        most,
+        linear,
+        columns,
+        hidden_bias,
+        output,
+        np.empty_like(output),
+        out,
+    )
     return out
 
 
@@ -48,7 +64,7 @@ def _softmax(score, candidates, n_classes, p, none):
 
 
 @kernel
-def _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, output, inside, out):
+def _combine(evidence, candidates, centre, scale, least, most, linear, columns, hidden_bias, output, inside, out):
     """All units advance together, one column at a time: eight sums to an instruction."""
     n, slots, width = evidence.shape
     units = len(output)
@@ -60,7 +76,7 @@ def _combine(evidence, candidates, centre, scale, linear, columns, hidden_bias, 
             for u in range(units):
                 inside[u] = hidden_bias[u]
             for k in range(width):
-                z = (evidence[r, j, k] - centre[k]) / scale[k]
+                z = (min(max(evidence[r, j, k], least[k]), most[k]) - centre[k]) / scale[k]
                 score += linear[k] * z
                 for u in range(units):
                     inside[u] += columns[k, u] * z

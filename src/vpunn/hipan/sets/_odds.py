@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan._balls import writable
+from vpunn.hipan._combiner import anything
 
 #: Passes over the pairs, pairs to a step, and the penalty on all weights.
 PASSES, BATCH, PENALTY = 8, 1024, 1e-4
@@ -28,7 +29,8 @@ class Odds(NamedTuple):
         from vpunn.hipan.kernels.combine import combine
 
         places = np.zeros((len(evidence), 1), np.int32)
-        score = combine(evidence[:, None, :], places, *map(writable, self[:-1]))[:, 0]
+        centre, scale, *rest = map(writable, self[:-1])
+        score = combine(evidence[:, None, :], places, centre, scale, *anything(len(centre)), *rest)[:, 0]
         return np.asarray(score + self.constant, np.float32)
 
 
