@@ -29,7 +29,7 @@ from benchmarks.common import write_results
 from benchmarks.predict.cases import CASES
 from vpunn.cli.common import JsonFlag, emit
 from vpunn.hipan._balls import Items
-from vpunn.hipan._cells import MOST, ONE_IN, Cells
+from vpunn.hipan._cells import MOST_CELLS, ONE_IN, Cells
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._directions import exactly, padded
 from vpunn.hipan.kernels.products import best_in_cells, best_products
@@ -77,7 +77,7 @@ def cells(items: np.ndarray) -> Index:
     made = Cells.of(items)
     order = np.argsort(made.of_item, kind="stable")
     columns, start = padded(items[order]), made.starts(made.of_item[order])
-    usual = min(len(made.centre) // ONE_IN, MOST)
+    usual = min(len(made.centre) // ONE_IN, MOST_CELLS)
     for few in (usual, usual // 4, usual // 2, 2 * usual):
 
         def search(asked: np.ndarray, k: int, few: int = few) -> np.ndarray:

@@ -19,8 +19,7 @@ from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dens
 from vpunn.hipan._holdout import pace, plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
-from vpunn.hipan.kernels.dense import N_EVIDENCE
-from vpunn.hipan.kernels.dense import PER_KIND as KERNEL_PER_KIND
+from vpunn.hipan.kernels.dense import N_EVIDENCE, N_PER_KIND
 from vpunn.hipan.kernels.products import best_columns, best_products
 from vpunn.hipan.kernels.ranks import add_log_ranks
 from vpunn.tree import Tree
@@ -43,7 +42,7 @@ def test_dense_evidence_matches_a_slow_twin(width):
     """Every column, recomputed from the definition with plain loops."""
     X, items = dense_case(width=width)
     block = Dense("x", TREE, items)
-    assert len(EVIDENCE) == N_EVIDENCE and len(PER_KIND) == KERNEL_PER_KIND
+    assert len(EVIDENCE) == N_EVIDENCE and len(PER_KIND) == N_PER_KIND
     queries = X[::7] + np.random.default_rng(1).normal(size=X[::7].shape).astype(np.float32)
     nodes = np.unique(items.node)
     candidates = np.tile(np.append(nodes, -1), (len(queries), 1)).astype(np.int32)
@@ -147,7 +146,7 @@ def test_a_block_without_pairs_counts_all_axes_alike():
 @pytest.mark.parametrize("columns", [1, 63, 64, 65, 400])
 def test_best_products_of_all_blocks_match_sorting(monkeypatch, columns):
     """Many equal products, and blocks far smaller than usual."""
-    monkeypatch.setattr("vpunn.hipan.kernels.products.BLOCK", 5 * 64)
+    monkeypatch.setattr("vpunn.hipan.kernels.products.PRODUCTS_AT_ONCE", 5 * 64)
     rng = np.random.default_rng(columns)
     rows, wide = (rng.integers(-1, 2, (n, 3)).astype(np.float32) for n in (5, columns))
     limit = min(20, columns)

@@ -16,9 +16,9 @@ from vpunn.explain import explain
 from vpunn.hipan import HiPaNClassifier, _crew, _nearest
 from vpunn.hipan._arrays import Room, Sparse
 from vpunn.hipan._balls import Balls, Items
-from vpunn.hipan._holdout import MOST, plan_holdout
+from vpunn.hipan._holdout import MOST_HELD, plan_holdout
 from vpunn.hipan._linear import COSTS, Linear, chosen
-from vpunn.hipan._nearest import FAINT, SHARPNESS
+from vpunn.hipan._nearest import LEAST_VOTES, SHARPNESS
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import half
 from vpunn.hipan.kernels.linear import solve_one_against_rest
@@ -93,7 +93,7 @@ def test_votes_match_a_slow_twin():
         for j, c in enumerate([1, 4, 5, 8]):
             for k, of in enumerate((np.arange(9), tree.parent, branch)):
                 assert out[r, j, k] == pytest.approx(vote[of[items.node[there]] == of[c]].sum(), abs=1e-6)
-            assert out[r, j, 3] == pytest.approx(np.log(out[r, j, 0] + FAINT), abs=1e-6)
+            assert out[r, j, 3] == pytest.approx(np.log(out[r, j, 0] + LEAST_VOTES), abs=1e-6)
     assert (out[:, 4:, :3] == 0).all()
     first, nodes = np.array([[4, -1]] * 6, np.int32), memory.look(asked).propose(3)[0]
     for row, new, i in zip(nodes.tolist(), merged(first, nodes, 3).tolist(), found[:, 0], strict=True):
@@ -289,7 +289,7 @@ def test_rows_of_the_callers_own_teach_the_combiner():
 
 
 def test_of_many_rows_no_more_are_held_out_than_teach():
-    n = 15 * MOST
+    n = 15 * MOST_HELD
     node = np.random.default_rng(0).integers(0, 500, n)
     (one,) = plan_holdout(node, np.arange(n), 0, 0.1, np.random.default_rng(1))
-    assert 0.99 * MOST <= len(one.out) <= MOST and len(np.unique(node[one.out])) == 500
+    assert 0.99 * MOST_HELD <= len(one.out) <= MOST_HELD and len(np.unique(node[one.out])) == 500

@@ -21,7 +21,7 @@ from vpunn.hipan._arrays import Asked
 from vpunn.hipan._directions import directed, padded
 
 Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int32]
 
 #: Items from which on a dense block has cells. Products with all of fewer leave 2,000 answers a second, and cells cost a little:
 #: with the 36,000 items of GO molecular function and a light encoder 0.004 of exact accuracy on validation rows (when rows looked
@@ -29,14 +29,14 @@ Places = npt.NDArray[np.int32]
 CELLS_FROM = 40_000
 #: Cells for each root of the number of items.
 PER_ROOT = 4
-#: A row looks into one of this many cells, and no more than ``MOST``: the finer they are, the more of what is near lies there.
+#: A row looks into one of this many cells, and no more than so many: the finer they are, the more of what is near lies there.
 ONE_IN = 12
-MOST = 72
+MOST_CELLS = 72
 #: Items for each cell that the centres are made of, and how often they move.
 DRAWN = 32
 ROUNDS = 6
 #: Items that are compared with all centres at once.
-BATCH = 4096
+COMPARED_AT_ONCE = 4096
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Cells:
     """Centres (`exactly` directions, `padded`) and the cell of every item."""
 
     centre: Floats
-    of_item: Places
+    of_item: Ints
 
     @classmethod
     def of(cls, unit: Floats) -> Cells:
@@ -60,14 +60,14 @@ class Cells:
             centre[some] = directed(np.add.reduceat(drawn[order].astype(np.float64), first))[0]
         return cls(padded(centre), nearest_centre(unit, centre))
 
-    def starts(self, cell: Places) -> npt.NDArray[np.int64]:
+    def starts(self, cell: Ints) -> npt.NDArray[np.int64]:
         """From where to where those of each cell stand, given the ``cell`` of each, which must rise."""
         return np.searchsorted(cell, np.arange(len(self.centre) + 1)).astype(np.int64)
 
     def asked(self, unit: Floats, few: int | None = None) -> Asked:
         """The cells that rows look into: the nearest ``few``, and those as near as the last of these; none for rows of zeros."""
         score = unit @ self.centre.T
-        few = min(max(score.shape[1] // ONE_IN, 1), MOST) if few is None else few
+        few = min(max(score.shape[1] // ONE_IN, 1), MOST_CELLS) if few is None else few
         bar = np.partition(score, score.shape[1] - few, axis=1)[:, -few]
         bar[~unit.any(1)] = np.inf  # all centres are as near to them
         cell, row = np.nonzero((score >= bar[:, None]).T)
@@ -75,7 +75,7 @@ class Cells:
         return Asked(row, bound[:-1], bound[1:])
 
 
-def nearest_centre(unit: Floats, centre: Floats) -> Places:
+def nearest_centre(unit: Floats, centre: Floats) -> Ints:
     """The centre nearest to each direction, the first among equals."""
-    parts = [np.argmax(unit[part] @ centre.T, axis=1) for part in slices(len(unit), BATCH)]
+    parts = [np.argmax(unit[part] @ centre.T, axis=1) for part in slices(len(unit), COMPARED_AT_ONCE)]
     return np.concatenate(parts).astype(np.int32)

@@ -113,8 +113,8 @@ HOPELESS = 1e-4
 #: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
 FEW_ROWS = 30
 #: If even the best would count for less than this of what it says, or against it, all count as they are.
-FAINT = 0.2
-NEAREST = "log-distance of the nearest item above the least"
+WEAK = 0.2
+NEAREST_ITEM = "log-distance of the nearest item above the least"
 
 
 class Slots(NamedTuple):
@@ -363,14 +363,14 @@ def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray) -> tuple
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
         pair, loss = fit_linear(seen._replace(z=np.ascontiguousarray(seen.z[:, [k, NONE]])), start, 1e-4)
         if loss < best:
-            best, found, misled = loss, np.zeros_like(found), bool(pair[0] < FAINT * scale[k] or not seen.z[:, k].any())
+            best, found, misled = loss, np.zeros_like(found), bool(pair[0] < WEAK * scale[k] or not seen.z[:, k].any())
             found[[k, NONE]] = pair
     return found, misled
 
 
 def _as_they_are(names: Sequence[str], read: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Weights by which every piece of evidence that could decide alone counts as it says, and nearness to an item with it."""
-    counts = np.array([_decides(name) or name.endswith(NEAREST) for name in names]) & read
+    counts = np.array([_decides(name) or name.endswith(NEAREST_ITEM) for name in names]) & read
     weights = np.where(counts, scale, 0.0)
     weights[NONE] = -3 * scale[NONE]
     return weights.astype(np.float32)

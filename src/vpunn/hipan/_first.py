@@ -31,7 +31,7 @@ Nodes = npt.NDArray[np.int32]
 #: How often the combiner may answer otherwise, with one case of doubt; how much the mean loss of all rows may grow; the share of
 #: rows that makes it worth asking first, and of memory, whose rows are looked for twice if they are not settled; and how many
 #: shares between that and all of them are tried.
-OTHERWISE, WORSE, WORTHWHILE, OF_COPIES, STEPS = 0.01, 0.005, 0.1, 0.5, 31
+OTHERWISE, WORSE, WORTHWHILE, OF_COPIES, SHARES_TRIED = 0.01, 0.005, 0.1, 0.5, 31
 #: Evidence columns that tell how far a class lies below the best: of the words, of a dense block (behind its name), and of memory.
 OF_WORDS, OF_DENSE, OF_MEMORY = LINEAR[0], "trained head below the best", VOTES[3]
 #: How near the nearest item is, of each candidate; and the share of settled held-out rows that may lie farther from theirs.
@@ -198,7 +198,7 @@ def choose_first(
         other = np.cumsum((heard.below.argmax(1) != score.argmax(1))[order])
         right, may = _among(there, valid, truth)
         least = OF_COPIES if memory else WORTHWHILE
-        for count in np.unique(np.linspace(len(order), least * len(order), STEPS).astype(int))[::-1]:
+        for count in np.unique(np.linspace(len(order), least * len(order), SHARES_TRIED).astype(int))[::-1]:
             rows = order[:count]
             if count <= most or other[count - 1] + 1 > OTHERWISE * (count + 1):
                 continue

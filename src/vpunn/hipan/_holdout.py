@@ -38,9 +38,9 @@ Floats = npt.NDArray[np.float64]
 
 #: Held-out rows that make a good combiner, those of one round that tell whether a block has a say, and the share of the rows that
 #: may be held out at once to get there.
-PLENTY, TELLING, AT_ONCE = 2000, 200, 0.2
+PLENTY, TELLING, HELD_AT_ONCE = 2000, 200, 0.2
 #: So many are held out at most: a combiner learns no more from more, and each is compared with all rows.
-MOST = 10_000
+MOST_HELD = 10_000
 #: Numbers that experts of all rows read: to train again on few costs next to nothing, on many more than held-out rows are worth.
 LIGHT, HEAVY = 100_000, 500_000
 #: Rounds go on until so many rows were held out, of light rows and of others, or all have had their turn.
@@ -56,7 +56,7 @@ ONE_ROW_TELLS = 0.1
 #: A text of more than this share of the rows is a phrase.
 PHRASE = 0.01
 #: A held-out row stands for at most so many.
-LARGEST_WEIGHT = 4.0
+STANDS_FOR = 4.0
 
 
 class Round(NamedTuple):
@@ -78,11 +78,11 @@ def pace(share: float, rows: int, others: int, numbers: int) -> tuple[float, int
     >>> pace(0.1, 4000, 0, 40_000), pace(0.1, 4000, 0, 200_000), pace(0.1, 4000, 8000, 200_000), pace(0.1, 4000, 0, 10**6)
     ((0.1, 2000), (0.1, 1500), (0.2, 1500), (0.2, 1))
     """
-    share = max(share, min(TELLING / max(rows, 1), AT_ONCE))
+    share = max(share, min(TELLING / max(rows, 1), HELD_AT_ONCE))
     if numbers < LIGHT:
         return share, ENOUGH_LIGHT
     heavy = numbers >= HEAVY
-    most = min(PLENTY / max(rows, 1), AT_ONCE, 1.0 if heavy else share * (1.0 + others / max(rows, 1)))
+    most = min(PLENTY / max(rows, 1), HELD_AT_ONCE, 1.0 if heavy else share * (1.0 + others / max(rows, 1)))
     return max(share, most), 1 if heavy else ENOUGH
 
 
@@ -125,7 +125,7 @@ def plan_holdout(
     if counts_tell(units_of_row):  # one unit of every class at once, and all are left with equally many
         share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
         n = len(rows)  # of which classes of one unit have none
-    part = int(np.ceil(min(max(share * n, 1), MOST)))
+    part = int(np.ceil(min(max(share * n, 1), MOST_HELD)))
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))
@@ -141,7 +141,7 @@ def plan_holdout(
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
             beside = np.setdiff1d(np.flatnonzero(np.isin(unit, unit[out])), out)  # the same texts under other labels
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
-            weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, LARGEST_WEIGHT) * stand_for])
+            weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, STANDS_FOR) * stand_for])
             dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
     return rounds

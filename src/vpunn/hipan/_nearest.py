@@ -26,7 +26,7 @@ PRUNING = 300_000
 #: How often a row must meet every item, on average, for products with all of them to be quicker.
 CROWDED = 4.0
 #: Votes without which no logarithm is taken.
-FAINT = 0.01
+LEAST_VOTES = 0.01
 
 EVIDENCE = (
     "votes of the nearest items for the node",
@@ -130,5 +130,5 @@ class NearestLook:
         vote /= np.maximum(vote.sum(1, keepdims=True), 1e-12)
         out = np.zeros((len(candidates), candidates.shape[1] + 1, len(EVIDENCE)), np.float32)
         add_votes(candidates, self.node, vote, memory.parent, memory.branch, out)
-        out[:, :, 3] = np.log(out[:, :, 0] + FAINT)
+        out[:, :, 3] = np.log(out[:, :, 0] + LEAST_VOTES)
         return out

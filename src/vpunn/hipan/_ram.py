@@ -13,7 +13,7 @@ import numpy.typing as npt
 from vpunn._rows import slices
 
 #: Rows of a table that are worked on at once.
-ROWS = 4096
+ROWS_AT_ONCE = 4096
 
 
 def centre_and_scale(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -24,7 +24,7 @@ def centre_and_scale(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.flo
 
 def _total(table: npt.NDArray[Any], of: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
     total = np.zeros((1, table.shape[1]))
-    for part in slices(len(table), ROWS):
+    for part in slices(len(table), ROWS_AT_ONCE):
         total = np.concatenate([total, of(table[part])]).sum(0, keepdims=True)  # row by row, as all of them would be
     return np.asarray(total[0])
 
@@ -33,7 +33,7 @@ def standardise(
     table: npt.NDArray[np.float32], centre: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
 ) -> None:
     """Each number less its column's centre, in units of its scale, in place."""
-    for part in slices(len(table), ROWS):
+    for part in slices(len(table), ROWS_AT_ONCE):
         table[part] = (table[part] - centre) / scale
 
 

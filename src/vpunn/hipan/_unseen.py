@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._balls import Items
-from vpunn.hipan._holdout import MOST
+from vpunn.hipan._holdout import MOST_HELD
 from vpunn.hipan._views import Rows, Sample, unit_rows
 
 #: Held-out rows that tell whether rare features may be hidden from them.
@@ -71,7 +71,7 @@ def asked_again(sample: Sample, unmet: float, rng: np.random.Generator) -> Sampl
     text has in common with the list's nobody can tell from the list; half is a guess. They stand for the share of the questions
     that is not about ``unmet`` classes, and for half of them at least.
     """
-    some = np.sort(rng.permutation(len(sample.node))[:MOST])
+    some = np.sort(rng.permutation(len(sample.node))[:MOST_HELD])
     taken = sample.take(some)
     X = taken.rows.words
     keep = rng.random(X.nnz) < KEPT

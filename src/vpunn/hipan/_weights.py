@@ -14,7 +14,7 @@ from vpunn.hipan._combiner import evidence_names
 
 OWN_RATE, BALL_RATE, BIAS_RATE = np.float32(2.0), np.float32(1.0), np.float32(0.1)
 #: Numbers that are rounded at once: all of them would need their memory several times, and these stay in the cache.
-AT_ONCE = 16_384
+ROUNDED_AT_ONCE = 16_384
 #: Passes over the rows for the weights of the depth-1 balls.
 BRANCH_PASSES = 4
 
@@ -91,7 +91,7 @@ def half(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """
     out = np.empty(values.shape, np.float32) if out is None else out
     flat, given = out.reshape(-1), values.reshape(-1)
-    for some in slices(len(flat), AT_ONCE):
+    for some in slices(len(flat), ROUNDED_AT_ONCE):
         part = flat[some]
         x = np.clip(given[some], np.float32(-65504), np.float32(65504))
         bits = x.view(np.uint32)
@@ -105,7 +105,7 @@ def half(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 def upper_halves(values: np.ndarray) -> np.ndarray:
     """The upper 16 bits of 32-bit numbers: their whole range, to three figures. Enough for a step length, at half the size."""
     out = np.empty(len(values), np.uint16)
-    for part in slices(len(values), AT_ONCE):
+    for part in slices(len(values), ROUNDED_AT_ONCE):
         out[part] = values[part].view(np.uint32) >> 16
     return out
 

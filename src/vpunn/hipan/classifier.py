@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from vpunn.hipan.sets._posterior import SetPosterior
 
 #: Fewer held-out rows than this are not worth a combiner of their own.
-FEW = 50
+WORTH_A_COMBINER = 50
 
 
 class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
@@ -204,7 +204,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.first_ = None
         halves = np.array_split(rng.permutation(len(held.node)), 2)
         combiners = [self.combiner_] * 2
-        if len(halves[1]) >= FEW:
+        if len(halves[1]) >= WORTH_A_COMBINER:
             combiners = [self._learned_combiner(held.take(rest), settings, rng) for rest in halves[::-1]]
             score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
             for rows, combiner in zip(halves, combiners, strict=True):

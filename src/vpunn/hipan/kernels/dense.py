@@ -8,7 +8,7 @@ from vpunn.hipan.kernels import exact_helper, helper, kernel
 
 #: Columns of one candidate; `EVIDENCE` in `_dense` names them.
 N_EVIDENCE = 20
-PER_KIND = 2
+N_PER_KIND = 2
 
 
 def times(X, turn) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ def gather_dense(candidates, parent, branch, row, items, centroids, heads, n_kin
 
     ``nearest`` are the items that vote, the nearest first, and their similarities."""
     rows, width = candidates.shape
-    out = np.zeros((rows, width + 1, N_EVIDENCE + PER_KIND * n_kinds), np.float32)
+    out = np.zeros((rows, width + 1, N_EVIDENCE + N_PER_KIND * n_kinds), np.float32)
     vote, up = np.empty(nearest[0].shape[1], np.float32), np.empty(width, np.int32)
     _gather_dense(candidates, parent, branch, row, items, centroids, heads, sharpness, nearest, vote, up, out)
     return out
@@ -137,7 +137,7 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
                 s = near[r, i] if near.shape[1] else _cosine(unit[r], memory[i])
                 any_kind = max(any_kind, s)
                 if item_kind[i]:
-                    z[count, N_EVIDENCE + PER_KIND * (item_kind[i] - 1)] = s
+                    z[count, N_EVIDENCE + N_PER_KIND * (item_kind[i] - 1)] = s
                     continue
                 if s > first:
                     first, second = s, first
@@ -179,5 +179,5 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
             none[13] = _log_share(z, count, 12, 13, -1, up)
         for k in range(4):
             none[k] = _below_best(z, count, k, 14 + k)
-        for kind in range(N_EVIDENCE, z.shape[1], PER_KIND):
+        for kind in range(N_EVIDENCE, z.shape[1], N_PER_KIND):
             none[kind] = _below_best(z, count, kind, kind + 1)

@@ -15,7 +15,7 @@ from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
 N_EVIDENCE = 33
 #: Further columns per kind of description.
-PER_KIND = 6
+N_PER_KIND = 6
 #: Numbers that memory brings at once, and blocks of a feature that are asked for ahead; what follows comes by itself.
 LINE, AHEAD = 16, 128
 #: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
@@ -23,7 +23,7 @@ BELOW_BEST = np.array(
     [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]
 )
 #: Of heads far below the best nothing is left in 32 bits.
-FAINT = np.float32(1e-30)
+LEAST_SHARE = np.float32(1e-30)
 
 
 @helper
@@ -267,7 +267,7 @@ def _remember(c, memory, x, mark, found, norm2, z):
         s, t, known = _products(x, mark, indptr[i], indptr[i + 1], indices, data, found)
         total += t * weight[i]
         if kind[i]:
-            at = N_EVIDENCE + PER_KIND * (kind[i] - 1)
+            at = N_EVIDENCE + N_PER_KIND * (kind[i] - 1)
             z[at], z[at + 1], z[at + 2] = s, known, t
             continue
         if s > first:
@@ -295,7 +295,7 @@ def _compare_candidates(z, classes, n_classes, n_kinds, parent, branch):
         top = _below_best(z, n_classes, BELOW_BEST[i, 0], BELOW_BEST[i, 1])
         if BELOW_BEST[i, 2]:
             none[BELOW_BEST[i, 0]] = top
-    for kind in range(N_EVIDENCE, N_EVIDENCE + PER_KIND * n_kinds, PER_KIND):
+    for kind in range(N_EVIDENCE, N_EVIDENCE + N_PER_KIND * n_kinds, N_PER_KIND):
         for first in range(kind, kind + 3):
             none[first] = _below_best(z, n_classes, first, first + 3)
     for j in range(n_classes):
@@ -309,8 +309,8 @@ def _compare_candidates(z, classes, n_classes, n_kinds, parent, branch):
             if parent[classes[i]] == parent[classes[j]]:
                 family += z[i, 20]
                 nearest = max(nearest, z[i, 4])
-        z[j, 21] = np.log(max(family / total, FAINT))
-        z[j, 31] = np.log(max(wide / total, FAINT))
+        z[j, 21] = np.log(max(family / total, LEAST_SHARE))
+        z[j, 31] = np.log(max(wide / total, LEAST_SHARE))
         z[j, 25] = nearest - none[4]
     for j in range(n_classes):
         z[j, 20] = z[j, 10] - np.log(total)

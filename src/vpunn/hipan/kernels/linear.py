@@ -8,7 +8,7 @@ from vpunn.hipan._arrays import Sparse
 from vpunn.hipan.kernels import kernel
 
 #: Entries whose weights are written at once.
-AT_ONCE = 16_384
+WRITTEN_AT_ONCE = 16_384
 
 
 def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, passes) -> int:
@@ -39,8 +39,8 @@ def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, 
         if worst <= tolerance and not at_work:
             break
         at_work = worst > tolerance
-    for start in range(0, len(rows.indices), AT_ONCE):
-        at = start + np.flatnonzero(once[start : start + AT_ONCE])
+    for start in range(0, len(rows.indices), WRITTEN_AT_ONCE):
+        at = start + np.flatnonzero(once[start : start + WRITTEN_AT_ONCE])
         weight[rows.indices[at]] = rows.data[at, None] * signed(dual[of[at]], own[of[at]])
     return done
 

@@ -13,7 +13,7 @@ from vpunn.hipan._arrays import Lift
 from vpunn.hipan.kernels import exact_helper, helper, kernel
 
 #: Numbers of a block of products: it is looked through while it is in the processor's cache.
-BLOCK = 262_144
+PRODUCTS_AT_ONCE = 262_144
 
 _NONE = Lift(*(np.zeros(0, np.float32),) * 3)
 
@@ -23,7 +23,7 @@ def best_products(rows, columns, limit, lift=None) -> tuple[np.ndarray, np.ndarr
 
     Products are made a block at a time."""
     top, out = _nothing_yet(len(rows), limit, len(columns))
-    step = max(BLOCK // max(len(rows), 1), 1)
+    step = max(PRODUCTS_AT_ONCE // max(len(rows), 1), 1)
     room = np.empty((len(rows), min(step, len(columns))), np.float32)
     for part in slices(len(columns), step):
         block = np.matmul(rows, columns[part].T, out=room[:, : part.stop - part.start])

@@ -12,7 +12,7 @@ from vpunn.hipan._arrays import filled
 from vpunn.hipan.kernels import helper, kernel
 
 #: Share of the candidates' probability that is added on both sides of a step inwards.
-DOUBT = 0.02
+DAMPING = 0.02
 #: No step is surer than these log-odds.
 FARTHEST = 30.0
 
@@ -61,7 +61,7 @@ def _measure_rings(answer, tilt, shares, below, share, tree, work, rings):
                     break
                 free[k] -= prior[c]
                 votes[k] += probability[r, j]
-        doubt = DOUBT * votes[0] + 1e-12
+        doubt = DAMPING * votes[0] + 1e-12
         for k in range(last):
             core[r, k] = free[k + 1]
             ring[r, k] = free[k] - free[k + 1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn._rows import slices
 from vpunn.hipan._arrays import Hits, Listed
-from vpunn.hipan._ram import ROWS
+from vpunn.hipan._ram import ROWS_AT_ONCE
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.fetch import fetch
 
@@ -41,7 +41,7 @@ def most_hits(indptr: np.ndarray, indices: np.ndarray, feature_start: np.ndarray
     """How many entries `find_hits` can find for one row, at most: of a feature no more than it has, nor than blocks; and one more,
     which it may look at."""
     most = 1
-    for rows in slices(len(indptr) - 1, ROWS):
+    for rows in slices(len(indptr) - 1, ROWS_AT_ONCE):
         start = indptr[rows.start : rows.stop + 1]
         some = indices[start[0] : start[-1]]
         each = np.minimum(feature_start[some + 1] - feature_start[some], n_blocks)

@@ -13,7 +13,7 @@ from vpunn.hipan.kernels.sets import Sparse, lift
 from vpunn.hipan.sets._trust import weighed
 
 #: Nearest items that vote, and the ridge of the head per row.
-NEAREST, RIDGE = 10, 1e-2
+BLOCK_VOTERS, RIDGE = 10, 1e-2
 #: A ball is a candidate if a plane says more than this: votes, heads, and of descriptions cosine and share of words.
 VOTE_CUT, HEAD_CUT, TEXT_CUT, SHARE_CUT = 0.0, 0.2, 0.3, 0.5
 
@@ -55,7 +55,7 @@ class Block:
 
         z = _directions(X, self.centre, self.scale)
         similarity = z @ self.items.T
-        near = best_columns(similarity, min(NEAREST, len(self.items)))
+        near = best_columns(similarity, min(BLOCK_VOTERS, len(self.items)))
         near = np.maximum(near, 0)
         weight = np.maximum(np.take_along_axis(similarity, near.astype(np.int64), 1), 0.0).astype(np.float64) ** 2
         weight /= np.maximum(weight.sum(1, keepdims=True), 1e-12)

@@ -15,7 +15,7 @@ from vpunn.hipan.kernels.sets import Sparse
 #: Cost of a row beyond its margin, the constant feature, and passes over the active rows.
 COST, BIAS, EPOCHS = 3.0, 0.3, 6
 #: Features in more than this share of the rows make no near misses. Up to so many rows, where it costs little, a larger share.
-COMMON, LARGER, ROWS = 0.01, 0.03, 450
+COMMON, LARGER, LARGER_UP_TO = 0.01, 0.03, 450
 #: Smaller weights are dropped.
 FLOOR = 0.03
 
@@ -62,7 +62,7 @@ def _train(common: tuple[Any, ...], positives: sparse.csr_matrix, base: int) -> 
     """Heads of some labels (labels × rows that have them): label and feature of every weight, its value, and the offsets."""
     X, columns, weight, order = common
     (n, features), labels = X.shape, positives.shape[0]
-    common_rows = int(max(COMMON * n, min(LARGER * n, ROWS))) + 1
+    common_rows = int(max(COMMON * n, min(LARGER * n, LARGER_UP_TO))) + 1
     plan = kernels.Plan((1.0 / (2.0 * COST * weight)).astype(np.float32), BIAS, 0.2, FLOOR, 0.1, common_rows, EPOCHS)
     desk = kernels.Desk(
         np.zeros(features, np.float32),

@@ -34,7 +34,7 @@ from vpunn.tree import Tree
 #: teach the combiner, the others repair it by depth and set the promise of ``stop="risk"``.
 HELD_OUT, FIFTHS = 8000, 5
 #: Fewer of them do both.
-FEW = 150
+WORTH_HALVING = 150
 #: Log-odds below this count as nothing.
 LOW = -12.0
 #: Depths from here on share one repair.
@@ -202,7 +202,7 @@ def _taught(model: SetModel, asked: list[Asked], settings: Settings, rng: np.ran
     """The model with a combiner learned from rows that were asked, and repaired on others of them."""
     reached("combiner", 0.7)
     cuts = [max(2 * len(part.weight) // 3, 1) for part in asked]
-    few = sum(len(part.weight) for part in asked) <= FEW
+    few = sum(len(part.weight) for part in asked) <= WORTH_HALVING
     teach = Asked.joined([part if few else part.some(slice(cut)) for part, cut in zip(asked, cuts, strict=True)])
     check = teach if few else Asked.joined([part.some(slice(cut, None)) for part, cut in zip(asked, cuts, strict=True)])
     row = np.repeat(np.arange(len(teach.weight)), np.diff(teach.seen.start))

@@ -10,7 +10,7 @@ from vpunn.hipan._balls import writable
 from vpunn.hipan._combiner import anything
 
 #: Passes over the pairs, pairs to a step, and the penalty on all weights.
-PASSES, BATCH, PENALTY = 8, 1024, 1e-4
+PASSES, PAIRS_A_STEP, PENALTY = 8, 1024, 1e-4
 
 
 class Odds(NamedTuple):
@@ -63,8 +63,8 @@ def fit_odds(
     for turn in range(passes):
         order = rng.permutation(n)
         rate = np.float32(3e-3 * (1.0 - 0.7 * turn / passes))
-        for at in range(0, n, BATCH):
-            pick = order[at : at + BATCH]
+        for at in range(0, n, PAIRS_A_STEP):
+            pick = order[at : at + PAIRS_A_STEP]
             step += 1
             for k, gradient in enumerate(_gradients(z[pick], y[pick], share[pick], params)):
                 gradient += np.float32(PENALTY) * params[k]
