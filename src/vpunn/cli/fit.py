@@ -16,7 +16,7 @@ from vpunn.errors import VpunnError, check_choice, examples
 
 if TYPE_CHECKING:
     from vpunn.hipan.table_models import TableModel
-    from vpunn.hipan.table_samples import Sample
+    from vpunn.hipan.table_samples import TableRows
     from vpunn.hipan.tables import Inputs
     from vpunn.tree import Tree
 
@@ -176,7 +176,9 @@ def fit(
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 
 
-def _sample(table: Path, inputs: Inputs, which: Columns, places: Places, reading: Reading, tree: Tree | None) -> Sample:
+def _sample(
+    table: Path, inputs: Inputs, which: Columns, places: Places, reading: Reading, tree: Tree | None
+) -> TableRows:
     """The rows of a table, checked."""
     from vpunn.hipan.table_samples import read_sample
 

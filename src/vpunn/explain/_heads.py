@@ -30,7 +30,7 @@ def heard_row(model: HasTree, rows: Features) -> np.ndarray:
     return values
 
 
-class Heard:
+class HeardRow:
     """One row as the heads hear it: its columns that are not 0 and the weights that any ball has for them."""
 
     def __init__(self, model: HasTree, row: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vpunn._types import FeatureNames, Features, HasTree, Label
 from vpunn.errors import VpunnError, check_whole
-from vpunn.explain._heads import Heard, ball_weights, chain_blocks, heard_row
+from vpunn.explain._heads import HeardRow, ball_weights, chain_blocks, heard_row
 from vpunn.explain._sources import check_fitted, namer, strongest
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def explain(
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass X[[i]] to keep it two-dimensional.")
     tree = model.tree_
     i = int(posterior.best()[0]) if node is None else int(model.label_tree_.find(node))
-    heard = Heard(model, heard_row(model, posterior.rows))
+    heard = HeardRow(model, heard_row(model, posterior.rows))
     names = namer(model, feature_names)
     chain, p = posterior.chain(np.array([i]))
     mass = float(posterior.masses(slice(0, 1))[0, i])
@@ -138,7 +138,7 @@ def _spoke(model: HasTree, evidence: np.ndarray) -> dict[str, float]:
 
 def _step(
     model: HasTree,
-    heard: Heard,
+    heard: HeardRow,
     names: Callable[[int], str],
     k: int,
     block: int,

@@ -11,7 +11,7 @@ import numpy as np
 from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
 from vpunn.hipan.table_models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
-from vpunn.hipan.table_samples import Sample
+from vpunn.hipan.table_samples import TableRows
 from vpunn.hipan.tables import Inputs
 from vpunn.tree import Tree
 
@@ -32,7 +32,7 @@ class FitPlan:
     folds: int | None = None
     seed: int = 0
 
-    def model(self, sample: Sample, bar: Bar | None = None) -> TableModel:
+    def model(self, sample: TableRows, bar: Bar | None = None) -> TableModel:
         """The model of some rows."""
         if self.regress:
             return TableRegressor.fit(sample, self.inputs, tree=self.tree, bar=bar)
@@ -44,7 +44,7 @@ class FitPlan:
         options = {"characters": self.characters, "mixed": self.mixed, "seed": self.seed}
         return kind.fit(sample, self.inputs, tree=self.tree, bar=bar, **options)  # type: ignore[arg-type]
 
-    def held_out(self, sample: Sample) -> dict[str, float]:
+    def held_out(self, sample: TableRows) -> dict[str, float]:
         """Scores of rows that a model fitted without them predicts; nothing if none are to be held out."""
         if self.test_size is not None and self.folds is not None:
             raise VpunnError("--test-size and --folds are two ways of holding rows out; give one of them.")
@@ -59,7 +59,9 @@ class FitPlan:
         return summary_of(scores)
 
 
-def splits(sample: Sample, inputs: Inputs, *, test_size: float | None, folds: int | None, seed: int) -> Iterator[Any]:
+def splits(
+    sample: TableRows, inputs: Inputs, *, test_size: float | None, folds: int | None, seed: int
+) -> Iterator[Any]:
     """(training rows, held-out rows): one split, or ``folds`` of them. Rows of a group, or with the same inputs, stay together."""
     import pandas as pd
     from sklearn.model_selection import GroupKFold, GroupShuffleSplit

@@ -21,10 +21,10 @@ from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
 from vpunn.hipan.posterior import Posterior, Rule
-from vpunn.hipan.table_samples import Sample
+from vpunn.hipan.table_samples import TableRows
 from vpunn.hipan.tables import (
-    Cells,
     Inputs,
+    LabelCells,
     locate,
     matched,
     numbers_of,
@@ -87,7 +87,7 @@ class TableClassifier:
     @classmethod
     def fit(
         cls,
-        sample: Sample,
+        sample: TableRows,
         inputs: Inputs,
         *,
         tree: Tree | None = None,
@@ -113,7 +113,7 @@ class TableClassifier:
             model.fit(X, made.labels(sample.cells), groups=sample.groups)
         return made
 
-    def labels(self, cells: Cells) -> Targets:
+    def labels(self, cells: LabelCells) -> Targets:
         """The target as the classifier takes it."""
         return cells.labels()
 
@@ -271,7 +271,7 @@ class TableRegressor:
 
     @classmethod
     def fit(
-        cls, sample: Sample, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
+        cls, sample: TableRows, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
     ) -> TableRegressor:
         """Fit on rows of a table; without a tree it is grown from the level columns."""
         from vpunn.regress import VPuNNRegressor
@@ -287,7 +287,7 @@ class TableRegressor:
         draft.settings["inputs"] = self.inputs.settings()
         return draft.write(out)
 
-    def _table(self, frame: pd.DataFrame, cells: Cells, where: object) -> np.ndarray:
+    def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
         """Levels and covariates side by side, as the regressor reads them."""
         numbers = numbers_of(frame, self.inputs.columns, where)
         refuse_missing(numbers, self.inputs.columns, where, "fill in or leave out these rows")
@@ -296,7 +296,7 @@ class TableRegressor:
     def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
         """New rows as the regressor reads them."""
         cells = place_cells(frame, self.inputs.levels, where)
-        at = Cells(matched(cells, self.model.tree_, self.inputs.match)[0].values)
+        at = LabelCells(matched(cells, self.model.tree_, self.inputs.match)[0].values)
         if at.values.shape[1] != cells.values.shape[1]:  # the root's own column was left out, as in fit
             at = cells
         return self._table(frame, at, where)
@@ -308,7 +308,7 @@ class TableRegressor:
         X = self.rows(frame, where)
         mean, sd = self.model.predict(X, return_std=True)
         tree = self.model.tree_
-        nodes, unseen = locate(tree, Cells(X[:, : X.shape[1] - len(self.inputs.columns)]))
+        nodes, unseen = locate(tree, LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)]))
         half = NORMAL_QUANTILE * sd
         found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
         found |= {"known": ~unseen, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
@@ -325,7 +325,7 @@ class TableRegressor:
         if unseen != "skip":
             refuse_missing(numbers, self.inputs.target, where, "fill in or leave out these rows, or give --unseen skip")
         X = self.rows(frame, where)
-        cells = Cells(X[:, : X.shape[1] - len(self.inputs.columns)])
+        cells = LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
         _, new = locate(self.model.tree_, cells)
         if new.any() and unseen == "error":
             raise unseen_error(self.model.tree_, cells, new, where, "--unseen ancestor or skip scores the rest")

@@ -10,8 +10,8 @@ import numpy as np
 from vpunn.errors import DataError, check_choice, counted, examples, rows_have
 from vpunn.hipan.tables import (
     MISSING,
-    Cells,
     Inputs,
+    LabelCells,
     TableReport,
     describe_table,
     last_name,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TableRows:
     """Rows of a table ready to be fitted: their labels (cells, or numbers of a regressor) and what was read."""
 
     frame: pd.DataFrame
-    cells: Cells
+    cells: LabelCells
     report: TableReport
     numbers: np.ndarray | None = None
     groups: np.ndarray | None = None
@@ -44,10 +44,10 @@ class Sample:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def take(self, rows: np.ndarray) -> Sample:
+    def take(self, rows: np.ndarray) -> TableRows:
         """Some of the rows."""
         numbers, groups = (None if v is None else v[rows] for v in (self.numbers, self.groups))
-        return Sample(self.frame.iloc[rows], self.cells.take(rows), self.report, numbers, groups)
+        return TableRows(self.frame.iloc[rows], self.cells.take(rows), self.report, numbers, groups)
 
 
 def read_sample(
@@ -59,7 +59,7 @@ def read_sample(
     tree: Tree | None = None,
     match: str = "exact",
     missing: str = "error",
-) -> Sample:
+) -> TableRows:
     """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
 
     ``missing="drop"`` leaves out rows that have none; the report counts them. Else they are refused with count, row and fix.
@@ -121,10 +121,10 @@ def read_sample(
     if tree is not None:
         report = replace(report, notes=(*report.notes, *_without_rows(tree, kept)))
     numbers = values[rows, 0] if regress else None
-    return with_groups(Sample(frame, kept, report, numbers), inputs)
+    return with_groups(TableRows(frame, kept, report, numbers), inputs)
 
 
-def _without_rows(tree: Tree, cells: Cells) -> list[str]:
+def _without_rows(tree: Tree, cells: LabelCells) -> list[str]:
     """A note about leaves of a tree that no row of the table names."""
     named = np.zeros(tree.n_nodes, bool)
     named[locate(tree, cells)[0]] = True
@@ -136,7 +136,7 @@ def _without_rows(tree: Tree, cells: Cells) -> list[str]:
     return [f"{len(bare):,} of {leaves} of the tree {has} no row ({examples(tree.labels[bare], limit=3)})"]
 
 
-def with_groups(sample: Sample, inputs: Inputs) -> Sample:
+def with_groups(sample: TableRows, inputs: Inputs) -> TableRows:
     """The rows with their groups, if a column names some; a row whose cell is empty is a group of its own."""
     if inputs.groups is None:
         return sample

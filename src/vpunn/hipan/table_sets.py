@@ -9,8 +9,8 @@ import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, Unseen, paths_of
-from vpunn.hipan.table_samples import Sample, with_groups
-from vpunn.hipan.tables import Cells, Inputs, describe_table, matched, place_cells, unseen_error
+from vpunn.hipan.table_samples import TableRows, with_groups
+from vpunn.hipan.tables import Inputs, LabelCells, describe_table, matched, place_cells, unseen_error
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
 from vpunn.tree import Tree
@@ -31,7 +31,7 @@ def split_cell(cell: Cell, separator: str) -> set[str]:
     return set() if cell is None else {part.strip() for part in str(cell).split(separator) if part.strip()}
 
 
-def set_cells(frame: pd.DataFrame, inputs: Inputs, where: object) -> Cells:
+def set_cells(frame: pd.DataFrame, inputs: Inputs, where: object) -> LabelCells:
     """The target's cells as text; lists, as JSON lines and Parquet have them, are written with the separator."""
     check_columns(frame, inputs.target, where)
     column, sep = frame[inputs.target[0]], str(inputs.label_sep)
@@ -57,14 +57,14 @@ def _joined(cell: Cell, sep: str, name: object, where: object) -> Cell:
 def named_sets(sets: Sequence[set[str]], tree: Tree, match: str) -> list[set[Any]]:
     """Labels as a tree writes them: the number 7 for "7", and Homo_sapiens for Homo sapiens if names match loosely."""
     different = sorted(set().union(*sets))
-    found = matched(Cells(object_array(different)[:, None]), tree, match)[0].values[:, 0]
+    found = matched(LabelCells(object_array(different)[:, None]), tree, match)[0].values[:, 0]
     called = dict(zip(different, found.tolist(), strict=True))
     return [{called[label] for label in row} for row in sets]
 
 
 def read_set_sample(
     frame: pd.DataFrame, inputs: Inputs, where: object, tree: Tree | None = None, missing: str = "error"
-) -> Sample:
+) -> TableRows:
     """Rows to be fitted; an empty cell is a row without an answer.
 
     Rows with labels that are not in the tree are refused, or left out with ``missing="drop"``.
@@ -81,20 +81,20 @@ def read_set_sample(
         if new.any() and missing == "error":
             first = [sorted(map(str, row - labels))[0] if row - labels else None for row in sets]
             fix = "give --missing drop to leave these rows out, or --match loose if only case, '_' and blanks differ"
-            raise unseen_error(tree, Cells(object_array(first)[:, None]), new, where, fix)
+            raise unseen_error(tree, LabelCells(object_array(first)[:, None]), new, where, fix)
         rows, dropped = np.flatnonzero(~new), int(new.sum())
         if not len(rows):
             raise DataError(f"no row of {str(where)!r} is left: all have labels that are not in the tree.")
         frame, cells, sets = frame.iloc[rows], cells.take(rows), [sets[row] for row in rows.tolist()]
     left_out = [f"{counted(dropped, 'row')} not in the tree left out"] if dropped else []
     report = describe_table(frame, inputs, cells, where, left_out=left_out, dropped=dropped, sets=sets)
-    return with_groups(Sample(frame, cells, report), inputs)
+    return with_groups(TableRows(frame, cells, report), inputs)
 
 
 class SetTableClassifier(TableClassifier):
     """A `HiPaNClassifier` of label sets with the columns it reads."""
 
-    def labels(self, cells: Cells) -> list[set[str]]:
+    def labels(self, cells: LabelCells) -> list[set[str]]:
         """A set of labels per row."""
         sets = [split_cell(cell, str(self.inputs.label_sep)) for cell in cells.values[:, 0]]
         tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted

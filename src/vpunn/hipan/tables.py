@@ -132,7 +132,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 @dataclass
-class Cells:
+class LabelCells:
     """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed."""
 
     values: np.ndarray
@@ -145,9 +145,9 @@ class Cells:
         """Rows without any label."""
         return np.asarray(missing_cells(self.values).all(axis=1))
 
-    def take(self, rows: np.ndarray) -> Cells:
+    def take(self, rows: np.ndarray) -> LabelCells:
         """Some of the rows; what was changed is told of all."""
-        return Cells(self.values[rows], self.trimmed, self.gaps, self.ends)
+        return LabelCells(self.values[rows], self.trimmed, self.gaps, self.ends)
 
     def labels(self) -> Targets:
         """As estimators take them: one label per row, or level columns."""
@@ -157,7 +157,7 @@ class Cells:
         return np.array(column.tolist()) if all(type(cell) is int for cell in column) else column
 
 
-def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cells:
+def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> LabelCells:
     """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are."""
     check_columns(frame, names, where)
     raw = np.empty((len(frame), len(names)), object)
@@ -175,7 +175,7 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Cel
     values = level_cells(raw, list(range(len(names))))
     gaps = (~missing_cells(values) & ~filled).any(axis=1)
     ends = missing_cells(values).any(axis=1) & filled.any(axis=1)
-    return Cells(values, trimmed, int(gaps.sum()), int(ends.sum()))
+    return LabelCells(values, trimmed, int(gaps.sum()), int(ends.sum()))
 
 
 def _plain_cells(column: pd.Series[Any], where: object) -> pd.Series[Any] | list[Cell]:
@@ -279,7 +279,7 @@ def refuse_missing(X: np.ndarray, names: Sequence[str], where: object, fix: str,
             )
 
 
-def refuse_measurements(cells: Cells, names: Sequence[str], where: object) -> None:
+def refuse_measurements(cells: LabelCells, names: Sequence[str], where: object) -> None:
     """Refuse a target of decimal numbers that hardly repeat: a quantity, not a class (1.10 and 1.2 as chapters are classes)."""
     column = [cell for cell in cells.values[:, 0].tolist() if cell is not None]
     different = set(map(str, column))
@@ -343,7 +343,7 @@ class Spelling:
         return (self.by_key[key], True) if key in self.by_key else (cell, False)
 
 
-def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]:
+def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelCells, int]:
     """Cells as the tree writes them (`Spelling`), and how many were rewritten by ``"loose"`` matching.
 
     A first level column that holds nothing but the root's label is left out.
@@ -356,7 +356,7 @@ def matched(cells: Cells, tree: Tree, match: str = "exact") -> tuple[Cells, int]
     first = [cell for cell in values[:, 0].tolist() if cell is not None]
     if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
         values = values[:, 1:]
-    return Cells(values, cells.trimmed, cells.gaps, cells.ends), loose
+    return LabelCells(values, cells.trimmed, cells.gaps, cells.ends), loose
 
 
 def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[str, Any]:
@@ -369,7 +369,7 @@ def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[s
     return {key: label for key, label in found.items() if key not in twice}
 
 
-def locate(tree: Tree, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+def locate(tree: Tree, cells: LabelCells) -> tuple[np.ndarray, np.ndarray]:
     """The deepest known node of every row, and which rows name something below it that is not in the tree."""
     if cells.values.shape[1] > 1:
         nodes, depths = NodeFinder(tree, by_label=False).locate(cells.values)
@@ -384,7 +384,7 @@ def locate(tree: Tree, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     return nodes, unseen
 
 
-def unseen_error(tree: Tree, cells: Cells, unseen: np.ndarray, where: object, fix: str) -> DataError:
+def unseen_error(tree: Tree, cells: LabelCells, unseen: np.ndarray, where: object, fix: str) -> DataError:
     """The sentence about labels that are not in a tree: how many rows, which labels, what was meant, the fix."""
     rows = np.flatnonzero(unseen)
     named = [_name(row) for row in cells.values[rows].tolist()]
@@ -457,7 +457,7 @@ class TableReport:
 def describe_table(
     frame: pd.DataFrame,
     inputs: Inputs,
-    cells: Cells,
+    cells: LabelCells,
     where: object,
     *,
     left_out: Sequence[str] = (),

@@ -14,7 +14,7 @@ from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
-from vpunn.hipan.tables import Cells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
+from vpunn.hipan.tables import LabelCells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
 from vpunn.io.streams import read_batches, table_files
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class NumberScores(_Scores):
             fix = "fill in or leave out these rows, or give --unseen skip"
             refuse_missing(numbers, inputs.target, self.where, fix)
         X = fitted.rows(frame, self.where)
-        cells = Cells(X[:, : X.shape[1] - len(inputs.columns)])
+        cells = LabelCells(X[:, : X.shape[1] - len(inputs.columns)])
         _, new = locate(fitted.model.tree_, cells)
         if new.any() and self.unseen == "error":
             raise unseen_error(fitted.model.tree_, cells, new, self.where, "--unseen ancestor or skip scores the rest")

@@ -50,7 +50,7 @@ def _products(x, mark, start, stop, indices, data, found):
     return s, t, known
 
 
-class Work(NamedTuple):
+class BlockWork(NamedTuple):
     """What is known about the blocks around a row's candidates: sums and shares at its features, and six numbers each; the block
     above and the outermost one."""
 
@@ -84,7 +84,7 @@ def gather_evidence(
     )
     place = room.full("place", 2 * len(ancestry.parent), np.int32, -1)
     listed = Listed(place, np.empty(n_blocks, np.int32), np.empty(deepest + 2, np.int32))
-    work = Work(
+    work = BlockWork(
         np.empty((n_blocks, longest), np.float32),
         np.empty((n_blocks + 1, longest), np.float32),
         np.empty((6, n_blocks), np.float32),

@@ -16,7 +16,7 @@ NEAR_VOTE, SHARP_VOTE, WIDE_VOTE, NEXT_VOTE, NEAREST_ITEM, HEAD, WORDS = range(7
 WIDTH = 16
 
 
-class Sparse(NamedTuple):
+class ByRow(NamedTuple):
     """A sparse matrix by rows."""
 
     start: np.ndarray
@@ -160,16 +160,16 @@ def train_heads(X, positives, columns, order, plan, desk, base, first, offset, h
     return len(positives.start) - 1
 
 
-class Memory(NamedTuple):
+class SetMemory(NamedTuple):
     """What a fitted model knows: rows by feature, their labels, heads and counts of labels by feature, rates and parents."""
 
-    columns: Sparse
-    labels: Sparse
-    heads: Sparse
-    counts: Sparse
+    columns: ByRow
+    labels: ByRow
+    heads: ByRow
+    counts: ByRow
     offset: np.ndarray
     rate: np.ndarray
-    parents: Sparse
+    parents: ByRow
     depth: np.ndarray
 
 

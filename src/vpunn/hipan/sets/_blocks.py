@@ -9,7 +9,7 @@ from scipy import sparse
 
 from vpunn.hipan._directions import directed, exactly
 from vpunn.hipan._views import says, unit_rows
-from vpunn.hipan.kernels.sets import Sparse, lift
+from vpunn.hipan.kernels.sets import ByRow, lift
 from vpunn.hipan.sets._trust import weighed
 
 #: Nearest items that vote, and the ridge of the head per row.
@@ -79,12 +79,12 @@ class Description:
     name: str
     words: sparse.csr_matrix  #: balls × features, each feature times its trust
     share: sparse.csr_matrix  #: balls × features; the shares of a ball sum to 1
-    parents: Sparse
+    parents: ByRow
     order: np.ndarray
 
     @classmethod
     def of(
-        cls, name: str, text: sparse.csr_matrix, trust: np.ndarray, parents: Sparse, order: np.ndarray
+        cls, name: str, text: sparse.csr_matrix, trust: np.ndarray, parents: ByRow, order: np.ndarray
     ) -> Description:
         """From the description of every ball, balls × features."""
         share = unit_rows(text)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan.kernels import sets as kernels
-from vpunn.hipan.kernels.sets import Cuts, Memory, Sparse
+from vpunn.hipan.kernels.sets import ByRow, Cuts, SetMemory
 from vpunn.hipan.sets._heads import as_sparse
 
 #: Names of the columns, in the order of the kernel.
@@ -41,24 +41,24 @@ SHRINK = 2.0
 BATCH = 512
 
 
-class Seen(NamedTuple):
+class Pairs(NamedTuple):
     """Candidate labels of rows, ``label[start[i]:start[i + 1]]``, and the evidence about each."""
 
     start: np.ndarray
     label: np.ndarray
     evidence: np.ndarray
 
-    def some(self, part: slice) -> Seen:
+    def some(self, part: slice) -> Pairs:
         """Some of the rows."""
         low, high, _ = part.indices(len(self.start) - 1)
         span = slice(self.start[low], self.start[max(low, high)])
-        return Seen(self.start[low : max(low, high) + 1] - self.start[low], self.label[span], self.evidence[span])
+        return Pairs(self.start[low : max(low, high) + 1] - self.start[low], self.label[span], self.evidence[span])
 
     @staticmethod
-    def joined(parts: list[Seen]) -> Seen:
+    def joined(parts: list[Pairs]) -> Pairs:
         """Several, one after the other."""
         counts = np.concatenate([np.diff(part.start) for part in parts])
-        return Seen(
+        return Pairs(
             np.concatenate([[0], np.cumsum(counts)]),
             np.concatenate([part.label for part in parts]),
             np.concatenate([part.evidence for part in parts]),
@@ -70,14 +70,14 @@ def remember(
     Y: sparse.csr_matrix,
     weights: sparse.csr_matrix,
     offset: np.ndarray,
-    parents: Sparse,
+    parents: ByRow,
     depth: np.ndarray,
-) -> Memory:
+) -> SetMemory:
     """All that evidence is read from; sums are rebuilt from the rows."""
     present = sparse.csr_matrix((np.ones(X.nnz, np.float32), X.indices, X.indptr), shape=X.shape)
     counts = sparse.csr_matrix(present.T @ Y)
     rate = np.asarray(Y.sum(0), np.float64).ravel() / max(X.shape[0], 1)
-    return Memory(
+    return SetMemory(
         columns=as_sparse(X.T.tocsr()),
         labels=as_sparse(Y),
         heads=as_sparse(weights),
@@ -89,7 +89,7 @@ def remember(
     )
 
 
-def examine(memory: Memory, X: sparse.csr_matrix, planes: np.ndarray, plane_cuts: np.ndarray) -> Seen:
+def examine(memory: SetMemory, X: sparse.csr_matrix, planes: np.ndarray, plane_cuts: np.ndarray) -> Pairs:
     """Candidates of rows and the evidence about them; ``planes`` (planes, rows, labels) is what other experts say."""
     rows, labels, n = as_sparse(X), len(memory.offset), X.shape[0]
     cuts = Cuts(*CUTS, SHRINK, plane_cuts)
@@ -109,6 +109,6 @@ def examine(memory: Memory, X: sparse.csr_matrix, planes: np.ndarray, plane_cuts
     while True:
         done = kernels.examine(rows, planes, done, memory, cuts, tray, start, label, evidence)
         if done == n:
-            return Seen(start, label[: start[-1]].copy(), evidence[: start[-1]].copy())
+            return Pairs(start, label[: start[-1]].copy(), evidence[: start[-1]].copy())
         label = np.concatenate([label, np.empty_like(label)])
         evidence = np.concatenate([evidence, np.empty_like(evidence)])

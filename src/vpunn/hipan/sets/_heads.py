@@ -10,7 +10,7 @@ from scipy import sparse
 
 from vpunn.hipan._crew import Arrays, Crew
 from vpunn.hipan.kernels import sets as kernels
-from vpunn.hipan.kernels.sets import Sparse
+from vpunn.hipan.kernels.sets import ByRow
 
 #: Cost of a row beyond its margin, the constant feature, and passes over the active rows.
 COST, BIAS, EPOCHS = 3.0, 0.3, 6
@@ -27,9 +27,9 @@ class Trained(NamedTuple):
     offset: np.ndarray
 
 
-def as_sparse(matrix: sparse.csr_matrix) -> Sparse:
+def as_sparse(matrix: sparse.csr_matrix) -> ByRow:
     """A SciPy matrix as the kernels read it."""
-    return Sparse(
+    return ByRow(
         matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), np.ascontiguousarray(matrix.data, np.float32)
     )
 

@@ -21,9 +21,9 @@ from vpunn.hipan._crew import Arrays, Crew
 from vpunn.hipan._training import Settings
 from vpunn.hipan._views import Rows
 from vpunn.hipan.kernels import sets as kernels
-from vpunn.hipan.kernels.sets import Memory, Sparse
+from vpunn.hipan.kernels.sets import ByRow, SetMemory
 from vpunn.hipan.sets import _blocks, _evidence, _heads
-from vpunn.hipan.sets._evidence import Seen
+from vpunn.hipan.sets._evidence import Pairs
 from vpunn.hipan.sets._odds import Odds, fit_odds
 from vpunn.hipan.sets._posterior import SetPosterior
 from vpunn.hipan.sets._repair import fit_repair, risk_threshold
@@ -85,7 +85,7 @@ class SetModel:
         """Marginals of rows; with ``evidence`` what the combiner read is kept."""
         return self.judge(self.examine(rows), evidence=evidence)
 
-    def judge(self, seen: Seen, *, evidence: bool = False) -> SetPosterior:
+    def judge(self, seen: Pairs, *, evidence: bool = False) -> SetPosterior:
         """`posterior` of rows that have been examined."""
         odds = self.odds.of(seen.evidence)
         silent = ~seen.evidence[:, _evidence.SAYS].any(1)
@@ -95,7 +95,7 @@ class SetModel:
         odds[silent] = np.log(rate / (1 - rate))  # no evidence at all: what holds of rows in general
         return SetPosterior(self, seen.start, seen.label, odds, seen.evidence if evidence else None)
 
-    def examine(self, rows: Rows) -> Seen:
+    def examine(self, rows: Rows) -> Pairs:
         """Candidates and evidence of rows, a batch at a time."""
         parts = []
         for part in list(slices(len(rows), _evidence.BATCH)) or [slice(0, 0)]:
@@ -106,7 +106,7 @@ class SetModel:
             shape = (len(planes), len(some), len(self.ball))
             stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
             parts.append(_evidence.examine(self.memory, words, stacked, self.cuts))
-        return Seen.joined(parts)
+        return Pairs.joined(parts)
 
     def names(self) -> tuple[str, ...]:
         """Names of the columns of evidence."""
@@ -161,50 +161,52 @@ def fit_sets(
         rest = np.setdiff1d(np.arange(len(unit)), out) if len(unit) > 1 else out
         known = texts if wide else _blocks.readable(texts, rows.words[rest])
         teacher = _with_heads(tree, ball, class_nodes, rows[rest], Y[rest], known, weight[rest], rng, crew)
-        asked.append(Asked.of(teacher, rows[out], closed[out], weight[out], crew))
+        asked.append(HeldSets.of(teacher, rows[out], closed[out], weight[out], crew))
     reached(f"heads {len(parts) + 1}/{len(parts) + 1}", 0.7 * len(parts) / (len(parts) + 1))
     model = _with_heads(tree, ball, class_nodes, rows, Y, texts, weight, rng, crew)
     if validation:
         order = rng.permutation(len(validation[0]))
-        asked = [Asked.of(model, validation[0][order], validation[1][order], np.ones(len(order)), crew)]
+        asked = [HeldSets.of(model, validation[0][order], validation[1][order], np.ones(len(order)), crew)]
     return _taught(model, asked, settings, rng)
 
 
-class Asked(NamedTuple):
+class HeldSets(NamedTuple):
     """Rows that the heads of a model have not seen, in random order: what it knows about them, their balls and weights."""
 
-    seen: Seen
+    seen: Pairs
     closed: sparse.csr_matrix  #: rows × nodes
     weight: np.ndarray
 
     @staticmethod
-    def of(model: SetModel, rows: Rows, closed: sparse.csr_matrix, weight: np.ndarray, crew: Crew) -> Asked:
+    def of(model: SetModel, rows: Rows, closed: sparse.csr_matrix, weight: np.ndarray, crew: Crew) -> HeldSets:
         """Rows examined by a model, blocks of them by whoever does the work."""
         found = crew.run(_examine_part, (crew.share(model),), ((rows[part],) for part in crew.slices(len(rows))))
-        return Asked(Seen.joined([Seen(*part) for part in found]), closed, weight)
+        return HeldSets(Pairs.joined([Pairs(*part) for part in found]), closed, weight)
 
     @staticmethod
-    def joined(parts: list[Asked]) -> Asked:
+    def joined(parts: list[HeldSets]) -> HeldSets:
         """Several, one after the other."""
         seen, closed, weight = zip(*parts, strict=True)
-        return Asked(Seen.joined(list(seen)), sparse.csr_matrix(sparse.vstack(closed)), np.concatenate(weight))
+        return HeldSets(Pairs.joined(list(seen)), sparse.csr_matrix(sparse.vstack(closed)), np.concatenate(weight))
 
-    def some(self, part: slice) -> Asked:
+    def some(self, part: slice) -> HeldSets:
         """Some of the rows."""
-        return Asked(self.seen.some(part), self.closed[part], self.weight[part])
+        return HeldSets(self.seen.some(part), self.closed[part], self.weight[part])
 
 
 def _examine_part(model: SetModel, rows: Rows) -> Arrays:
     return tuple(model.examine(rows))
 
 
-def _taught(model: SetModel, asked: list[Asked], settings: Settings, rng: np.random.Generator) -> SetModel:
+def _taught(model: SetModel, asked: list[HeldSets], settings: Settings, rng: np.random.Generator) -> SetModel:
     """The model with a combiner learned from rows that were asked, and repaired on others of them."""
     reached("combiner", 0.7)
     cuts = [max(2 * len(part.weight) // 3, 1) for part in asked]
     few = sum(len(part.weight) for part in asked) <= WORTH_HALVING
-    teach = Asked.joined([part if few else part.some(slice(cut)) for part, cut in zip(asked, cuts, strict=True)])
-    check = teach if few else Asked.joined([part.some(slice(cut, None)) for part, cut in zip(asked, cuts, strict=True)])
+    teach = HeldSets.joined([part if few else part.some(slice(cut)) for part, cut in zip(asked, cuts, strict=True)])
+    check = (
+        teach if few else HeldSets.joined([part.some(slice(cut, None)) for part, cut in zip(asked, cuts, strict=True)])
+    )
     row = np.repeat(np.arange(len(teach.weight)), np.diff(teach.seen.start))
     truth = _has(teach.closed[:, model.ball], row, teach.seen.label)
     odds = fit_odds(teach.seen.evidence, truth, teach.weight[row], settings.hidden, rng)
@@ -318,7 +320,7 @@ def remember(
     Y: sparse.csr_matrix,
     heads: sparse.csr_matrix,
     offset: np.ndarray,
-) -> Memory:
+) -> SetMemory:
     """All that evidence is read from: rows, heads and sums, and the edges among the balls."""
     start, up = tree.all_parents
     place = np.full(tree.n_nodes, -1, np.int64)
@@ -326,7 +328,7 @@ def remember(
     child = place[np.repeat(np.arange(tree.n_nodes), np.diff(start))]
     inside = (child >= 0) & (place[up] >= 0)
     counts = np.bincount(child[inside], minlength=len(ball))
-    parents = Sparse(
+    parents = ByRow(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         place[up[inside]].astype(np.int32),
         np.ones(int(inside.sum()), np.float32),
