@@ -7,10 +7,13 @@ variance of a row about its leaf ball, and a ball has at most ``max_kids`` child
 """
 
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from vpunn._compiled import forget_older
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -205,3 +208,6 @@ def move_rows(data, leaf, near, tries, balls, model):
             _restore(other, balls, middle, box, numbers)
             _restore(home, balls, 0, box, numbers)
     return moved, change
+
+
+forget_older(move_rows, [Path(__file__)])

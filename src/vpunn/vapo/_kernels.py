@@ -3,10 +3,13 @@
 Slots are parameters, contexts are groups of competing slots: context i owns slots ``start[i]:start[i+1]``.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from vpunn._compiled import forget_older
 
 # Codes of the score function and of the digit losses, shared with heads.py.
 LOGITS, QUADRATIC = 0, 1
@@ -379,3 +382,6 @@ def network_sweep(size, balls, target, weight, current, theta, full, p, circular
             for x in range(ball, end):
                 current[x] = (current[x] + best) % p
     return moves, evaluations, gain
+
+
+forget_older(adam_update, [Path(__file__)])
