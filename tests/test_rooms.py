@@ -54,6 +54,7 @@ LATER = {
 
 #: Modules with a leading underscore that other rooms take from, each with what they take.
 BORROWED = {
+    "tree._edges": "how to settle what edges leave open, and how messages call their rows",
     "tree._inputs": "arrays of labels, as every room keeps them",
     "tree._labels": "what was perhaps meant",
     "tree._loops": "walks that need no compiler, for small trees",

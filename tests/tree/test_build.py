@@ -102,8 +102,8 @@ def test_single_node():
     [
         (["a", "b"], ["c"], {}, "got 2 parents and 1 children"),
         ([], [], {}, "there are no edges"),
-        (["a", "a"], ["b", None], {}, r"child is missing in row 1 \(counted"),
-        (["a", "a"], ["b", float("nan")], {}, r"child is missing in row 1 \(counted"),
+        (["a", "a"], ["b", None], {}, r"child is missing \(row 1, counted"),
+        (["a", "a"], ["b", float("nan")], {}, r"child is missing \(row 1, counted"),
         (
             ["a", "x", "y"],
             ["b", "x", "y"],

@@ -12,7 +12,8 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,9 +245,16 @@ def _decoded(source: files.Source, encoding: str | None) -> str:
 def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
     """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
     check_mark(delimiter)
-    longest = csv.field_size_limit(max(len(text), 1))  # the text is in memory already, so a cell may be as long
-    try:
+    with long_cells(text):
         return _checked_cells(source, text, delimiter)
+
+
+@contextmanager
+def long_cells(text: str) -> Iterator[None]:
+    """Python's reader takes cells as long as the text: it is in memory already."""
+    longest = csv.field_size_limit(max(len(text), 1))
+    try:
+        yield
     finally:
         csv.field_size_limit(longest)
 

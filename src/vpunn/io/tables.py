@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import DataError, examples
 from vpunn.io.files import Source, find_delimiter
+from vpunn.io.frames import broken_quote, long_cells, wrong_cells
 from vpunn.io.writers import EXTRA, FRAME_COLUMNS, read_extra
 from vpunn.tree import Tree
+from vpunn.tree._edges import Choices, by_row
 from vpunn.tree._inputs import collection, label_array, object_array
-from vpunn.tree.build import tree_from_edges, tree_from_levels, tree_from_paths, with_report
+from vpunn.tree.build import tree_from_levels, tree_from_paths, tree_of_edges, with_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,19 +63,26 @@ def read_text_table(
     delimiter = delimiter or find_delimiter(source.data[:10_000].decode("utf-8", "replace"))
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';'.")
-    table = _parse(source, delimiter, encoding, header is not False)
+    top = header is not False
+    table = _parse(source, delimiter, encoding, top)
     note: tuple[str, ...] = ()
     named = _named(table, (*PARENT_NAMES, *CHILD_NAMES, *PATH_NAMES)) is not None
     asked = any(options.get(key) is not None for key in ("parent", "child", "label", "paths", "levels"))
     if header is None and not named and not asked and _looks_like_data(table):
-        table = _parse(source, delimiter, encoding, header=False)
+        top = False
+        table = _parse(source, delimiter, encoding, top)
         note = ("the first line was read as data, because it does not look like a header",)
     if table.num_rows == 0:
         raise DataError(
             f"{source.name}: the table has no rows below its first line, {examples(table.column_names)}; "
             "add them, or pass header=False if that line is data."
         )
-    return with_report(tree_from_table(table, source.name, numbers=numbers, **options), *note)
+
+    def by_line(rows: np.ndarray) -> str:
+        lines = np.array([line for line, _ in _numbered_rows(source.text(encoding), delimiter)])
+        return f"line {examples(lines[rows + top])}"
+
+    return with_report(tree_from_table(table, source.name, by_line, numbers=numbers, **options), *note)
 
 
 def read_parquet(source: Source, **options: Any) -> Tree:
@@ -101,6 +109,7 @@ def read_paths(source: Source, *, sep: str | None = None, root: str | None = Non
 def tree_from_table(
     table: pa.Table,
     name: str,
+    place: Callable[[np.ndarray], str] = by_row,
     *,
     policy: str = "first",
     parent: str | None = None,
@@ -122,7 +131,7 @@ def tree_from_table(
       that has only two: edges, one row per child. Empty parents and those in ``no_parent`` mark the root. A column
       ``label`` beside a child column of ids names the nodes, so that names may repeat.
 
-    A table that `write_tree` wrote is recognised and read back exactly.
+    A table that `write_tree` wrote is recognised and read back exactly. ``place`` is how messages call rows.
     """
     columns = list(table.column_names)
     if levels is not None:
@@ -149,11 +158,12 @@ def tree_from_table(
         return tree_from_paths(table[paths].to_pylist(), sep=sep, root=edges.get("root"), columns=rest)
     parent, child = _edge_columns(table, name, parent, child)
     label = label or ("label" if "label" in columns and "label" not in (parent, child) else None)
-    up, down = _ends(table[parent], table[child], no_parent, numbers, f"{name}: the column {child!r}")
+    up, down = _ends(table[parent], table[child], no_parent, numbers, place, f"{name}: the column {child!r}")
     rest = {key: _values(table[key]) for key in columns if key not in (parent, child, label)}
+    choices = Choices(policy, place=place, **edges)
     if label is None:
-        return tree_from_edges(up, down, policy=policy, columns=rest, **edges)
-    ids = tree_from_edges(up, down, policy=policy, columns={**rest, "label": _labels(table[label], numbers)}, **edges)
+        return tree_of_edges(up, down, choices, rest)
+    ids = tree_of_edges(up, down, choices, {**rest, "label": _labels(table[label], numbers)})
     names, unnamed = label_array(ids.columns["label"])
     if unnamed.any():  # a node without a row of its own keeps its id for a name
         names = np.where(unnamed, ids.labels.astype(object), names)
@@ -203,6 +213,7 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
     import pyarrow.csv as arrow_csv
 
     text = source.text(encoding)
+    _refuse_open_quote(source, text, delimiter)
     first = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     names = next((row for row in first if row), None)
     if names is None:
@@ -235,14 +246,37 @@ def _parse(source: Source, delimiter: str, encoding: str, header: bool) -> pa.Ta
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):  # a header and nothing else
             return pa.table({column: pa.array([], pa.large_string()) for column in names})
+        for line, cells in _numbered_rows(text, delimiter):
+            if len(cells) != len(names):
+                raise wrong_cells(source, line, len(cells), len(names), delimiter) from None
         detail = str(error).splitlines()[0].removeprefix("CSV parse error: ").rstrip(". ")
-        if found := re.fullmatch(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", detail):
-            row, wanted, got, shown = found.groups()
-            cells = f"{got} cell{'s' if got != '1' else ''}"
-            detail = f"row {row} has {cells} where the first has {wanted} ({shown})"
         raise DataError(
             f"{source.name}: {detail}; quote cells that contain {delimiter!r}, or pass delimiter=…."
         ) from None
+
+
+def _numbered_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows, each with the line on which it begins; blank lines are none."""
+    rows, line = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), 1
+    with long_cells(text):
+        for cells in rows:
+            if cells:
+                yield line, cells
+            line = rows.line_num + 1
+
+
+def _refuse_open_quote(source: Source, text: str, delimiter: str) -> None:
+    """Refuse a quote that is never closed: Arrow takes all that follows for one cell."""
+    if text.count('"') % 2 == 0:
+        return
+    rows, line = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 1
+    try:
+        with long_cells(text):
+            for _ in rows:
+                line = rows.line_num + 1
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise broken_quote(source, line, error) from None
 
 
 def _looks_like_data(table: pa.Table) -> bool:
@@ -313,7 +347,12 @@ def _labels(cells: pa.ChunkedArray, numbers: bool) -> np.ndarray:
 
 
 def _ends(
-    up: pa.ChunkedArray, down: pa.ChunkedArray, no_parent: list[Any], numbers: bool, where: str
+    up: pa.ChunkedArray,
+    down: pa.ChunkedArray,
+    no_parent: list[Any],
+    numbers: bool,
+    place: Callable[[np.ndarray], str],
+    where: str,
 ) -> tuple[Any, Any]:
     """Parents (None if there is none) and children, which must agree on being text or numbers."""
     import pyarrow as pa
@@ -321,7 +360,7 @@ def _ends(
 
     if down.null_count or _has_empty_text(down):
         rows = np.flatnonzero([cell is None or cell == "" for cell in down.to_pylist()])
-        raise DataError(f"{where} is empty in row {examples(rows)} (counted from 0); each row needs a child.")
+        raise DataError(f"{where} has empty cells ({place(rows)}); each row needs a child.")
     if no_parent != [""] or _has_empty_text(
         up
     ):  # arrays made here bring in pandas, which takes longer than a small file

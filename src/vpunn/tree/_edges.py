@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -15,6 +15,11 @@ from vpunn.tree._inputs import label_array, node_columns, one_of
 from vpunn.tree._tree import Tree
 
 
+def by_row(rows: np.ndarray) -> str:
+    """How messages call input rows, unless a reader knows their lines."""
+    return f"row {examples(rows)}, counted from 0"
+
+
 @dataclass(frozen=True)
 class Choices:
     """How to settle what an edge list leaves open; see `vpunn.tree.build.tree_from_edges`."""
@@ -25,6 +30,7 @@ class Choices:
     duplicates: str = "drop"
     self_parents: str = "error"
     max_nodes: int = dag.MAX_UNFOLDED
+    place: Callable[[np.ndarray], str] = by_row
 
     def __post_init__(self) -> None:
         dag.check_policy(self.policy)
@@ -53,7 +59,7 @@ class EdgeList:
         """The tree, with ``columns`` as in `tree_from_edges` for ``n_rows`` input rows."""
         if len(self.labels) == 0:
             raise TreeError("there are no edges; a tree needs at least one node (a missing parent marks a root).")
-        edges = self.without_self_parents(choices.self_parents).without_repeats(choices.duplicates)
+        edges = self.without_self_parents(choices).without_repeats(choices)
         edges.check_marks()
         if choices.root is not None:
             edges, top = edges.below(choices.root)
@@ -69,22 +75,22 @@ class EdgeList:
             chosen.up, names, columns=table, report=report, extra_parents=chosen.extra(edges.parent, edges.child)
         )
 
-    def without_self_parents(self, self_parents: str) -> EdgeList:
+    def without_self_parents(self, choices: Choices) -> EdgeList:
         """Edges from a node to itself are an error, or marks of a root."""
         own = self.parent == self.child
         if not own.any():
             return self
         rows, nodes = self.row[own], self.child[own]
-        if self_parents == "error":
+        if choices.self_parents == "error":
             raise TreeError(
                 f"{examples(self.labels[nodes])} {'is its' if len(nodes) == 1 else 'are their'} own parent "
-                f"(row {examples(rows)}, counted from 0); self_parents='root' reads that as 'this is the root'."
+                f"({choices.place(rows)}); self_parents='root' reads that as 'this is the root'."
             )
         marked = self.marked.copy()
         marked[nodes] = rows
         return replace(self, parent=self.parent[~own], child=self.child[~own], row=self.row[~own], marked=marked)
 
-    def without_repeats(self, duplicates: str) -> EdgeList:
+    def without_repeats(self, choices: Choices) -> EdgeList:
         """Repeated edges are an error, or dropped and reported."""
         if len(self.child) == 0 or np.bincount(self.child).max() == 1:  # one parent each, so nothing can repeat
             return self
@@ -95,9 +101,9 @@ class EdgeList:
             return self
         ends = self.labels[self.parent[again]], self.labels[self.child[again]]
         count = f"{int(again.sum()):,}"
-        if duplicates == "error":
+        if choices.duplicates == "error":
             raise TreeError(
-                f"{count} edges are repeated ({dag.edge_examples(*ends)}; row {examples(self.row[again])}, counted from 0); "
+                f"{count} edges are repeated ({dag.edge_examples(*ends)}; {choices.place(self.row[again])}); "
                 "remove them, or pass duplicates='drop'."
             )
         line = dag.report_edges(f"dropped {count} repeated edges", *ends, "repeated")

@@ -69,16 +69,18 @@ def tree_from_edges(
     vpunn.errors.TreeError: the edges run in a cycle, written from child to parent: b → a → c → b; remove one of them.
     """
     choices = Choices(policy, root, add_root, duplicates, self_parents, max_nodes)
-    up, down = split_pairs(parents, children)
+    return tree_of_edges(*split_pairs(parents, children), choices, columns)
+
+
+def tree_of_edges(up: Any, down: Any, choices: Choices, columns: Mapping[str, Any] | pd.DataFrame | None) -> Tree:
+    """`tree_from_edges` with all choices made."""
     above, no_parent = label_array(up)
     below, no_child = label_array(down)
     if len(above) != len(below):
         raise TreeError(f"need one parent per child: got {len(above):,} parents and {len(below):,} children.")
     if no_child.any():
-        where = examples(np.flatnonzero(no_child))
-        raise TreeError(
-            f"the child is missing in row {where} (counted from 0); only parents may be missing, to mark the root."
-        )
+        where = choices.place(np.flatnonzero(no_child))
+        raise TreeError(f"the child is missing ({where}); only parents may be missing, to mark the root.")
     if above.dtype != below.dtype:
         above, below = above.astype(object), below.astype(object)
     rows = np.flatnonzero(~no_parent)
