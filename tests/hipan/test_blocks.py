@@ -19,7 +19,7 @@ from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dens
 from vpunn.hipan._holdout import pace, plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._views import unit_rows
-from vpunn.hipan.kernels.dense import N_EVIDENCE, N_PER_KIND
+from vpunn.hipan.kernels.dense import N_EVIDENCE, N_PER_KIND, add_rows
 from vpunn.hipan.kernels.products import best_columns, best_products
 from vpunn.hipan.kernels.ranks import add_log_ranks
 from vpunn.tree import Tree
@@ -141,6 +141,17 @@ def test_a_block_without_pairs_counts_all_axes_alike():
     X = np.random.default_rng(0).normal(size=(300, 80))
     space = Space.of(X, np.arange(300, dtype=np.int32))
     assert space.turn.shape == (80, 80) and np.ptp(space.pull) < 1e-6
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sums_of_rows_are_those_of_numpy_to_the_bit(kind):
+    rng = np.random.default_rng(3)
+    unit, length = rng.normal(size=(500, 13)).astype(np.float32), rng.random(500).astype(np.float32)
+    node, weight = rng.integers(0, 20, 500), rng.random(500).astype(kind)
+    slow, fast = np.zeros((30, 13)), np.zeros((30, 13))
+    np.add.at(slow, node, (unit * length[:, None]) * weight[:, None].astype(np.float64))
+    add_rows(unit, length, node, weight, fast)
+    assert fast.tobytes() == slow.tobytes()
 
 
 @pytest.mark.parametrize("columns", [1, 63, 64, 65, 400])

@@ -267,11 +267,10 @@ class Dense:
 
     def _sums(self, unit: Floats, length: Floats) -> npt.NDArray[np.float64]:
         """Weighted sums of the rows of every node."""
-        node, weight = self.items.node, self.items.weight
+        from vpunn.hipan.kernels.dense import add_rows
+
         own = np.zeros((self.tree.n_nodes, unit.shape[1]))
-        for part in slices(len(unit), PART):
-            Z = unit[part] * length[part, None]
-            np.add.at(own, node[part], Z * weight[part, None].astype(np.float64))
+        add_rows(unit, length, self.items.node, self.items.weight, own)
         return own
 
     def _centroids(self, unit: Floats) -> None:

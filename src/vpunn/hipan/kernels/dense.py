@@ -36,6 +36,18 @@ def _times(X, turn, out, length):
         length[r] = np.sqrt(square)
 
 
+def add_rows(unit, length, node, weight, out) -> None:
+    """Add the rows of these directions and lengths, each times its weight, to those of their nodes, one after the other."""
+    _add_rows(unit, length, node.astype(np.int32, copy=False), weight.astype(np.float64, copy=False), out)
+
+
+@kernel
+def _add_rows(unit, length, node, weight, out):
+    for r in range(len(unit)):
+        for k in range(out.shape[1]):
+            out[node[r], k] += np.float64(unit[r, k] * length[r]) * weight[r]
+
+
 @exact_helper
 def _cosine(unit, centroid):
     total = np.float32(0)
