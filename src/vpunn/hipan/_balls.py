@@ -98,7 +98,7 @@ class Balls:
         self.counts = np.concatenate([examples, sweep_up(tree, examples)]).astype(np.float32)
         self.classes = np.flatnonzero(np.bincount(items.node, minlength=n)).astype(np.int32)
         self.branch_of = branches(tree)
-        if made is not None:
+        if made is not None and "nearest.data" in made:
             rows, words = items.X.shape
             by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
             self.nearest = Nearest(tree, self.branch_of, items.node, items.X, by_feature)
@@ -146,7 +146,10 @@ class Balls:
         return found | _named("nearest", self.nearest.by_feature) | _named("dictionary", self.dictionary.pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Balls, (self.tree, self.items, self.derived(), self.remembers)
+        """What is there goes along and nothing is made for it: processes that train need the sums alone."""
+        whole = {"nearest", "dictionary"} <= self.__dict__.keys()
+        made = self.derived() if whole else {name: getattr(self, name) for name in (*ENTRIES, *MEASURES)}
+        return Balls, (self.tree, self.items, made, self.remembers)
 
     @property
     def n_entries(self) -> int:

@@ -99,6 +99,8 @@ def half(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         small = np.abs(x) < np.float32(2.0**-14)  # these are multiples of 2⁻²⁴, as numbers from ½ to 1 are
         if small.any():
             np.copyto(part, np.copysign(x + np.float32(0.75) - np.float32(0.75), x), where=small)
+    if not np.may_share_memory(flat, out):  # part of a larger array, which one stretch of memory cannot show
+        out[...] = flat.reshape(out.shape)
     return out
 
 
