@@ -197,8 +197,8 @@ def explain(
     import pandas as pd
 
     from vpunn.explain import explain as explain_row
+    from vpunn.hipan.table_cells import texts_of
     from vpunn.hipan.table_models import open_table_model
-    from vpunn.hipan.tables import texts_of
     from vpunn.text import by_word
 
     fitted = open_table_model(model)

@@ -105,7 +105,7 @@ def _labels(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[np
     """Rows with a label the model knows, their labels, and what is left out."""
     import numpy as np
 
-    from vpunn.hipan.tables import locate, matched, place_cells
+    from vpunn.hipan.table_cells import locate, matched, place_cells
 
     tree, inputs = fitted.model.label_tree_, fitted.inputs
     cells, _ = matched(place_cells(frame, inputs.target, where), tree, inputs.match)
@@ -130,7 +130,7 @@ def _numbers(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[n
     """Rows with a number."""
     import numpy as np
 
-    from vpunn.hipan.tables import numbers_of
+    from vpunn.hipan.table_cells import numbers_of
 
     y = numbers_of(frame, fitted.inputs.target, where)[:, 0]
     rows = np.flatnonzero(~np.isnan(y))

@@ -1,7 +1,7 @@
 """Models that know which columns of a table they read: what ``vpunn fit`` writes and the other commands open.
 
 A `TableClassifier` places rows by text and numbers on a tree (`HiPaNClassifier`), a `TableRegressor` predicts a number from
-level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.hipan.tables`.
+level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.hipan.table_cells`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
 from vpunn.hipan.posterior import Posterior, Rule
-from vpunn.hipan.table_samples import TableRows
-from vpunn.hipan.tables import (
-    Inputs,
+from vpunn.hipan.table_cells import (
     LabelCells,
     locate,
     matched,
@@ -33,6 +31,8 @@ from vpunn.hipan.tables import (
     texts_of,
     unseen_error,
 )
+from vpunn.hipan.table_samples import TableRows
+from vpunn.hipan.tables import Inputs
 from vpunn.io.frames import check_columns
 from vpunn.io.store import Stored
 from vpunn.tree import Tree

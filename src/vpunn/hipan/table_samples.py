@@ -1,4 +1,4 @@
-"""Rows of a table on the way to a model: read by the rules of `vpunn.hipan.tables`, checked, counted, and split."""
+"""Rows of a table on the way to a model: read by the rules of `vpunn.hipan.table_cells`, checked, counted, and split."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn.errors import DataError, check_choice, counted, examples, rows_have
-from vpunn.hipan.tables import (
-    MISSING,
-    Inputs,
+from vpunn.hipan.table_cells import (
     LabelCells,
-    TableReport,
-    describe_table,
     last_name,
     locate,
     matched,
@@ -24,6 +20,7 @@ from vpunn.hipan.tables import (
     refuse_missing,
     unseen_error,
 )
+from vpunn.hipan.tables import MISSING, Inputs, TableReport, describe_table
 from vpunn.io.frames import check_columns
 from vpunn.tree import Tree
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.hipan.table_cells import LabelCells, matched, place_cells, unseen_error
 from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, Unseen, paths_of
 from vpunn.hipan.table_samples import TableRows, with_groups
-from vpunn.hipan.tables import Inputs, LabelCells, describe_table, matched, place_cells, unseen_error
+from vpunn.hipan.tables import Inputs, describe_table
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
 from vpunn.tree import Tree

@@ -13,8 +13,8 @@ from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
+from vpunn.hipan.table_cells import LabelCells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
-from vpunn.hipan.tables import LabelCells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
 from vpunn.io.streams import read_batches, table_files
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, HasTree
 from vpunn.errors import DataError, VpunnError, counted, examples
-from vpunn.hipan.tables import Spelling
+from vpunn.hipan.table_cells import Spelling
 from vpunn.io import streams
 from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table

@@ -1,0 +1,317 @@
+"""Cells of a table: names of places on a tree, texts and numbers, and what of them is refused.
+
+One rule for cells that name places on a tree, in every command: blanks around a name do not count, letters are composed
+(NFC), an empty cell at the end of level columns ends the path, one above a given label is the level "(missing)", and a column
+whose cells are all whole numbers written plainly holds numbers (007 is a name). What the rule changed is counted in a
+`TableReport`.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import DataError, check_choice, examples, rows_have
+from vpunn.hipan._targets import LARGEST_FEATURE
+from vpunn.io.frames import check_columns
+from vpunn.io.tables import whole_labels
+from vpunn.tree import Tree
+from vpunn.tree._inputs import label_array, object_array
+from vpunn.tree._labels import suggestions
+from vpunn.tree.levels import NodeFinder, level_cells, missing_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+    from vpunn._types import Cell, Label, Targets
+
+MATCHES = ("exact", "loose")
+
+
+@dataclass
+class LabelCells:
+    """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed."""
+
+    values: np.ndarray
+    trimmed: int = 0
+    gaps: int = 0
+    ends: int = 0
+
+    @property
+    def blank(self) -> np.ndarray:
+        """Rows without any label."""
+        return np.asarray(missing_cells(self.values).all(axis=1))
+
+    def take(self, rows: np.ndarray) -> LabelCells:
+        """Some of the rows; what was changed is told of all."""
+        return LabelCells(self.values[rows], self.trimmed, self.gaps, self.ends)
+
+    def labels(self) -> Targets:
+        """As estimators take them: one label per row, or level columns."""
+        column = self.values[:, 0]
+        if self.values.shape[1] > 1:
+            return self.values
+        return np.array(column.tolist()) if all(type(cell) is int for cell in column) else column
+
+
+def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> LabelCells:
+    """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are."""
+    check_columns(frame, names, where)
+    raw = np.empty((len(frame), len(names)), object)
+    trimmed = 0
+    for k, name in enumerate(names):
+        cells, missing = label_array(_plain_cells(frame[name], where))
+        texts = [None if gone else _clean(cell) for cell, gone in zip(cells.tolist(), missing, strict=True)]
+        trimmed += sum(a is not None and a != b for a, b in zip(texts, cells.tolist(), strict=True))
+        present = np.array([text is not None for text in texts], bool)
+        column = object_array(texts)
+        if present.any() and all(isinstance(text, str) for text in column[present]):
+            column[present] = whole_labels(column[present]).tolist()
+        raw[:, k] = column
+    filled = ~missing_cells(raw)
+    values = level_cells(raw, list(range(len(names))))
+    gaps = (~missing_cells(values) & ~filled).any(axis=1)
+    ends = missing_cells(values).any(axis=1) & filled.any(axis=1)
+    return LabelCells(values, trimmed, int(gaps.sum()), int(ends.sum()))
+
+
+def _plain_cells(column: pd.Series[Any], where: object) -> pd.Series[Any] | list[Cell]:
+    """A column of labels: dates as text; cells that hold several things are refused."""
+    if column.dtype.kind in "mM":
+        return column.astype(object).map(str).where(column.notna(), None)
+    if column.dtype != object:
+        return column
+    refuse_nested(column, where, "write one label in a cell, or give --label-sep if rows have several")
+    cells = column.tolist()
+    return [str(cell) if isinstance(cell, date) and cell == cell else cell for cell in cells]
+
+
+def refuse_nested(column: pd.Series[Any], where: object, fix: str) -> None:
+    """Refuse lists, objects and bytes in the cells of a column, as JSON lines and Parquet may have them."""
+    for row, cell in enumerate(column.tolist()):
+        if isinstance(cell, list | tuple | set | dict | np.ndarray | bytes):
+            kind = "bytes" if isinstance(cell, bytes) else "an object" if isinstance(cell, dict) else "a list"
+            raise DataError(
+                f"the column {column.name!r} of {str(where)!r} holds {kind} in row {row} (counted from 0): "
+                f"{reprlib.repr(cell)}; {fix}."
+            )
+
+
+def refuse_bytes(frame: pd.DataFrame, names: Sequence[str], where: object) -> None:
+    """Refuse bytes in text columns, which may be text in any encoding or none."""
+    for name in names:
+        if frame[name].dtype == object and any(isinstance(cell, bytes) for cell in frame[name].tolist()):
+            refuse_nested(frame[name], where, "write it as text")
+
+
+def _clean(cell: Cell) -> Cell:
+    """A name without blanks around it and with composed letters; None if nothing is left."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)) or None
+
+
+def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> list[str]:
+    """One text per row: the cells of text columns side by side, nothing for missing ones."""
+    import pandas as pd
+
+    check_columns(frame, names, where, block)
+    refuse_bytes(frame, names, where)
+    columns = [frame[name].to_numpy() for name in names]
+    parts = [
+        ["" if gap else str(cell) for cell, gap in zip(cells.tolist(), pd.isna(cells), strict=True)]
+        for cells in columns
+    ]
+    return [" ".join(cells) for cells in zip(*parts, strict=True)]
+
+
+def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> np.ndarray:
+    """Numeric columns as floats, NaN where a cell is empty; a cell that is no finite number is refused with its place."""
+    import pandas as pd
+
+    check_columns(frame, names, where, block)
+    found = np.empty((len(frame), len(names)))
+    for k, name in enumerate(names):
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            values = column.to_numpy(dtype=float, na_value=np.nan)
+        else:
+            values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+            odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+            if len(odd) and _PLAIN_NUMBER.fullmatch(
+                str(column.iloc[odd[0]])
+            ):  # as older versions of pandas give up on 1e999
+                _refuse_cells(column, odd[:1], where, block, "too large or infinite", "correct or leave out these rows")
+            if len(odd):
+                fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
+                _refuse_cells(column, odd, where, block, "not numeric", fix)
+        infinite = np.flatnonzero(np.abs(values) > LARGEST_FEATURE)
+        if len(infinite):
+            _refuse_cells(column, infinite, where, block, "too large or infinite", "correct or leave out these rows")
+        found[:, k] = values
+    return found
+
+
+def _in_block(block: str) -> str:
+    return f" (block {block!r})" if block else ""
+
+
+def _refuse_cells(column: pd.Series[Any], rows: np.ndarray, where: object, block: str, what: str, fix: str) -> None:
+    cells = examples([str(cell)[:40] for cell in column.iloc[rows[:3]]], total=len(rows), limit=3)
+    raise DataError(
+        f"the column {column.name!r}{_in_block(block)} of {str(where)!r} is {what} in row {examples(rows, limit=3)} "
+        f"(counted from 0): {cells}; {fix}."
+    )
+
+
+def refuse_missing(X: np.ndarray, names: Sequence[str], where: object, fix: str, block: str = "") -> None:
+    """Refuse missing numbers, naming column and row."""
+    for k, name in enumerate(names):
+        rows = np.flatnonzero(np.isnan(X[:, k]))
+        if len(rows):
+            raise DataError(
+                f"the column {name!r}{_in_block(block)} of {str(where)!r} has no number (NaN) in {len(rows):,} of {len(X):,} "
+                f"rows, row {examples(rows, limit=3)} (counted from 0); {fix}."
+            )
+
+
+def refuse_measurements(cells: LabelCells, names: Sequence[str], where: object) -> None:
+    """Refuse a target of decimal numbers that hardly repeat: a quantity, not a class (1.10 and 1.2 as chapters are classes)."""
+    column = [cell for cell in cells.values[:, 0].tolist() if cell is not None]
+    different = set(map(str, column))
+    if len(names) > 1 or len(different) <= max(len(column) / 2, 3) or all(isinstance(cell, int) for cell in column):
+        return
+    if all(_is_decimal(text) for text in different):
+        raise DataError(
+            f"the target {names[0]!r} of {str(where)!r} holds numbers such as {examples(column, limit=2)} that hardly repeat; "
+            f"predict them with --regress {names[0]} and --levels, or round them to classes."
+        )
+
+
+_PLAIN_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- cells and a tree ------------------------------------------------------------------------------------------------
+
+
+def spelling_key(label: Label) -> str:
+    """What is left of a name when case, underscores and runs of blanks do not count."""
+    return " ".join(str(label).replace("_", " ").casefold().split())
+
+
+class Spelling:
+    """Names as a tree writes them: built once, asked often.
+
+    The number 7 and the text "7" always match. Loosely, case, underscores and runs of blanks do not count, and a readable name
+    (the tree's column ``name``, as ontologies have it) means its node too, each if it means one label only.
+
+    >>> spell = Spelling(Tree.from_paths([["Homo_sapiens"], ["Pan"]], root="apes"), "loose")
+    >>> spell("homo sapiens"), spell("Pan"), spell("Gorilla")
+    (('Homo_sapiens', True), ('Pan', False), ('Gorilla', False))
+    """
+
+    def __init__(self, tree: Tree, match: str = "exact") -> None:
+        check_choice("match", match, MATCHES)
+        labels = tree.labels.tolist()
+        self.known = set(labels)
+        self.by_text = _unique({}, ((str(label), label) for label in labels))
+        self.by_key: dict[str, Any] = {}
+        if match == "loose":
+            names = tree.columns["name"].tolist() if "name" in tree.columns else []
+            self.by_key = _unique(
+                {}, ((spelling_key(name), label) for name, label in zip(names, labels, strict=False) if name)
+            )
+            self.by_key |= _unique({}, ((spelling_key(label), label) for label in labels))
+
+    def __call__(self, cell: Cell) -> tuple[Any, bool]:
+        """The tree's name for a cell, or the cell itself if it has none, and whether it was matched loosely."""
+        if cell is None or cell in self.known:
+            return cell, False
+        if str(cell) in self.by_text:
+            return self.by_text[str(cell)], False
+        key = spelling_key(cell)
+        return (self.by_key[key], True) if key in self.by_key else (cell, False)
+
+
+def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelCells, int]:
+    """Cells as the tree writes them (`Spelling`), and how many were rewritten by ``"loose"`` matching.
+
+    A first level column that holds nothing but the root's label is left out.
+    """
+    spell, values, loose = Spelling(tree, match), cells.values.copy(), 0
+    for k in range(values.shape[1]):
+        for i, cell in enumerate(values[:, k].tolist()):
+            values[i, k], loosely = spell(cell)
+            loose += loosely
+    first = [cell for cell in values[:, 0].tolist() if cell is not None]
+    if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
+        values = values[:, 1:]
+    return LabelCells(values, cells.trimmed, cells.gaps, cells.ends), loose
+
+
+def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[str, Any]:
+    """Names that mean one label only."""
+    twice = set()
+    for key, label in pairs:
+        if key in found and found[key] != label:
+            twice.add(key)
+        found.setdefault(key, label)
+    return {key: label for key, label in found.items() if key not in twice}
+
+
+def locate(tree: Tree, cells: LabelCells) -> tuple[np.ndarray, np.ndarray]:
+    """The deepest known node of every row, and which rows name something below it that is not in the tree."""
+    if cells.values.shape[1] > 1:
+        nodes, depths = NodeFinder(tree, by_label=False).locate(cells.values)
+        return nodes, tree.depth[nodes] < depths
+    column = cells.values[:, 0]
+    known = set(tree.labels.tolist())
+    unseen = np.array([cell is not None and cell not in known for cell in column.tolist()], bool)
+    nodes = np.zeros(len(column), np.int64)
+    here = ~unseen & ~cells.blank
+    if here.any():
+        nodes[here] = tree.index(object_array(column[here].tolist()))
+    return nodes, unseen
+
+
+def unseen_error(tree: Tree, cells: LabelCells, unseen: np.ndarray, where: object, fix: str) -> DataError:
+    """The sentence about labels that are not in a tree: how many rows, which labels, what was meant, the fix."""
+    rows = np.flatnonzero(unseen)
+    named = [_name(row) for row in cells.values[rows].tolist()]
+    different = list(dict.fromkeys(named))
+    last = last_name(cells.values[rows[0]].tolist())
+    close = suggestions(tree, last)
+    if not close and isinstance(last, str):
+        close = [str(label) for label in tree.labels.tolist() if spelling_key(label) == spelling_key(last)][:1]
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    return DataError(
+        f"{rows_have(len(rows), len(unseen), where)} labels that are not in the tree: "
+        f"{examples(different, limit=3)}{meant}, first in row {rows[0]} (counted from 0); {fix}."
+    )
+
+
+def last_name(row: Sequence[Any]) -> Any:
+    """The deepest label of a row."""
+    return next((cell for cell in reversed(row) if cell is not None), None)
+
+
+def _name(row: Sequence[Any]) -> str:
+    return " / ".join(str(cell) for cell in row if cell is not None)
