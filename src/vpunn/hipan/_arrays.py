@@ -38,6 +38,11 @@ class Sparse(NamedTuple):
         """The same with pointers of 64 bits, whatever the size: kernels that read an index are compiled for one type."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
 
+    def entries(self, which: Array) -> Sparse:
+        """Some of the entries, those marked in ``which``."""
+        start = np.concatenate([[0], np.cumsum(which)])[self.indptr].astype(self.indptr.dtype)
+        return Sparse(start, self.indices[which], self.data[which])
+
 
 class Entries(NamedTuple):
     """Which blocks hold a number at a feature.

@@ -146,7 +146,7 @@ def chosen(
 
 
 def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None) -> Floats:
-    from vpunn.hipan.kernels.linear import signed, solve_one_against_rest
+    from vpunn.hipan.kernels.linear import solve_one_against_rest
 
     X, weight = items.X, np.zeros((items.X.shape[1] + 1, len(classes)), np.float32)
     if len(classes) < 2 or not X.nnz:  # what is left of few rows: nothing to tell apart
@@ -154,9 +154,6 @@ def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None
     own = np.searchsorted(classes, items.node).astype(np.int32)
     if dual is None:
         dual = np.zeros((len(own), len(classes)), np.float32)
-    elif dual.any():
-        parts = signed(dual, own)
-        weight[:-1], weight[-1] = X.T @ parts, parts.sum(0)
     rng = np.random.default_rng(0)
     order = np.stack([rng.permutation(len(own)) for _ in range(ORDERS)])
     row_cost = (cost * items.weight).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.fetch import fetch
+from vpunn.hipan.kernels.fetch import LINE, fetch
 from vpunn.hipan.kernels.propose import MARKS, list_marked, longest_row
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
@@ -16,8 +16,8 @@ from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_
 N_EVIDENCE = 33
 #: Further columns per kind of description.
 N_PER_KIND = 6
-#: Numbers that memory brings at once, and blocks of a feature that are asked for ahead; what follows comes by itself.
-LINE, AHEAD = 16, 128
+#: Blocks of a feature that are asked for ahead; what follows comes by itself.
+AHEAD = 128
 #: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
 BELOW_BEST = np.array(
     [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]

@@ -7,6 +7,9 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+#: Numbers of 32 bits that memory brings at once.
+LINE = 16
+
 
 @intrinsic
 def fetch(_: Any, array: Any, at: Any) -> Any:

@@ -4,49 +4,60 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.hipan._arrays import Sparse
-from vpunn.hipan.kernels import kernel
+from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.fetch import LINE, fetch
 
-#: Entries whose weights are written at once.
-WRITTEN_AT_ONCE = 16_384
+#: The share of rows that may still be beyond the tolerance when all are seen: to move the last of them again changes nothing.
+LEFT = 0.002
+#: Weights of a feature stand in so many columns, or a multiple of it: as many as one instruction takes.
+TOGETHER = 8
 
 
 def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, passes) -> int:
     """Dual coordinate descent (Hsieh and others, 2008) of min ½‖w‖² + Σ cost · max(0, 1 ∓ ⟨w, x⟩)² for every class, + in its rows.
 
-    ``weight`` (features + 1, classes; the constant last) and ``dual`` (rows, classes) are where it starts, and are written. Rows
-    whose classes all lie within ``tolerance`` of their optimum are passed over until no others are left; then all are seen once
-    more. Ends there, or when as many rows were visited as ``passes`` over all of them would; each pass takes the next ``order`` of
-    the rows. Returns how many passes were made. Memory: ``dual``, four bytes a row and class.
+    ``dual`` (rows, classes) is where it starts, and is written; ``weight`` (features + 1, classes; the constant last), all zero, is
+    what follows. Rows whose classes all lie within ``tolerance`` of their optimum are passed over until no others are left; then
+    all are seen once more. Ends there if hardly any (`LEFT`) is beyond it, or when as many rows were visited as ``passes`` over all
+    of them would; each pass takes the next ``order`` of the rows. Returns how many passes were made. Memory: ``dual``, four bytes a
+    row and class, and the weights of the features that several rows have, once more.
 
     The weights of a feature that one row alone has are this row's dual times its value, so they are written when all is done; until
     then they add value² · dual to its scores. That is most of the features of texts, and each would be fetched from far away.
     """
-    once = np.bincount(rows.indices, minlength=len(weight))[rows.indices] == 1
+    n_classes, count = weight.shape[1], np.bincount(rows.indices, minlength=len(weight))
+    once, features = count[rows.indices] == 1, np.flatnonzero(count > 1)
     of = np.repeat(np.arange(len(own)), np.diff(rows.indptr))
     square, alone = (np.bincount(of, values, len(own)) for values in (rows.data**2, np.where(once, rows.data**2, 0)))
     ridge = np.float32(0.5) / np.maximum(row_cost, np.float32(1e-30))  # a row that weighs nothing stays 0
-    start = np.concatenate([[0], np.cumsum(~once)])[rows.indptr].astype(rows.indptr.dtype)
-    shared = Sparse(start, rows.indices[~once], rows.data[~once])
+    shared = rows.entries(~once)
+    shared = shared._replace(indices=(np.cumsum(count > 1, dtype=np.int32) - np.int32(1))[shared.indices])
     given = shared, own, (ridge + alone).astype(np.float32), (1 / (1 + square + ridge)).astype(np.float32)
+    inner = np.zeros((len(features) + 1, -(-n_classes // TOGETHER) * TOGETHER), np.float32)
+    score, slope, moved = (np.zeros(inner.shape[1], kind) for kind in (np.float32, np.float32, np.int32))
+    state, work = (dual, inner, dual.reshape(-1), inner.reshape(-1)), (score, slope, moved)
+    if dual.any():
+        _add_rows(shared, own, dual, inner)
+        inner[-1, :n_classes] = _signed(dual, own).sum(0)
     waiting, at_work = np.ones(len(own), np.bool_), False
-    work = np.empty(weight.shape[1], np.float32), np.empty(weight.shape[1], np.int32)
     done, left = 0, passes * len(own)
     while left > 0:
-        left -= max(np.count_nonzero(waiting), 1) if at_work else len(own)
-        worst = _one_pass(given, order[done % len(order)], waiting, at_work, dual, weight, work, tolerance)
+        visited = order[done % len(order)]
+        if at_work:
+            visited = visited[waiting[visited]]
+        left -= max(len(visited), 1)
+        worst = _one_pass(given, visited, waiting, state, work, tolerance)
         done += 1
-        if worst <= tolerance and not at_work:
+        if not at_work and np.count_nonzero(waiting) <= LEFT * len(own):
             break
         at_work = worst > tolerance
-    for start in range(0, len(rows.indices), WRITTEN_AT_ONCE):
-        at = start + np.flatnonzero(once[start : start + WRITTEN_AT_ONCE])
-        weight[rows.indices[at]] = rows.data[at, None] * signed(dual[of[at]], own[of[at]])
+    weight[features], weight[-1] = inner[:-1, :n_classes], inner[-1, :n_classes]
+    _add_rows(rows.entries(once), own, dual, weight)
     return done
 
 
-def signed(dual, own) -> np.ndarray:
-    """Duals of some rows, + in their own class and − in others: how much of each row is in the weights of the classes."""
+def _signed(dual, own) -> np.ndarray:
+    """Duals of rows, + in their own class and − in others: how much of each row is in the weights of the classes."""
     out = -dual
     at = np.arange(len(own)), own
     out[at] = -out[at]
@@ -54,45 +65,79 @@ def signed(dual, own) -> np.ndarray:
 
 
 @kernel
-def _one_pass(given, order, waiting, at_work, dual, weight, work, tolerance):
-    """One visit to the rows that wait (all, unless ``at_work``); returns the largest violation met."""
-    ((indptr, indices, data), own, hold, length), (score, moved) = given, work
-    n_classes, last = len(score), len(weight) - 1
+def _add_rows(rows, own, dual, weight):
+    """Add to the weights of features what the rows have in the classes."""
+    indptr, indices, data = rows
+    for r in range(len(own)):
+        for k in range(dual.shape[1]):
+            if dual[r, k] != 0:
+                d = dual[r, k] if k == own[r] else -dual[r, k]
+                for a in range(indptr[r], indptr[r + 1]):
+                    weight[indices[a], k] += data[a] * d
+
+
+@helper
+def _look_ahead(n, rows, dual, weight, duals, weights):
+    """Have the duals of a row and the weights of its features brought near; the latter two are the same in a line."""
+    n_classes, width = dual.shape[1], weight.shape[1]
+    for k in range(0, n_classes, LINE):
+        fetch(duals, n * n_classes + k)
+    for a in range(rows.indptr[n], rows.indptr[n + 1]):
+        for k in range(0, width, LINE):
+            fetch(weights, np.int64(rows.indices[a]) * width + k)
+
+
+@kernel
+def _one_pass(given, order, waiting, state, work, tolerance):
+    """One visit to some rows in ``order``, each of which then waits or not; returns the largest violation met."""
+    (rows, own, hold, length), (dual, weight, duals, weights), (score, slope, moved) = given, state, work
+    indptr, indices, data = rows
+    n_classes, width, last = dual.shape[1], len(score), len(weight) - 1
     worst = np.float32(0)
     for t in range(len(order)):
         r = order[t]
-        if at_work and not waiting[r]:
-            continue
-        for k in range(n_classes):
+        if t + 1 < len(order):
+            _look_ahead(order[t + 1], rows, dual, weight, duals, weights)
+        for k in range(width):
             score[k] = weight[last, k]
-        for a in range(indptr[r], indptr[r + 1]):
+        a, stop = indptr[r], indptr[r + 1]
+        while a + 1 < stop:  # two at once: the scores stay where they are
+            f, v, g, u = indices[a], data[a], indices[a + 1], data[a + 1]
+            for k in range(width):
+                score[k] = score[k] + v * weight[f, k] + u * weight[g, k]
+            a += 2
+        if a < stop:
             f, v = indices[a], data[a]
-            for k in range(n_classes):
+            for k in range(width):
                 score[k] += v * weight[f, k]
-        off, step, count = np.float32(0), length[r], 0
+        held, step = hold[r], length[r]
+        score[own[r]] = -score[own[r]]  # as if it were another class, so that no question is asked
         for k in range(n_classes):
-            sign = np.float32(1) if k == own[r] else np.float32(-1)
-            slope = sign * score[k] - 1 + hold[r] * dual[r, k]
             before = dual[r, k]
-            after = max(before - slope * step, np.float32(0))
-            off = max(off, abs(slope) if before > 0 else -slope)
+            s = -score[k] - 1 + held * before
+            after = max(before - s * step, np.float32(0))
             dual[r, k] = after
-            score[k] = sign * (after - before)
+            slope[k] = s if before > 0 else min(s, np.float32(0))
+            score[k] = before - after
+        score[own[r]] = -score[own[r]]
+        off, count = np.float32(0), 0
+        for k in range(n_classes):
+            off = max(off, abs(slope[k]))
             moved[count] = k
-            count += after != before
+            count += score[k] != 0
         waiting[r] = off > tolerance
         worst = max(worst, off)
-        if 4 * count > n_classes:
-            for k in range(n_classes):
+        if TOGETHER * count > n_classes:
+            for k in range(width):
                 weight[last, k] += score[k]
-            for a in range(indptr[r], indptr[r + 1]):
+            for a in range(indptr[r], stop):
                 f, v = indices[a], data[a]
-                for k in range(n_classes):
+                for k in range(width):
                     weight[f, k] += v * score[k]
         else:
             for j in range(count):
                 weight[last, moved[j]] += score[moved[j]]
-            for a in range(indptr[r], indptr[r + 1]):
+            for a in range(indptr[r], stop):
                 f, v = indices[a], data[a]
                 for j in range(count):
                     weight[f, moved[j]] += v * score[moved[j]]
