@@ -7,7 +7,7 @@ import pytest
 
 from vpunn.errors import DataError
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan._combiner import TELLTALE, Slots, _gradients, fit_combiner
+from vpunn.hipan._combiner import TELLTALE, Slots, _cut, _gradient, fit_combiner
 from vpunn.hipan._holdout import plan_holdout
 from vpunn.text import text_features
 from vpunn.tree import Tree
@@ -97,7 +97,7 @@ def test_slots_one_behind_the_other_are_those_of_padded_rows():
     parts = z[rows], valid[rows], truth[rows], weight[rows]
     _, losses = some.softmax(some.z @ params[0] + np.maximum(some.z @ params[1].T + params[2], 0) @ params[3])
     assert some.weight @ losses / some.weight.sum() == pytest.approx(padded_loss(*parts, params), rel=1e-12)
-    for k, gradient in enumerate(_gradients(some, params)):
+    for k, gradient in enumerate(_cut(_gradient(some, params), params)):
         for at in np.ndindex(gradient.shape):
             ends = []
             for step in (1e-5, -1e-5):

@@ -307,30 +307,36 @@ def anything(width: int) -> tuple[np.ndarray, np.ndarray]:
 def _with_hidden_units(
     seen: Slots, params: list[np.ndarray], alone: np.ndarray, penalty: np.float32, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Adam from ``params`` (linear, hidden, hidden bias, output; changed in place), drawn to one piece of evidence ``alone``."""
+    """Adam from ``params`` (linear, hidden, hidden bias, output), drawn to one piece of evidence ``alone``."""
     n = len(seen.size)
-    drawn_to = [alone] + [np.zeros_like(p) for p in params[1:]]
-    mean_params = [np.zeros_like(p, dtype=np.float64) for p in params]
-    first, second = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
+    now = np.concatenate([p.ravel() for p in params])  # one behind the other: each step is one for all of them
+    params = _cut(now, params)
+    drawn_to, first, second = np.zeros((3, len(now)), np.float32)
+    drawn_to[: len(alone)] = alone
+    mean = np.zeros(len(now))
     batch = int(np.clip(n // 12, 16, 112))
     epochs = int(np.ceil(max(PASSES, min(STEPS * batch / n, PASSES + (n - MANY) / 100))))
     step = averaged = 0
     for epoch in range(epochs):
         order = rng.permutation(n)
         for start in range(0, n, batch):
-            gradients = _gradients(seen.take(order[start : start + batch]), params)
+            g = _gradient(seen.take(order[start : start + batch]), params)
             step += 1
             rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-            for k, g in enumerate(gradients):
-                g += penalty * (params[k] - drawn_to[k])
-                first[k] += np.float32(0.1) * (g - first[k])
-                second[k] += np.float32(0.001) * (g * g - second[k])
-                params[k] -= np.float32(rate) * first[k] / (np.sqrt(second[k]) + np.float32(1e-8))
+            g += penalty * (now - drawn_to)
+            first += np.float32(0.1) * (g - first)
+            second += np.float32(0.001) * (g * g - second)
+            now -= np.float32(rate) * first / (np.sqrt(second) + np.float32(1e-8))
             if epoch >= epochs - max(epochs // 3, 1):
                 averaged += 1
-                for mean, p in zip(mean_params, params, strict=True):
-                    mean += (p - mean) / averaged
-    return [p.astype(np.float32) for p in mean_params]
+                mean += (now - mean) / averaged
+    return _cut(mean.astype(np.float32), params)
+
+
+def _cut(flat: np.ndarray, like: list[np.ndarray]) -> list[np.ndarray]:
+    """Parts of an array in the shapes of others, one behind the other."""
+    ends = np.cumsum([p.size for p in like])
+    return [part.reshape(p.shape) for part, p in zip(np.split(flat, ends[:-1]), like, strict=True)]
 
 
 def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
@@ -394,13 +400,15 @@ def fit_linear(seen: Slots, start: np.ndarray, penalty: float) -> tuple[np.ndarr
     return np.asarray(found.x, np.float32), float(found.fun)
 
 
-def _gradients(seen: Slots, params: list[np.ndarray]) -> list[np.ndarray]:
-    """Gradient of the mean cross-entropy with respect to (linear, hidden, hidden bias, output)."""
+def _gradient(seen: Slots, params: list[np.ndarray]) -> np.ndarray:
+    """Gradient of the mean cross-entropy with respect to (linear, hidden, hidden bias, output), one behind the other."""
+    from vpunn.hipan.kernels.combine import activate, through_hidden
+
     linear, hidden, bias, output = params
-    inside = seen.z @ hidden.T + bias
-    active = np.maximum(inside, 0)
+    active = activate(seen.z @ hidden.T, bias)
     error, _ = seen.softmax(seen.z @ linear + active @ output)
     error[seen.right] -= 1
     error *= np.repeat((seen.weight / max(seen.weight.sum(), 1e-12)).astype(np.float32), seen.size)
-    back = error[:, None] * output * (inside > 0)
-    return [error @ seen.z, back.T @ seen.z, back.sum(0), error @ active]
+    of_output = error @ active
+    back, of_bias = through_hidden(active, error, output)
+    return np.concatenate([error @ seen.z, (back.T @ seen.z).ravel(), of_bias, of_output])

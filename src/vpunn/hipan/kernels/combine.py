@@ -83,3 +83,33 @@ def _combine(evidence, candidates, centre, scale, least, most, linear, columns, 
             for u in range(units):
                 score += output[u] * max(inside[u], np.float32(0))
             out[r, j] = score
+
+
+def activate(inside, bias) -> np.ndarray:
+    """What the hidden units say, max(0, inside + bias), written over ``inside`` (slots, units)."""
+    _activate(inside, bias)
+    return np.asarray(inside)
+
+
+@kernel
+def _activate(inside, bias):
+    for i in range(len(inside)):
+        for u in range(len(bias)):
+            inside[i, u] = max(inside[i, u] + bias[u], np.float32(0))
+
+
+def through_hidden(active, error, output) -> tuple[np.ndarray, np.ndarray]:
+    """The ``error`` of every slot at the hidden units that speak of it, written over ``active``, and its sum over the slots."""
+    total = np.zeros(len(output), active.dtype)
+    _through_hidden(active, error, output, total)
+    return active, total
+
+
+@kernel
+def _through_hidden(active, error, output, total):
+    for i in range(len(active)):
+        e = error[i]
+        for u in range(len(output)):
+            active[i, u] = e * output[u] if active[i, u] > 0 else np.float32(0)
+        for u in range(len(output)):
+            total[u] += active[i, u]
