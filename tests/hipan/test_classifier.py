@@ -13,7 +13,7 @@ import vpunn
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier, conformal
 from vpunn.hipan._arrays import Answer, Sparse
-from vpunn.hipan._balls import Balls, Items, branches
+from vpunn.hipan._balls import PARTS, Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary
 from vpunn.hipan._rest import BY_PRIOR, Prior, fit_rings, rings_around, rounded
@@ -326,6 +326,20 @@ def test_dictionary_matches_a_slow_twin():
         v = (dense[:, f] * weight)[rows]
         mean = v @ rest[rows] / (v.sum() * (1 + 3.0 / len(rows)))
         np.testing.assert_allclose(found[f], np.maximum(mean - usual, 0) * (mean > 0), rtol=1e-3, atol=1e-5)
+
+
+def test_the_dictionary_of_large_classes_needs_their_strongest_features_only(monkeypatch):
+    """Two classes of 2,000 features, one with many equal sums, and a small one."""
+    rng = np.random.default_rng(4)
+    filled = rng.random((120, 2000)) < 0.02
+    values = np.where(np.arange(120)[:, None] < 60, 1.0, rng.random((120, 2000)))
+    node = np.repeat([1, 2, 3], [60, 50, 10]).astype(np.int32)
+    X = sparse.csr_matrix(filled * values, dtype=np.float32)
+    items = Items(X, node, np.ones(120, np.float32), np.zeros(120, np.int8))
+    found = learn_dictionary(items, 4)
+    monkeypatch.setattr("vpunn.hipan.kernels.dictionary.LARGE", 10**6)
+    whole = learn_dictionary(items, 4)
+    assert found.nnz and all(np.array_equal(getattr(found, part), getattr(whole, part)) for part in PARTS)
 
 
 def test_words_learned_in_some_classes_serve_others():

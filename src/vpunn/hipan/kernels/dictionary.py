@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.hipan._arrays import Sparse
-from vpunn.hipan.kernels import kernel
-from vpunn.hipan.kernels.propose import keep_best
+from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels.fetch import LINE, fetch
+from vpunn.hipan.kernels.propose import keep_best, longest_row
+
+#: Classes with so many times more features than are read of any are not sorted whole.
+LARGE = 4
+#: Entries of a feature before which a row's profile is asked for.
+ROWS_AHEAD = 8
 
 
 def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -16,7 +22,8 @@ def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, n
     what it has itself, so the strongest of the rest are among the first ``limit`` and as many more as the row has features.
     """
     n, width = len(rows.indptr) - 1, sums.shape[1]
-    order = np.lexsort((-sums.data, np.repeat(np.arange(sums.shape[0], dtype=np.int32), np.diff(sums.indptr))))
+    sums = _strongest(Sparse.of(sums), limit + longest_row(rows.indptr))
+    order = np.lexsort((-sums.data, np.repeat(np.arange(len(sums.indptr) - 1, dtype=np.int32), np.diff(sums.indptr))))
     start = np.zeros(n + 1, np.int64)
     feature, value = np.empty(n * limit, np.int32), np.empty(n * limit, np.float32)
     filled = _profiles(
@@ -31,6 +38,15 @@ def profiles(rows, node, weight, sums, limit) -> tuple[np.ndarray, np.ndarray, n
         (start, feature, value),
     )
     return start, feature[:filled].copy(), value[:filled].copy()
+
+
+def _strongest(sums, most) -> Sparse:
+    """Of the numbers of large classes those that are as large as the ``most`` largest, of others all."""
+    kept = np.ones(len(sums.data), np.bool_)
+    for c in np.flatnonzero(np.diff(sums.indptr) > LARGE * most):
+        values = sums.data[sums.indptr[c] : sums.indptr[c + 1]]
+        kept[sums.indptr[c] : sums.indptr[c + 1]] = values >= np.partition(values, len(values) - most)[-most]
+    return sums.entries(kept)
 
 
 @kernel
@@ -89,6 +105,7 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
     for f in range(len(start) - 1):
         count, seen, rows = np.int64(0), np.float32(0), 0
         for a in range(feature_start[f], feature_start[f + 1]):
+            _look_ahead(row, a, profiles)
             r = row[a]
             if profile_start[r + 1] == profile_start[r]:
                 continue
@@ -121,6 +138,18 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
             known[listed[j]] = False
         start[f + 1] = filled
     return filled
+
+
+@helper
+def _look_ahead(row, a, profiles):
+    """Have the profile of a row that comes soon brought near, and where that of a later one begins."""
+    if a + 2 * ROWS_AHEAD < len(row):
+        start, feature, value = profiles
+        fetch(start, row[a + 2 * ROWS_AHEAD])
+        first = start[row[a + ROWS_AHEAD]]
+        for b in (first, first + LINE - 1):
+            fetch(feature, b)
+            fetch(value, b)
 
 
 def unit_readings(feature, value) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,10 @@ from vpunn._rows import slices
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan._ram import ROWS_AT_ONCE
 from vpunn.hipan.kernels import helper, kernel
-from vpunn.hipan.kernels.fetch import fetch
+from vpunn.hipan.kernels.fetch import LINE, fetch
+
+#: Entries of a feature that are asked for while the row before is worked on.
+ENTRIES_AHEAD = 64
 
 
 @helper
@@ -154,6 +157,7 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
     place, blocks = listed.place, listed.blocks
     n_nodes, width = len(parent), len(classes)
     for t in range(len(order)):
+        _look_ahead(rows, order, t, entries, weight_energy)
         r = order[t]
         n_classes, truth, count = 0, -1, np.int64(0)
         for j in range(width - 1):
@@ -218,6 +222,21 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
             g = gradient[q]
             bias_energy[b] += g * g
             bias[b] -= bias_rate * g / np.sqrt(bias_energy[b])
+
+
+@helper
+def _look_ahead(rows, order, t, entries, weight_energy):
+    """Have what the next row reads brought near, and where that of the one after it begins."""
+    if t + 1 < len(order):
+        for a in range(rows.indptr[order[t + 1]], rows.indptr[order[t + 1] + 1]):
+            start, stop = entries.start[rows.indices[a]], entries.start[rows.indices[a] + 1]
+            for e in range(start, min(stop, start + ENTRIES_AHEAD), LINE // 2):  # pairs of weight and energy
+                fetch(entries.block, e)
+                fetch(weight_energy, e)
+    if t + 2 < len(order):
+        for a in range(rows.indptr[order[t + 2]], rows.indptr[order[t + 2] + 1]):
+            fetch(entries.start, rows.indices[a])
+            fetch(entries.row, rows.indices[a])
 
 
 @helper
