@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._balls import FEW_CLASSES, Items
@@ -184,3 +185,65 @@ def test_copies_of_one_text_a_label_set_are_found_too(wrong):
     X = text_features(characters=None, min_rows=1).fit_transform(texts)
     model = HiPaNClassifier(random_state=0).fit(X, y)
     assert np.mean([found == own[k // 10] for k, found in enumerate(model.predict(X))]) > 0.99
+
+
+@pytest.mark.parametrize("empty", [1, 2])
+@pytest.mark.parametrize("rows", [np.eye(2), np.array([[0.0], [1.0]]), sparse.csr_matrix([[1.0, 1, 0], [1.0, 0, 1]])])
+def test_a_class_without_rows_is_not_the_answer_to_copies_of_the_rows(rows, empty):
+    """Of two rows of a class each, holding out one asks about a class that no row has; that is no reason to expect such classes."""
+    tree = Tree.from_paths([(label,) for label in "abcd"[: 2 + empty]], root="all")
+    model = HiPaNClassifier(tree, random_state=0).fit(rows, ["a", "b"])
+    assert model.predict(rows).tolist() == ["a", "b"]
+    p = model.predict_proba(rows)
+    assert (p[:, 2:] > 0.01).all() and (p[:, 2:].sum(1) < 0.3).all()  # but neither is it ruled out
+
+
+@pytest.mark.parametrize("labels", ["abcd", "abcde", "abcdd", "abb", "abcc"])
+def test_a_handful_of_numbers_finds_its_rows_beside_a_class_without_any(labels):
+    rows = np.random.default_rng(0).normal(size=(len(labels), 3))
+    tree = Tree.from_paths([(label,) for label in "abcdef"[: len(set(labels)) + 1]], root="all")
+    model = HiPaNClassifier(tree, random_state=0).fit(rows, list(labels))
+    assert model.predict(rows).tolist() == list(labels)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 20, 50])
+@pytest.mark.parametrize(("columns", "shift"), [(1, 0.0), (3, 0.0), (20, 5.0)])
+def test_a_class_at_the_mean_of_all_columns_is_found(columns, shift, copies):
+    X = np.repeat([-1.0, 0.0, 1.0], copies)[:, None] * np.ones(columns) + shift
+    y = np.repeat(["low", "middle", "high"], copies)
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert (model.predict(X) == y).all()
+    assert model.top_k(X[[copies]], 1)[1][0, 0] > 0.9
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_a_class_close_around_the_mean_of_all_is_found(columns):
+    rng = np.random.default_rng(columns)
+    centre = 3 * rng.normal(size=(4, columns))
+    centre = np.concatenate([centre, [centre.mean(0)]])
+    y = np.repeat(np.arange(5), 20)
+    X, new = (centre[y] + 0.05 * rng.normal(size=(100, columns)) for _ in range(2))
+    model = HiPaNClassifier(random_state=0).fit(np.concatenate([X, [X.mean(0)]]), [*y, 4])
+    assert (model.predict(new) == y).all() and model.predict([X.mean(0)]).tolist() == [4]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_a_small_table_are_not_told_from_their_own_class_by_lying_on_it(seed):
+    """Where classes overlap, the few rows held out lay nearer to others, and all training rows were answered wrong."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(50) % 5
+    X = 0.3 * rng.normal(size=(5, 9))[y] + rng.normal(size=(50, 9))
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert (model.predict(X) == y).mean() > 0.35  # chance has 0.2
+
+
+def test_columns_that_nearly_repeat_each_other_tell_by_their_difference():
+    """What two columns have in common is noise; their small difference tells the class, as linear discriminants see."""
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        y, common = np.arange(n) % 2, rng.normal(size=n)
+        return np.stack([common, common + 0.1 * y + 0.02 * rng.normal(size=n), rng.normal(size=n)], 1), y
+
+    (X, y), (new, truth) = draw(24), draw(400)
+    assert (HiPaNClassifier(random_state=0).fit(X, y).predict(new) == truth).mean() > 0.95

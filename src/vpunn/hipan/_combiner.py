@@ -114,6 +114,9 @@ HOPELESS = 1e-4
 FEW_ROWS = 30
 #: If even the best would count for less than this of what it says, or against it, all count as they are.
 WEAK = 0.2
+#: By fewer held-out rows than this, nearness to an item does not count against its class: the few that lie nearest to another class
+#: would say so by chance, and rows that have a copy among the items, as no held-out row has, would be far from their own class.
+CHANCE = 200
 NEAREST_ITEM = "log-distance of the nearest item above the least"
 
 
@@ -254,8 +257,8 @@ def fit_combiner(
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
     rows, so few rows stay near the best single expert, fewer than `FEW_ROWS` at it, and evidence that says nothing gets next to no
-    weight; what is the same for all candidates, or ``unread``, gets none. Batches are drawn by ``rng``; the last third of the
-    passes averages the weights, which replaces a tuned learning-rate schedule.
+    weight; what is the same for all candidates, or ``unread``, gets none, and nearness no negative one by few rows (`CHANCE`).
+    Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, width = len(evidence), evidence.shape[2]
     flat = evidence[valid]
@@ -273,6 +276,10 @@ def fit_combiner(
         best, loss = alone, 0.0
     else:
         best, loss = fit_linear(seen, alone, float(penalty))
+        near = [k for k, name in enumerate(names) if "nearest" in name] if n < CHANCE else []
+        while against := [k for k in near if read[k] and best[k] < 0]:
+            flat[:, against], read[against], alone[against] = 0, False, 0
+            best, loss = fit_linear(seen, alone, float(penalty))
     params = [
         best,
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),

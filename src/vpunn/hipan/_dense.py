@@ -1,7 +1,7 @@
 """The dense expert: rows of numbers (embeddings, measurements) compared with balls and items in a space of their own.
 
 A block is standardised and whitened by the spread *within* classes, S = Σ (x − μ_c)(x − μ_c)ᵀ / (rows − classes), shrunk to a
-multiple of the identity by as many numbers as it has columns: where rows of one class differ, differences count little. Then it is
+multiple of the identity (`_within`): where rows of one class differ, differences count little. Then it is
 turned to the axes of the spread λ *between* classes, and an axis counts λ / (1 + 2λ), as it does in the odds that two rows have one
 class against two (probabilistic discriminant analysis); in wide blocks axes with little spread are left out. In that space every
 ball has the sum of its rows, as in `_balls`, and speaks by
@@ -36,14 +36,13 @@ from vpunn.hipan._directions import directed, exactly, padded
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._nearest import SHARPNESS, VOTERS
 from vpunn.hipan._views import LARGEST, says
+from vpunn.hipan._within import PART, WIDE, usual_doubt, within
 from vpunn.tree import Tree
 
 Floats = npt.NDArray[np.float32]
 Nodes = npt.NDArray[np.int32]
 Starts = npt.NDArray[np.int64]
 
-#: Blocks of this many columns are wide: embeddings rather than measurements.
-WIDE = 64
 #: Blocks of as many columns, and more than rows, are read in the space of their rows. In smaller ones the axes off that space cost
 #: little, and tell how far a new row lies from all items, which tables of a handful of rows need.
 MANY_COLUMNS = 256
@@ -51,8 +50,8 @@ MANY_COLUMNS = 256
 FAINT_AXIS = 0.5
 #: Classes stand in cells where there are so many for each of these: with fewer, all products cost no more than the centres'.
 CLASSES_A_CELL = 4
-#: Rows of which numbers are held in 64 bits at a time.
-PART = 4096
+#: Rows nearer to the centre than this, of the spread within classes, have no direction.
+NOWHERE = 1e-6
 #: Where this many classes drawn by their items hold more items than there are, all products are kept instead of made again.
 CROWD = 160
 
@@ -131,12 +130,12 @@ class Space:
         width = Z.shape[1]
         basis = _spanned(Z)
         Z = Z if basis is None else Z @ basis
-        spread, doubt, n_classes = _within(Z, node, width)
+        spread, doubt, n_classes = within(Z, node, width)
         value, axes = np.linalg.eigh(spread)
         white = axes / np.sqrt(np.maximum(value, 1e-9))
         between, axes = np.linalg.eigh(white.T @ (Z.T @ Z / len(Z)) @ white - np.eye(Z.shape[1]))
         between, axes = np.maximum(between[::-1], 0.0), axes[:, ::-1]
-        doubt += (1.0 - doubt) * _doubt(width, n_classes - 1)
+        doubt += (1.0 - doubt) * usual_doubt(width, n_classes - 1)
         mean = between.sum() / width
         between = (1.0 - doubt) * between + doubt * mean if between.any() else np.ones(len(between))
         wide = width >= WIDE
@@ -155,25 +154,23 @@ class Space:
         return cls(centre, scale, turn, pull, metric, usual)
 
     def read(self, X: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-        """Directions of the rows in the space (`exactly`), and their lengths."""
+        """Directions of the rows in the space (`exactly`), and their lengths: 0 of rows that say nothing. A row at the centre has
+        no direction, and what lies there can still be told by the heads and by distances."""
         from vpunn.hipan.kernels.dense import times
 
         unit, lengths = np.empty((len(X), self.turn.shape[1]), np.float32), np.empty(len(X), np.float32)
         for part in slices(len(X), PART):
-            standard = (np.asarray(X[part], np.float64) - self.centre) / self.scale
-            standard[~says(X[part])] = 0
+            standard, said = (np.asarray(X[part], np.float64) - self.centre) / self.scale, says(X[part])
+            standard[~said] = 0
             Z, length = times(standard, self.turn)
-            unit[part], lengths[part] = exactly(Z / np.where(length > 0, length, 1.0)[:, None]), length
+            Z[length < NOWHERE] = 0
+            unit[part] = exactly(Z / np.where(length >= NOWHERE, length, 1.0)[:, None])
+            lengths[part] = np.where(said, np.maximum(length, NOWHERE), 0.0)
         return unit, lengths
 
     def heard(self, length: Floats) -> Floats:
         """The lengths of rows for the heads."""
         return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
-
-
-def _doubt(width: int, freedom: int) -> float:
-    """How much of an estimated spread is replaced by the mean over all axes."""
-    return (width + 10.0) / (width + 10.0 + freedom)
 
 
 def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
@@ -189,25 +186,6 @@ def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     if not real.any():  # rows that are all the same
         return np.eye(Z.shape[1], 1)
     return np.asarray(Z.T @ (axes[:, real] / np.sqrt(value[real])))
-
-
-def _within(Z: npt.NDArray[Any], node: Nodes, width: int) -> tuple[npt.NDArray[Any], float, int]:
-    """The spread of rows of a block of ``width`` columns around their class, shrunk; by how much; and the number of classes."""
-    classes, at = np.unique(node, return_inverse=True)
-    count = np.bincount(at)
-    sums = np.zeros((len(classes), Z.shape[1]))
-    np.add.at(sums, at, Z)
-    sums /= count[:, None]
-    several = np.flatnonzero(count[at] > 1)
-    inside = Z[several]
-    for part in slices(len(several), PART):
-        inside[part] -= sums[at[several[part]]]
-    freedom = max(len(inside) - int((count > 1).sum()), 0)
-    spread = inside.T @ inside / max(freedom, 1)
-    usual = float(np.trace(spread)) / width if freedom else 1.0
-    usual = usual if usual > 1e-9 else 1.0
-    doubt = _doubt(width, freedom)
-    return (1.0 - doubt) * spread + doubt * usual * np.eye(Z.shape[1]), doubt, len(classes)
 
 
 def are_many(items: int) -> bool:

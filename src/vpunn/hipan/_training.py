@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from vpunn._progress import reached
 from vpunn.hipan._balls import FEW_CLASSES, Balls
-from vpunn.hipan._combiner import ALIKE_TELLTALE, TELLTALE, Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan._combiner import ALIKE_TELLTALE, FEW_ROWS, TELLTALE, Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
@@ -328,8 +328,11 @@ def learn_to_combine(
             unread = TELLTALE
         elif counts_tell(experts.balls.counts[held.node]):
             unread = ALIKE_TELLTALE
+        weight = held.weight
+        if len(weight) < FEW_ROWS:
+            weight = as_often_as_expected(weight, missed, n_classes - len(experts.balls.classes), n_classes)
         combiner = fit_combiner(
-            evidence, valid, truth, held.weight, experts.names(), rng, hidden=settings.hidden, unread=unread
+            evidence, valid, truth, weight, experts.names(), rng, hidden=settings.hidden, unread=unread
         )
     return combiner._replace(sharpness=sharpness)
 
@@ -348,6 +351,21 @@ def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Co
         return float(-(known.weight @ np.log(np.maximum(p, 1e-12))))
 
     return min(combiner, combiner.unbounded(), key=loss)
+
+
+def as_often_as_expected(weight: np.ndarray, missed: np.ndarray, n_empty: int, n_classes: int) -> np.ndarray:
+    """Weights of a few held-out rows of which those whose class no other row has, ``missed``, count no more than such classes are
+    expected to: half a row each of the ``n_empty``, as in the prior, beside a row and a half of each other class.
+
+    A table of a handful of rows loses whole classes whenever it loses rows. That is no sign that the one class without rows will
+    be asked about two times in three, as often as not by a copy of a row of another.
+
+    >>> as_often_as_expected(np.ones(4), np.array([True, True, True, False]), 1, 3).round(3)  # 1/6 of the weight of the others
+    array([0.056, 0.056, 0.056, 1.   ])
+    """
+    lost = float(weight[missed].sum())
+    expected = float(weight[~missed].sum()) * 0.5 * n_empty / (1.5 * (n_classes - n_empty))
+    return np.where(missed, weight * min(expected / lost, 1.0), weight) if lost else weight
 
 
 def slots(candidates: np.ndarray, node: np.ndarray | None, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WORDY_COLUMNS, WORDY_ZEROS = 65, 0.8
 #: In narrower dense blocks a row of zeros is a row like any other.
 SILENT_COLUMNS = 16
+#: A row of many columns that lies at all their means is no row of zeros: its first standardised number is this instead of 0.
+AT_THE_MEANS = 1e-30
 #: Standardised numbers beyond this cannot be squared in 32 bits; no training row has such.
 LARGEST = 1e15
 
@@ -169,8 +171,11 @@ def _scale(X: np.ndarray) -> np.ndarray:
 def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Columns standardised, rows that say nothing zero."""
     standard = (np.ascontiguousarray(X, np.float64) - scale[0]) / scale[1]
-    standard[~says(X)] = 0
-    return np.asarray(np.clip(standard, -LARGEST, LARGEST), np.float32)
+    said = says(X)
+    standard[~said] = 0
+    standard = np.asarray(np.clip(standard, -LARGEST, LARGEST), np.float32)
+    standard[said & ~says(standard), 0] = AT_THE_MEANS
+    return standard
 
 
 def _wordy(X: np.ndarray) -> bool:
