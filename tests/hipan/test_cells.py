@@ -15,7 +15,7 @@ from vpunn.hipan import HiPaNClassifier, _cells, _dense
 from vpunn.hipan._arrays import Lift
 from vpunn.hipan._balls import Items
 from vpunn.hipan._cells import Cells, nearest_centre
-from vpunn.hipan._dense import Dense
+from vpunn.hipan._dense import EVIDENCE, Dense
 from vpunn.hipan._directions import directed, exactly, is_exact, padded
 from vpunn.hipan.kernels.products import best_in_cells, best_products
 from vpunn.tree import Tree
@@ -188,12 +188,16 @@ def test_rows_of_zeros_look_into_no_cell_and_find_nothing(many, in_cells):
 
 
 def test_a_row_that_lies_at_the_centre_has_an_answer(many):
-    """Nothing is known about it, but it is no row of zeros."""
+    """It has no direction, but it is no row of zeros: the heads speak of it, no item votes."""
     X, node = rows_of_classes(rows=450)
     model = HiPaNClassifier(TREE, random_state=0).fit(X + 3.0, TREE.labels[node])
     (block,) = model.dense_.values()
     row = block.space.centre[None]
-    assert row.all() and block.look(row).length[0] == 0
+    look = block.look(row)
+    assert row.all() and 0 < look.length[0] < 1e-5 and not look.unit.any()
+    said = look.evidence(block.classes[None, :9].astype(np.int32))[0, :-1]
+    assert np.ptp(said[:, EVIDENCE.index("log-probability by the closed-form head")]) > 0
+    assert not said[:, EVIDENCE.index("votes of the nearest items for the node")].any()
     nodes, p = model.posterior(row).top_k(3)
     assert (nodes >= 0).all() and np.isfinite(p).all() and 0 < p.sum() <= 1 + 1e-9
     assert model.predict(row)[0] in set(TREE.labels)

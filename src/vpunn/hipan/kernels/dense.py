@@ -122,8 +122,8 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
         none = z[width]
         if length[r] == 0:
             continue  # nothing known about the row
-        total = np.float32(0)
-        for v in range(len(vote)):
+        total, voters = np.float32(0), len(vote) if unit[r].any() else 0  # no item is near to a row without a direction
+        for v in range(voters):
             vote[v] = np.exp(sharpness * (similarity[r, v] - similarity[r, 0]))
             total += vote[v]
         count = 0
@@ -160,7 +160,7 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
             z[count, 18] = any_kind
             gap = np.sqrt(max(least + length[r] * length[r], np.float32(1e-6)))
             z[count, 5] = -np.log(gap) if least < 1e29 else np.float32(np.nan)  # no item at all
-            for v in range(len(vote)):
+            for v in range(voters):
                 node = item_node[best[r, v]]
                 share = vote[v] / total
                 if node == c:
