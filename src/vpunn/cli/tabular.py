@@ -21,6 +21,7 @@ Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number o
 Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
 Digits = Annotated[int, typer.Option("--K", help="Digits of a code.")]
 Levels = Annotated[str | None, typer.Option(help="Balls per level instead of p and K, such as 5,20,60.")]
+Refine = Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")]
 FIGURES = (".png", ".svg", ".pdf")
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 
@@ -43,7 +44,7 @@ def discover(
     p: Prime = 3,
     K: Digits = 6,
     levels: Levels = None,
-    refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False,
+    refine: Refine = False,
     depth: Annotated[int, typer.Option(min=0, help="Describe balls down to this depth.")] = 2,
     codes: Annotated[Path | None, typer.Option(help="Write ball, code and digits of every row to this table.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a picture of the top balls (.png, .svg or .pdf).")] = None,
@@ -96,7 +97,7 @@ def fit(
     p: Prime = 3,
     K: Digits = 6,
     levels: Levels = None,
-    refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False,
+    refine: Refine = False,
     rounds: Annotated[int, typer.Option(min=1, help="Boosting rounds of the predictors.")] = 300,
     epochs: Annotated[int, typer.Option(min=0, help="Training of the generator; 0 for none.")] = 100,
     seed: Seed = 0,

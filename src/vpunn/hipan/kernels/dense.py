@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.hipan.kernels import exact_helper, helper, kernel
+from vpunn.hipan.kernels.ranks import below_best
 
 #: Columns of one candidate; `EVIDENCE` in `_dense` names them.
 N_EVIDENCE = 20
@@ -54,17 +55,6 @@ def _cosine(unit, centroid):
     for k in range(len(unit)):
         total += unit[k] * centroid[k]
     return total
-
-
-@helper
-def _below_best(z, count, column, into):
-    """How far each candidate is below the best one in a column; returns the best."""
-    top = z[0, column]
-    for j in range(1, count):
-        top = max(top, z[j, column])
-    for j in range(count):
-        z[j, into] = z[j, column] - top
-    return top
 
 
 @helper
@@ -179,17 +169,17 @@ def _gather_dense(candidates, parent, branch, row, items, centroids, heads, shar
         if count == 0:
             continue
         _distances_below_best(z, count, 5)
-        _below_best(z, count, 9, 9)
-        none[18] = _below_best(z, count, 18, 19)
+        below_best(z, count, 9, 9)
+        none[18] = below_best(z, count, 18, 19)
         for j in range(count):
             z[j, 9] = max(z[j, 9], np.float32(-60))
         none[10] = _log_share(z, count, 9, 10, 11, up)
         if trained.shape[1]:
-            _below_best(z, count, 12, 12)
+            below_best(z, count, 12, 12)
             for j in range(count):
                 z[j, 12] = max(z[j, 12], np.float32(-60))
             none[13] = _log_share(z, count, 12, 13, -1, up)
         for k in range(4):
-            none[k] = _below_best(z, count, k, 14 + k)
+            none[k] = below_best(z, count, k, 14 + k)
         for kind in range(N_EVIDENCE, z.shape[1], N_PER_KIND):
-            none[kind] = _below_best(z, count, kind, kind + 1)
+            none[kind] = below_best(z, count, kind, kind + 1)

@@ -10,6 +10,7 @@ from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
 from vpunn.hipan.kernels.propose import MARKS, list_marked, longest_row
+from vpunn.hipan.kernels.ranks import below_best
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
@@ -292,12 +293,12 @@ def _compare_candidates(z, classes, n_classes, n_kinds, parent, branch):
         cover = max(cover, z[j, 6])
         z[j, 17] = z[j, 0] * z[j, 6]
     for i in range(len(BELOW_BEST)):
-        top = _below_best(z, n_classes, BELOW_BEST[i, 0], BELOW_BEST[i, 1])
+        top = below_best(z, n_classes, BELOW_BEST[i, 0], BELOW_BEST[i, 1])
         if BELOW_BEST[i, 2]:
             none[BELOW_BEST[i, 0]] = top
     for kind in range(N_EVIDENCE, N_EVIDENCE + N_PER_KIND * n_kinds, N_PER_KIND):
         for first in range(kind, kind + 3):
-            none[first] = _below_best(z, n_classes, first, first + 3)
+            none[first] = below_best(z, n_classes, first, first + 3)
     for j in range(n_classes):
         z[j, 20] = np.exp(z[j, 10])
         total += z[j, 20]
@@ -317,14 +318,3 @@ def _compare_candidates(z, classes, n_classes, n_kinds, parent, branch):
     none[6] = cover
     none[20] = -np.log(total)
     none[24] = z[0, 24]
-
-
-@helper
-def _below_best(z, n_classes, column, into):
-    """Write how far each candidate is below the best one in a column; returns the best."""
-    top = z[0, column]
-    for j in range(1, n_classes):
-        top = max(top, z[j, column])
-    for j in range(n_classes):
-        z[j, into] = z[j, column] - top
-    return top

@@ -1,10 +1,21 @@
-"""Compiled loop that ranks candidates by columns of evidence."""
+"""Compiled loops that compare candidates by a column of evidence."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vpunn.hipan.kernels import kernel
+from vpunn.hipan.kernels import helper, kernel
+
+
+@helper
+def below_best(z, count, column, into):
+    """Write how far each candidate is below the best one in a column; returns the best."""
+    top = z[0, column]
+    for j in range(1, count):
+        top = max(top, z[j, column])
+    for j in range(count):
+        z[j, into] = z[j, column] - top
+    return top
 
 
 def add_log_ranks(evidence, candidates, columns) -> None:
