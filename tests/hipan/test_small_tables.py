@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._balls import FEW_CLASSES, Items
-from vpunn.hipan._holdout import counts_tell, plan_holdout, unmet_in_list
+from vpunn.hipan._holdout import counts_tell, plan_holdout, units, unmet_in_list
 from vpunn.hipan._unseen import asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
 from vpunn.text import text_features
@@ -247,3 +248,15 @@ def test_columns_that_nearly_repeat_each_other_tell_by_their_difference():
 
     (X, y), (new, truth) = draw(24), draw(400)
     assert (HiPaNClassifier(random_state=0).fit(X, y).predict(new) == truth).mean() > 0.95
+
+
+def test_copies_of_numbers_are_one_unit_wherever_they_stand():
+    """Bits of a product of matrices differ by the place of a row in it."""
+    for seed, (rows, columns) in enumerate(product((5, 33, 97, 1001), (3, 7, 64, 384))):
+        rng = np.random.default_rng(seed)
+        of = rng.integers(0, rows // 3, rows)
+        block = rng.normal(size=(rows // 3, columns)).astype(np.float32)[of]
+        block[block < -2] = 0.0
+        block[::2][block[::2] == 0] = -0.0
+        found = units(sparse.csr_matrix((rows, 0), dtype=np.float32), [block], None)
+        assert len(np.unique(found)) == len(np.unique(of)) == len(np.unique(np.stack([found, of], 1), axis=0))
