@@ -9,12 +9,14 @@ from vpunn.tree import Tree
 
 
 def column_places(model: HasTree) -> list[tuple[str | None, np.ndarray]]:
-    """Blocks in the order of X with their columns; None for a block of words."""
-    layout, at, places = model.layout_, 0, []
-    for name, dense, width in zip(layout.names, layout.dense, layout.columns, strict=True):
-        places.append(((name or "numbers") if dense else None, np.arange(at, at + width)))
-        at += width
-    return places
+    """Blocks of words (None) with their columns of X, then what has a space of its own with its columns, maybe some of those."""
+    layout = model.layout_
+    begin = dict(zip(layout.names, np.cumsum([0, *layout.columns[:-1]]).tolist(), strict=True))
+    kinds = zip(layout.names, layout.dense, layout.columns, strict=True)
+    words: list[tuple[str | None, np.ndarray]] = [
+        (None, np.arange(begin[name], begin[name] + width)) for name, dense, width in kinds if not dense
+    ]
+    return words + [(called, begin[name] + columns) for called, (name, columns) in layout.numbers().items()]
 
 
 def heard_row(model: HasTree, rows: Features) -> np.ndarray:
@@ -52,7 +54,7 @@ class HeardRow:
         self.block = model.balls_.entry_block[self.entry]
 
     def _inside(self, columns: np.ndarray) -> np.ndarray:
-        return (self.columns >= columns[0]) & (self.columns <= columns[-1]) if len(columns) else self.columns < 0
+        return np.isin(self.columns, columns, assume_unique=True)
 
     def parts(self, block: int) -> np.ndarray:
         """What each of the row's columns adds to the head score of a ball."""
@@ -62,7 +64,8 @@ class HeardRow:
         for kind, columns in self.places:
             if kind in self.model.dense_:
                 inside = self._inside(columns)
-                found[inside] = self.model.dense_[kind].ball_head(block)[0][self.columns[inside] - columns[0]]
+                at = np.searchsorted(columns, self.columns[inside])
+                found[inside] = self.model.dense_[kind].ball_head(block)[0][at]
         return np.asarray(found * self.values)
 
 

@@ -85,9 +85,10 @@ def with_descriptions(sample: Sample, X_nodes: Descriptions, layout: Layout, tre
     tables = descriptions(X_nodes, layout, tree)
     parts, described, kinds = [sample.rows], [sample.node], [sample.kind]
     for k in range(max(map(len, tables.values()))):
-        rows = half_precision(layout.read({name: given[k] for name, given in tables.items()}))
+        given = {name: table[k] for name, table in tables.items()}
+        rows = half_precision(layout.read(given))
         for name, block in rows.dense.items():  # here a row of zeros is always an empty one
-            block[~tables["" if layout.single else name][k].any(1)] = 0
+            block[~layout.table(given, name).any(1)] = 0
         has = np.diff(rows.words.indptr) > 0
         for block in rows.dense.values():
             has = has | np.asarray(block.any(1))

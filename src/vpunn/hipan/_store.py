@@ -6,6 +6,7 @@ folders of older versions; then they are made again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,14 +110,9 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         balls.complete()  # here: several threads that ask would each make it
     model.heads_ = _heads(stored, balls)
     model.linear_ = _linear(stored, balls)
-    widths = [
-        columns
-        for name, dense, columns in zip(layout.names, layout.dense, layout.columns, strict=True)
-        if dense and name not in layout.silent
-    ]
     model.dense_ = {
         name: _dense(stored.part(f"dense{number}", "Dense"), name, tree, columns)
-        for number, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
+        for number, (name, columns) in enumerate(zip(layout.dense_names(), layout.dense_widths(), strict=True))
     }
     model.combiner_ = _combiner(stored, len(model.experts_.names()))
     model.first_ = _first(stored, model)
@@ -145,6 +141,8 @@ def write_layout(layout: Layout, draft: Draft) -> None:
     draft.settings["silent"] = list(layout.silent)
     for number, scale in enumerate(layout.scales):
         draft.array(f"scale{number}", scale)
+    for number, columns in enumerate(layout.apart):
+        draft.array(f"apart{number}", columns)
 
 
 def _heads(stored: Stored, balls: Balls) -> Heads:
@@ -205,14 +203,26 @@ def layout_of(stored: Stored, total: int) -> Layout:
         raise DataError(f"{str(stored.path)!r}: the blocks of features are not as they should be.") from error
     if min(columns) < 0 or sum(columns) != total:
         raise DataError(f"{str(stored.path)!r}: the blocks of features do not make up {total:,} columns.")
+    words = [width for width, is_dense in zip(columns, dense, strict=True) if not is_dense]
+    layout = Layout(names, dense, columns, (), apart=tuple(_apart(stored, k, width) for k, width in enumerate(words)))
     silent = stored.setting("silent", list) if "silent" in stored.settings else []  # older folders have none
-    if not {(name, True) for name in silent} <= set(zip(names, dense, strict=True)):
+    if not set(silent) <= set(layout.numbers()):
         raise DataError(f"{str(stored.path)!r}: blocks {examples(silent)} are not among those of the model.")
-    widths = [width for width, is_dense in zip(columns, dense, strict=True) if is_dense]
+    widths = layout.dense_widths()
     scales = [stored.array(f"scale{k}", dtype="f8", shape=(2, width)) for k, width in enumerate(widths)]
     if any((scale[1] <= 0).any() for scale in scales):
         raise DataError(f"{str(stored.path)!r}: the spread of a column is not above 0; the model is damaged.")
-    return Layout(names, dense, columns, tuple(scales), tuple(silent))
+    return replace(layout, scales=tuple(scales), silent=tuple(silent))
+
+
+def _apart(stored: Stored, number: int, width: int) -> np.ndarray:
+    """Columns of a block of words that are numbers; older folders read all as words."""
+    if f"apart{number}" not in stored:
+        return np.zeros(0, np.int64)
+    columns = stored.array(f"apart{number}", dtype="i8", shape=(None,), low=0, high=width)
+    if (np.diff(columns) <= 0).any():
+        raise DataError(f"{str(stored.path)!r}: the columns of numbers are not in order; the model is damaged.")
+    return columns
 
 
 def _dense_draft(block: Dense) -> Draft:

@@ -2,6 +2,7 @@
 
 Sparse blocks hold words, counts and the like (zero means absent) and are read together as one matrix of words; every dense block
 has a space of its own (`_dense`). A dense table that is mostly zeros and never negative, as ``toarray()`` makes one, holds words.
+Columns of words that are numbers after all (`_numbers`) make a dense block of their own.
 A row of zeros in a dense block of many columns says nothing, as in a sparse one. Dense columns are standardised in 64 bits
 before they are kept in 32, so that nanoseconds since 1970 or a hundred thousand and one differ as much as they should.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy import sparse
 from vpunn.errors import VpunnError, examples
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Items
+from vpunn.hipan._numbers import number_columns
 
 if TYPE_CHECKING:
     from vpunn._types import Features, FittedModel
@@ -118,8 +120,9 @@ class Layout:
     names: tuple[str, ...]
     dense: tuple[bool, ...]
     columns: tuple[int, ...]
-    scales: tuple[np.ndarray, ...]  #: mean and spread (2, columns) of every dense block's columns
+    scales: tuple[np.ndarray, ...]  #: mean and spread (2, columns) of what is in `numbers`, in that order
     silent: tuple[str, ...] = ()  #: dense blocks that said nothing about held-out rows; they are not read
+    apart: tuple[np.ndarray, ...] = ()  #: columns of every block of words that are numbers
 
     @property
     def single(self) -> bool:
@@ -127,36 +130,72 @@ class Layout:
         return self.names == ("",)
 
     def words(self) -> int:
-        """Columns of the matrix of words."""
+        """Columns of the matrix of words; those that are numbers are empty there."""
         return sum(n for n, dense in zip(self.columns, self.dense, strict=True) if not dense)
 
+    def numbers(self) -> dict[str, tuple[str, np.ndarray]]:
+        """What has a space of its own, silent or not: the block it comes from and its columns there.
+
+        Dense blocks first, a single one called "numbers"; then numbers among words.
+        """
+        widths = dict(zip(self.names, self.columns, strict=True))
+        dense = [name for name, dense in zip(self.names, self.dense, strict=True) if dense]
+        words = [name for name in self.names if name not in dense]
+        found = {name or "numbers": (name, np.arange(widths[name])) for name in dense}
+        for name, columns in zip(words, self.apart or [_NONE] * len(words), strict=True):
+            if len(columns):
+                called = f"numbers of {name}" if name else "numbers"
+                while called in widths:
+                    called += "'"
+                found[called] = name, columns
+        return found
+
     def dense_names(self) -> list[str]:
-        """Blocks with a space of their own that are read, a single one called "numbers"."""
-        dense = (name or "numbers" for name, dense in zip(self.names, self.dense, strict=True) if dense)
-        return [name for name in dense if name not in self.silent]
+        """What has a space of its own and is read."""
+        return [name for name in self.numbers() if name not in self.silent]
+
+    def dense_widths(self) -> list[int]:
+        """And how many columns each has."""
+        return [len(columns) for name, (_, columns) in self.numbers().items() if name not in self.silent]
 
     @classmethod
     def of(cls, blocks: dict[str, Any]) -> Layout:
         """The layout of checked blocks."""
         dense = tuple(not sparse.issparse(X) and not _wordy(X) for X in blocks.values())
-        scales = tuple(_scale(X) for X, is_dense in zip(blocks.values(), dense, strict=True) if is_dense)
-        return cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()), scales)
+        words = (X for X, is_dense in zip(blocks.values(), dense, strict=True) if not is_dense)
+        apart = tuple(number_columns(_canonical(X)) for X in words)
+        layout = cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()), (), apart=apart)
+        return replace(layout, scales=tuple(_scale(layout.table(blocks, name)) for name in layout.numbers()))
+
+    def table(self, blocks: Mapping[str, Any], called: str) -> np.ndarray:
+        """The numbers of one of `numbers` as they were given."""
+        name, columns = self.numbers()[called]
+        X = blocks[name]
+        if len(columns) < X.shape[1]:
+            X = (sparse.csr_matrix(X) if sparse.issparse(X) else X)[:, columns]
+        return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
     def read(self, blocks: dict[str, Any]) -> Rows:
         """Checked blocks as the experts read them."""
-        words, dense = [], {}
-        scales = iter(self.scales)
-        for (name, X), is_dense in zip(blocks.items(), self.dense, strict=True):
-            if is_dense:
-                scale = next(scales)
-                if name not in self.silent:
-                    dense[name or "numbers"] = _standard(X.toarray() if sparse.issparse(X) else X, scale)
-            else:
-                words.append(_unit(X))
+        numbers = self.numbers()
+        dense = {
+            called: _standard(self.table(blocks, called), scale)
+            for called, scale in zip(numbers, self.scales, strict=True)
+            if called not in self.silent
+        }
+        columns = {name: columns for name, columns in numbers.values()}
+        words = [
+            _unit(_without(X, columns[name]) if name in columns else X)
+            for (name, X), is_dense in zip(blocks.items(), self.dense, strict=True)
+            if not is_dense
+        ]
         n = next(iter(blocks.values())).shape[0]
         if not words:
             return Rows(sparse.csr_matrix((n, 0), dtype=np.float32), dense)
         return Rows(words[0] if len(words) == 1 else unit_rows(sparse.csr_matrix(sparse.hstack(words))), dense)
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 def _scale(X: np.ndarray) -> np.ndarray:
@@ -182,13 +221,25 @@ def _wordy(X: np.ndarray) -> bool:
     return X.shape[1] >= WORDY_COLUMNS and float((X == 0).mean()) >= WORDY_ZEROS and bool((X >= 0).all())
 
 
-def _unit(X: Features) -> sparse.csr_matrix:
-    """Features as unit rows in float32, sorted, without stored zeros; X stays as it is."""
+def _canonical(X: Features) -> sparse.csr_matrix:
+    """Sorted, without stored zeros; X stays as it is."""
     if not isinstance(X, sparse.csr_matrix) or not X.has_canonical_format or not X.data.all():
         X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
         X.sum_duplicates()
         X.eliminate_zeros()
-    return unit_rows(X)
+    return X
+
+
+def _without(X: Features, columns: np.ndarray) -> sparse.csr_matrix:
+    """The same width, some columns empty."""
+    kept = np.ones(X.shape[1])
+    kept[columns] = 0.0
+    return _canonical(sparse.csr_matrix(X, dtype=np.float64) @ sparse.diags_array(kept, format="csr"))
+
+
+def _unit(X: Features) -> sparse.csr_matrix:
+    """Features as unit rows in float32."""
+    return unit_rows(_canonical(X))
 
 
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:

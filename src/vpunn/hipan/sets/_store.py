@@ -63,11 +63,9 @@ def read(stored: Stored, tree: Tree, layout: Layout) -> SetModel:
         raise DataError(f"{str(stored.path)!r}: the balls are not in order; the model is damaged.")
     class_nodes = np.array(stored.array("class_nodes", dtype="i4", shape=(None,), low=1, high=tree.n_nodes), np.int64)
     width, balls = layout.words(), len(ball)
-    kinds = zip(layout.names, layout.dense, layout.columns, strict=True)
-    widths = [columns for name, dense, columns in kinds if dense and name not in layout.silent]
     dense = {
         name: np.array(stored.array(f"dense{k}", dtype="f4", shape=(n, columns)))
-        for k, (name, columns) in enumerate(zip(layout.dense_names(), widths, strict=True))
+        for k, (name, columns) in enumerate(zip(layout.dense_names(), layout.dense_widths(), strict=True))
     }
     texts = [_read_matrix(stored, f"text{k}", tree.n_nodes, width) for k in range(stored.setting("texts", int))]
     sets = _read_matrix(stored, "sets", n, balls)
