@@ -273,7 +273,8 @@ def test_few_seen_classes_in_a_tree_with_empty_leaves():
 
 def test_rows_of_opposite_signs_and_of_any_size():
     rng = np.random.default_rng(0)
-    X = sparse.csr_matrix(np.repeat(rng.random((40, 3)), 4, axis=1))
+    words = rng.random((40, 3)) * (rng.random((40, 3)) < 0.7)  # were they full they would be numbers, whose size matters
+    X = sparse.csr_matrix(np.repeat(words, 4, axis=1))
     y = np.arange(40) % 4
     model = HiPaNClassifier().fit(X, y)
     odd = sparse.csr_matrix(np.tile([1.0, -1.0], (2, 6)))
