@@ -233,6 +233,8 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
     deviation of √(1/12n); some `LOOKED_AT` rows are enough to tell. A block that has a say proposes only if it finds nodes that the
     words do not, twice as often as any list of that length would.
     """
+    if not experts.dense:
+        return []
     if len(asked.node) > LOOKED_AT:
         asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
     silent = []

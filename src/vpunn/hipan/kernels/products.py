@@ -21,8 +21,10 @@ _NONE = Lift(*(np.zeros(0, np.float32),) * 3)
 def best_products(rows, columns, limit, lift=None) -> tuple[np.ndarray, np.ndarray]:
     """The ``limit`` largest products of every row with rows of ``columns``, best first, smaller columns first among equals.
 
-    Products are made a block at a time."""
+    Products are made a block at a time, without the zeros behind."""
     top, out = _nothing_yet(len(rows), limit, len(columns))
+    width = int(np.flatnonzero(rows.any(0)).max(initial=-1)) + 1
+    rows, columns = rows[:, :width], columns[:, :width]
     step = max(PRODUCTS_AT_ONCE // max(len(rows), 1), 1)
     room = np.empty((len(rows), min(step, len(columns))), np.float32)
     for part in slices(len(columns), step):
