@@ -94,7 +94,7 @@ def wrong_copies(seed: int) -> Case:
     return _of_words("copies, 30 % wrong", task.tree, {p: task.texts["train"][w] for p, w in rows.items()}, nodes)
 
 
-def _drawn(name: str, X: np.ndarray, y: np.ndarray, branch: int, train: int) -> Case:
+def _drawn(name: str, X: np.ndarray | sparse.csr_matrix, y: np.ndarray, branch: int, train: int) -> Case:
     """A table in three parts, its classes ``branch`` by ``branch`` below a node."""
     labels = [f"class {k}" for k in range(y.max() + 1)]
     tree = Tree.from_paths([(f"ball {k // branch}", label) for k, label in enumerate(labels)], root="all")
@@ -118,6 +118,18 @@ def scales(seed: int) -> Case:
     return _drawn("numbers of all scales", X, y, 10, 1200)
 
 
+def sparse_table(seed: int) -> Case:
+    """50 classes, 40 training rows each, six numbers from 0 to 1 beside four one-hot columns of eight kinds, a sparse matrix."""
+    rng = np.random.default_rng(seed)
+    centre, y = rng.normal(size=(50, 6)), rng.integers(0, 50, 5000)
+    numbers = centre[y] + 0.7 * rng.normal(size=(5000, 6))
+    numbers = (numbers - numbers.min(0)) / np.ptp(numbers, axis=0)
+    usual = rng.integers(0, 8, (50, 4))
+    kind = np.where(rng.random((5000, 4)) < 0.5, usual[y], rng.integers(0, 8, (5000, 4)))
+    table = sparse.csr_matrix(np.hstack([numbers, np.eye(8)[kind].reshape(5000, 32)]))
+    return _drawn("numbers and kinds in a sparse table", table, y, 10, 2000)
+
+
 OTHER: dict[str, Callable[[int], Case]] = {
     "naics-counts": partial(raw_counts, "naics"),
     "headlines-counts": partial(raw_counts, "headlines"),
@@ -129,4 +141,5 @@ OTHER: dict[str, Callable[[int], Case]] = {
     "wrong-copies": wrong_copies,
     "binary": binary,
     "scales": scales,
+    "sparse-table": sparse_table,
 }

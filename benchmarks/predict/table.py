@@ -35,6 +35,7 @@ TITLES = {
     "wrong-copies": "copies of which 30 % are labelled wrong",
     "binary": "40 binary columns, 20 classes",
     "scales": "12 numbers of all scales, 100 classes",
+    "sparse-table": "6 numbers and 4 one-hot columns in a sparse matrix, 50 classes",
 }
 
 
