@@ -295,7 +295,19 @@ def units(
 
 
 def _same(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> Ints:
-    """Equal numbers for rows with equal features, by two independent random sums of them; empty rows stay apart."""
+    """Equal numbers for rows with equal features; empty rows stay apart."""
+    number, empty = _numbered(words, dense)
+    number[empty] = number.max(initial=0) + 1 + np.arange(int(empty.sum()))
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)
+
+
+def same_rows(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> Ints:
+    """Equal numbers for rows with equal features, all empty ones alike."""
+    return _numbered(words, dense)[0]
+
+
+def _numbered(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Numbers of rows by two independent random sums of their features, and which rows are empty."""
     rng = np.random.default_rng(20)
     key = np.zeros((words.shape[0], 2))
     if words.shape[1]:
@@ -304,10 +316,7 @@ def _same(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> Int
         sums = block.astype(np.float64) @ rng.standard_normal((block.shape[1], 2))
         key += sums[_first_copy(block)]  # the last bits of a product depend on where a row stands
     number = np.unique(np.ascontiguousarray(key).view("V16").ravel(), return_inverse=True)[1].ravel()
-    empty = ~key.any(1)
-    number = number.astype(np.int64)
-    number[empty] = number.max(initial=0) + 1 + np.arange(int(empty.sum()))
-    return np.unique(number, return_inverse=True)[1].astype(np.int64)
+    return number.astype(np.int64), np.asarray(~key.any(1))
 
 
 def _first_copy(block: npt.NDArray[np.float32]) -> Ints:

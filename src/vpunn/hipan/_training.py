@@ -65,10 +65,11 @@ class HeldOut:
     seen: Seen
     node: np.ndarray
     weight: np.ndarray
+    row: np.ndarray  #: which of the rows it was, −1 if it was asked otherwise
 
     def take(self, rows: np.ndarray) -> HeldOut:
         """Some of the rows."""
-        return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows])
+        return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows], self.row[rows])
 
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
@@ -80,7 +81,7 @@ class HeldOut:
         candidates = np.full((rows, wide), -1, np.int32)
         evidence = np.zeros((rows, wide + 1, parts[0].seen.evidence.shape[2]), np.float32)
         branch_score = np.concatenate([p.seen.branch_score for p in parts])
-        node, weight = np.concatenate([p.node for p in parts]), np.concatenate([p.weight for p in parts])
+        node, weight, row = (np.concatenate([getattr(p, name) for p in parts]) for name in ("node", "weight", "row"))
         start = 0
         while parts:
             p = parts.pop(0)
@@ -91,7 +92,7 @@ class HeldOut:
             start = stop
             del p
             give_back()
-        return cls(Seen(candidates, evidence, branch_score), node, weight)
+        return cls(Seen(candidates, evidence, branch_score), node, weight, row)
 
 
 def fit_parts(
@@ -112,7 +113,9 @@ def fit_parts(
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, given, settings, few)
-        return experts, judge(experts, given, settings), _known(experts, sample, settings)
+        judged = judge(experts, given, settings)
+        judged.row = np.arange(len(given.node))
+        return experts, judged, _known(experts, sample, settings)
     asked = np.flatnonzero(sample.kind == 0)
     node = sample.node[asked].astype(np.int64)
     unmet = unmet_in_list(node, unit, n_empty)
@@ -141,7 +144,7 @@ def fit_parts(
         else:
             experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
         judged = judge(experts, sample.take(out), settings, hide=hide)
-        judged.weight = (judged.weight * one.weight).astype(np.float32)
+        judged.weight, judged.row = (judged.weight * one.weight).astype(np.float32), out
         found.append(judged)
         if own is not None and done + 1 == len(rounds):
             dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
@@ -304,9 +307,10 @@ def judge(experts: Experts, sample: Sample, settings: Settings, *, hide: bool = 
     parts = list(experts.batches(len(rows)))
     experts.balls.complete()  # here: several threads would each make it
     found = settings.crew.examined(experts, rows, parts, settings.candidates)
-    held = [
-        HeldOut(Seen(*seen), sample.node[part], sample.weight[part]) for seen, part in zip(found, parts, strict=True)
-    ]
+    held = []
+    for seen, part in zip(found, parts, strict=True):
+        node = sample.node[part]
+        held.append(HeldOut(Seen(*seen), node, sample.weight[part], np.full(len(node), -1)))
     del found
     return HeldOut.joined(held)
 

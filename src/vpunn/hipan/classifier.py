@@ -17,6 +17,7 @@ from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _targets as targets
 from vpunn.hipan import conformal
+from vpunn.hipan._alike import Kinds, kinds_of_rows, kinds_of_words
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._balls import Balls, Items
@@ -152,7 +153,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         keep = weight > 0
         if not keep.all():
             blocks = {name: block[keep] for name, block in blocks.items()}
-        rows = inputs.half_precision(self.layout_.read(blocks))
+        rows = self.layout_.read(blocks)
+        kinds = kinds_of_words(rows.words)
+        rows = inputs.half_precision(rows)
         del X, blocks, first  # where the caller keeps none, nobody does
         sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
         unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
@@ -163,6 +166,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
         asked = None if validation is None else inputs.validation_rows(validation, self, flat)
         experts, held, known = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
+        if asked is None:
+            kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
+        else:
+            kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
         self.linear_ = experts.linear
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
@@ -172,7 +179,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         combiner = self._learned_combiner(held, settings, rng)
         self.combiner_ = with_better_bounds(combiner, known, len(self.class_nodes_))
         reached("calibration", 0.85)
-        self._calibrate_on(held, settings, rng)
+        self._calibrate_on(held, kinds, settings, rng)
         del held, known
         self.balls_.complete()
         give_back()
@@ -195,10 +202,11 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rings = rings_around(self.fixed_, Answer(found.candidates, found.probability), found.tilt)
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
-    def _calibrate_on(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> None:
+    def _calibrate_on(self, held: HeldOut, kinds: Kinds, settings: Settings, rng: np.random.Generator) -> None:
         """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it.
 
-        A combiner is surer about the rows it has learned from than about others; the temperature takes that back.
+        A combiner is surer about the rows it has learned from than about others; the temperature takes that back. Rows that many
+        others are like are scored as the model will answer them (`_alike`).
         """
         candidates, evidence, _ = held.seen
         self.first_ = None
@@ -224,6 +232,12 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                     heard = self.first_.heard(self.experts_, held.take(rows).seen)
                     settle(posterior, self.first_, heard, self.first_.settled(heard))
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
+        kind = np.where(held.row >= 0, kinds.of[held.row], -1)
+        alike = np.flatnonzero(kind >= 0)
+        if len(alike):
+            asked, which = np.unique(kind[alike], return_inverse=True)
+            answers = self._answered(kinds.rows[asked], self.experts_, False)[0]
+            scores[alike] = conformal.miss_scores(answers, held.node[alike], which)
         self.miss_scores_ = conformal.of_equal_weight(scores, held.weight)
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:

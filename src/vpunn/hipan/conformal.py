@@ -14,9 +14,12 @@ from vpunn.errors import VpunnError
 from vpunn.hipan.posterior import NodeDistribution
 
 
-def miss_scores(posterior: NodeDistribution, truth: np.ndarray) -> np.ndarray:
-    """For every row the probability of the largest ball on its chain that misses the truth."""
+def miss_scores(posterior: NodeDistribution, truth: np.ndarray, which: np.ndarray | None = None) -> np.ndarray:
+    """For every row the probability of the largest ball on its chain that misses the truth; ``which`` row of the distributions
+    each has, if several have one."""
     balls, p = posterior.chain(posterior.best())
+    if which is not None:
+        balls, p = balls[which], p[which]
     tree = posterior.tree
     misses = (balls >= 0) & ~((truth[:, None] >= balls) & (truth[:, None] < balls + tree.size[balls]))
     return np.asarray(np.where(misses, p, 0.0).max(1))
