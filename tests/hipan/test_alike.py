@@ -62,7 +62,9 @@ def test_kinds_of_rows_tell_words_and_numbers_apart():
     words = sparse.csr_matrix(np.repeat(np.eye(3), [50, 50, 5], axis=0).astype(np.float32))
     numbers = np.repeat(np.array([[0.0], [1.0], [2.0]], np.float32), [25, 30, 50], axis=0)
     kinds = kinds_of_rows(kinds_of_words(words), {"size": numbers}, np.arange(105))
-    assert (kinds.of[100:] == -1).all() and (kinds.of[50:55] == -1).all()  # a class of five rows, and five of another size
+    assert (kinds.of[100:] == -1).all() and (
+        kinds.of[50:55] == -1
+    ).all()  # a class of five rows, and five of another size
     assert [len(set(kinds.of[a:b])) for a, b in ((0, 25), (25, 50), (55, 100))] == [1, 1, 1]
     for row in (0, 25, 55):
         assert (kinds.rows.words[kinds.of[row]] != words[row]).nnz == 0
