@@ -138,6 +138,16 @@ def test_paths_of_any_length_and_type():
         (np.linspace(0, 1, 60), "Unknown label type"),
         (3, "one label per row"),
         ("bird", "one label per row"),
+        (np.array("bird"), "one label per row, got array\\('bird'"),
+        (np.array(3), "one label per row"),
+        (dict(enumerate(LABELS)), "in a list or an array"),
+        (set(range(60)), "in a list or an array"),
+        ((label for label in LABELS), "in a list or an array"),
+        (dict(enumerate(LABELS)).values(), "in a list or an array"),
+        (np.ma.array(LABELS, mask=np.arange(60) == 3), "y has 1 masked entries"),
+        (np.array(["2020-01-01", "NaT"] * 30, "M8[ns]"), "no label .* in 30 of 60 rows"),
+        (np.array(["2020-01-01", "NaT"] * 30, "M8[D]"), "no label .* in 30 of 60 rows"),
+        (1j * (np.arange(60) % 2), "complex"),
     ],
 )
 def test_bad_targets_are_one_sentence(y, message):
@@ -170,6 +180,24 @@ def test_partial_fit_drops_rows_of_weight_zero():
     assert np.array_equal(a.predict_node_proba(S), b.predict_node_proba(S))
 
 
+def test_a_single_label_is_no_column_anywhere(model):
+    one = np.array("bird")
+    ask = [model.calibrate, model.partial_fit, model.score, HiPaNClassifier().partial_fit]
+    for y in (one, "bird", None, (label for label in LABELS)):
+        for method in ask:
+            with pytest.raises(VpunnError, match="one label per row|y is None"):
+                method(S, y)
+    with pytest.raises(VpunnError, match="one label per row"):
+        model.nodes_of(one)
+    with pytest.raises(VpunnError, match="one label per row"):
+        fitted(validation=(S, one))
+    for options in ({"multilabel": True}, {}):
+        with pytest.raises(VpunnError, match="one label per row"):
+            fitted(one, **options)
+    with pytest.raises(VpunnError, match="classes must hold one label per column"):
+        fitted(sparse.csr_matrix(np.eye(2)[np.arange(60) % 2]), classes=one)
+
+
 # ---- features and descriptions ---------------------------------------------------------------------------------------
 
 
@@ -177,6 +205,41 @@ def test_partial_fit_drops_rows_of_weight_zero():
 def test_bad_rows(model, rows):
     with pytest.raises(VpunnError):
         model.predict(rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (np.array(3.0), "Expected 2D array, got scalar array instead; Reshape your data: .*\\.$"),
+        (X[0], "Expected 2D array, got 1D array instead; Reshape your data: .*\\.$"),
+        ((row for row in X), "table of numbers, got generator"),
+        (object(), "table of numbers, got object"),
+        ((X + 1j).tolist(), "table of numbers, got list"),
+        (X + 1j, "Complex data not supported; give the real and imaginary parts"),
+        (np.ma.array(X, mask=X > 1), "masked entries"),
+        (np.where(X > 0.5, np.inf, -np.inf), "contains infinity"),
+        ({}, "no blocks|reads one matrix"),
+        ({1: X}, "names of blocks are texts, such as 'words', got 1|reads one matrix"),
+        ({"1": X, 1: X}, "names of blocks are texts|reads one matrix"),
+        ({"": X}, "names of blocks are texts|reads one matrix"),
+        ({"n": np.array(3.0)}, "block 'n' cannot be used: Expected 2D array|reads one matrix"),
+        ({"n": (row for row in X)}, "block 'n' cannot be used: X must be a table|reads one matrix"),
+        ({"n": np.ma.array(X, mask=X > 1)}, "block 'n' has .* masked|reads one matrix"),
+    ],
+)
+def test_what_is_no_table_of_numbers(model, rows, said):
+    """One sentence, without the numbers of the array."""
+    for ask in (lambda: fitted(X=rows), lambda: model.predict(rows)):
+        with pytest.raises(VpunnError, match=said) as error:
+            ask()
+        assert "\n" not in str(error.value) and len(str(error.value)) < 250
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i8", "f2", "f4", "g", "?", "O"])
+def test_numbers_of_any_type_are_the_same_numbers(kind):
+    whole = np.rint(4 * X).astype(bool if kind == "?" else np.int64)
+    wanted = fitted(X=whole.astype(float)).predict_proba(whole.astype(float))
+    assert (fitted(X=whole.astype(kind)).predict_proba(whole.astype(kind)) == wanted).all()
 
 
 def test_zero_rows_of_descriptions_are_no_descriptions_in_dense_data():
@@ -273,7 +336,9 @@ def test_few_seen_classes_in_a_tree_with_empty_leaves():
 
 def test_rows_of_opposite_signs_and_of_any_size():
     rng = np.random.default_rng(0)
-    words = rng.random((40, 3)) * (rng.random((40, 3)) < 0.7)  # were they full they would be numbers, whose size matters
+    words = rng.random((40, 3)) * (
+        rng.random((40, 3)) < 0.7
+    )  # were they full they would be numbers, whose size matters
     X = sparse.csr_matrix(np.repeat(words, 4, axis=1))
     y = np.arange(40) % 4
     model = HiPaNClassifier().fit(X, y)

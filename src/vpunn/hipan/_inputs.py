@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +25,15 @@ MAX_DESCRIPTIONS = 127
 def checked_pair(model: HiPaNClassifier, X: Features, y: Targets) -> tuple[dict[str, Any], Any]:
     """Features checked as scikit-learn does; targets only counted, because tuples and level columns are allowed."""
     refuse_lazy(y)
+    check_column(y)
     blocks = checked_blocks(model, X)
     X = next(iter(blocks.values()))
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
     check_length(X, y)
     column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
+    if column.ndim == 1 and column.dtype.kind == "c":
+        raise VpunnError(f"labels are texts or whole numbers, got complex ones such as {column[0]}.")
     if column.ndim == 1 and column.dtype.kind == "f":
         from sklearn.utils.multiclass import check_classification_targets
 
@@ -47,12 +50,20 @@ def checked_pair(model: HiPaNClassifier, X: Features, y: Targets) -> tuple[dict[
 
 def check_length(X: Features, y: Targets) -> None:
     """One label per row."""
-    if y is None or not hasattr(y, "__len__") or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
-        raise VpunnError(f"y must hold one label per row, got {y!r}.")
+    check_column(y)
+    if not hasattr(y, "__len__"):
+        y = np.asarray(y)
     if len(y) != X.shape[0]:
         raise VpunnError(
             f"X has {X.shape[0]:,} rows but y has {len(y):,}; one label per row (inconsistent numbers of samples)."
         )
+
+
+def check_column(y: Targets) -> None:
+    """Something with labels in it that can be counted."""
+    targets.refuse_single(y)
+    if not (hasattr(y, "__len__") or hasattr(y, "__array__")) or isinstance(y, Mapping | Set | ValuesView):
+        raise VpunnError(f"y must hold one label per row in a list or an array, got {repr(y)[:60]}.")
 
 
 def half_precision(rows: Rows) -> Rows:

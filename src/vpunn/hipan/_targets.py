@@ -127,9 +127,19 @@ def _all_paths_or_none(column: np.ndarray) -> np.ndarray:
     return column
 
 
+def refuse_single(y: Targets, name: str = "y", one: str = "one label per row") -> None:
+    """A column of labels is no single one."""
+    if y is None or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
+        raise VpunnError(f"{name} must hold {one}, got {repr(y)[:60]}.")
+    _refuse_masked(y, name)
+
+
 def reject_missing(values: np.ndarray) -> None:
     """Every row needs a label."""
-    empty = [i for i, value in enumerate(values.tolist()) if _absent(value)] if values.dtype.kind in "Of" else []
+    if values.dtype.kind in "mM":  # as plain values some would be numbers
+        empty = np.flatnonzero(np.isnat(values)).tolist()
+    else:
+        empty = [i for i, value in enumerate(values.tolist()) if _absent(value)] if values.dtype.kind in "Of" else []
     if empty:
         many = f"{len(empty):,} of {len(values):,} rows"
         raise VpunnError(f"y has no label (NaN or None) in {many}, at {examples(empty)}; leave those rows out.")
@@ -151,6 +161,7 @@ def _absent(cell: Cell) -> bool:
 
 def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
     """`nodes_of` with the sentence that names the fit."""
+    refuse_single(y)
     try:
         return nodes_of(tree, y)
     except TreeError as error:
@@ -170,16 +181,39 @@ def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> 
 
     refuse_lazy(X)
     _refuse_texts(X)
+    _refuse_masked(X, "X")
     estimator = model if reset else as_estimator(model)
     try:
-        return refuse_huge(validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset))
-    except VpunnError:
-        raise
-    except ValueError as error:
-        said = str(error)
-        if said.startswith("Input X contains"):  # what follows there is advice on other estimators
-            said = f"{said.splitlines()[0].rstrip('.')}; fill in or leave out the rows concerned."
-        raise VpunnError(said) from error
+        with np.errstate(invalid="ignore"):  # infinities of both signs are complained of below
+            checked = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and isinstance(X, np.ndarray):  # scikit-learn's own checks ask for it
+            raise
+        raise VpunnError(_in_one_sentence(error, X)) from error
+    return refuse_huge(checked)
+
+
+def _in_one_sentence(error: Exception, X: Features) -> str:
+    """What scikit-learn or NumPy complain of: the first line, and the way out; arrays are not printed."""
+    said = str(error).splitlines()[0].rstrip(".:")
+    if isinstance(error, TypeError):
+        said = f"X must be a table of numbers, got {type(X).__name__} ({said})"
+    elif said.startswith("Expected 2D"):
+        said += "; Reshape your data: one column is X.reshape(-1, 1), one row X.reshape(1, -1)"
+    elif said.startswith("Input "):  # what follows there is advice on other estimators
+        said += "; fill in or leave out the rows concerned"
+    elif said.startswith("Complex data"):
+        said += "; give the real and imaginary parts as columns of their own"
+    return f"{said}."
+
+
+def _refuse_masked(given: Features, name: str) -> None:
+    """Masked entries hold numbers that are not meant to be read."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        count = int(np.ma.getmaskarray(given).sum())
+        raise VpunnError(
+            f"{name} has {count:,} masked entries; fill them in with .filled(value) or leave their rows out."
+        )
 
 
 def as_estimator(model: FittedModel) -> HiPaNClassifier:
@@ -247,13 +281,14 @@ def checked_block(X: Features, name: str) -> Features:
         return plain
     refuse_lazy(X)
     _refuse_texts(X)
+    _refuse_masked(X, f"block {name!r}")
     from sklearn.utils.validation import check_array
 
     try:
-        checked = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+        with np.errstate(invalid="ignore"):
+            checked = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
     except (TypeError, ValueError) as error:
-        said = str(error).splitlines()[0].rstrip(".")
-        raise VpunnError(f"block {name!r} cannot be used: {said}.") from error
+        raise VpunnError(f"block {name!r} cannot be used: {_in_one_sentence(error, X)}") from error
     return refuse_huge(checked, f"block {name!r}")
 
 

@@ -263,10 +263,12 @@ def checked_blocks(model: FittedModel, X: Features, layout: Layout | None = None
         raise VpunnError(f"this model reads one matrix, got blocks named {examples(list(X))}.")
     if not X:
         raise VpunnError("X has no blocks; give at least one matrix, such as {'words': X}.")
+    if bare := [name for name in X if not isinstance(name, str) or not name]:
+        raise VpunnError(f"names of blocks are texts, such as 'words', got {examples(bare)}.")
     names = tuple(X) if layout is None else layout.names
     if layout is not None and (other := set(X) ^ set(names)):
-        raise VpunnError(f"this model reads the blocks {examples(names)}; {examples(sorted(map(str, other)))} differ.")
-    blocks = {str(name): targets.checked_block(X[name], str(name)) for name in names}
+        raise VpunnError(f"this model reads the blocks {examples(names)}; {examples(sorted(other))} differ.")
+    blocks = {name: targets.checked_block(X[name], name) for name in names}
     rows = {name: block.shape[0] for name, block in blocks.items()}
     if len(set(rows.values())) > 1:
         raise VpunnError(

@@ -310,6 +310,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
         """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
         if not self._several():
+            inputs.check_column(y)
             return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")

@@ -47,11 +47,14 @@ class LabelSets(NamedTuple):
 
 def read_sets(y: SetTargets, multilabel: bool = False, classes: Labels = None) -> LabelSets | None:
     """Label sets if ``y`` holds them: sets, a sparse indicator, or with ``multilabel`` lists or a dense indicator; else None."""
+    if classes is not None and not isinstance(classes, str):  # a text is its letters
+        targets.refuse_single(classes, "classes", "one label per column")
     if sparse.issparse(y):
         return _from_indicator(sparse.csr_matrix(y), classes)
+    targets.refuse_single(y)
     if hasattr(y, "tolist") and getattr(y, "ndim", 1) == 2:
         return _from_indicator(_dense(y), classes) if multilabel else _no_classes(classes)
-    if not isinstance(y, Iterable) or isinstance(y, str | bytes):
+    if not isinstance(y, Iterable):
         return None
     rows = list(y)
     some = [isinstance(row, set | frozenset) for row in rows]
