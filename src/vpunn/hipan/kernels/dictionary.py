@@ -105,7 +105,7 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
     for f in range(len(start) - 1):
         count, seen, rows = np.int64(0), np.float32(0), 0
         for a in range(feature_start[f], feature_start[f + 1]):
-            _look_ahead(row, a, profiles)
+            _profiles_ahead(row, a, profiles)
             r = row[a]
             if profile_start[r + 1] == profile_start[r]:
                 continue
@@ -141,7 +141,7 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
 
 
 @helper
-def _look_ahead(row, a, profiles):
+def _profiles_ahead(row, a, profiles):
     """Have the profile of a row that comes soon brought near, and where that of a later one begins."""
     if a + 2 * ROWS_AHEAD < len(row):
         start, feature, value = profiles

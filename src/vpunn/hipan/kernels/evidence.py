@@ -112,7 +112,7 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
     place, x, mark = listed.place, row.x, row.mark
     for r in range(n_rows):
         if r + 1 < n_rows:
-            _look_ahead(rows, candidates, r + 1, entries, memory)
+            _candidates_ahead(rows, candidates, r + 1, entries, memory)
         count, n_classes = np.int64(0), 0
         while n_classes < width and candidates[r, n_classes] >= 0:
             count = add_chain(candidates[r, n_classes], ancestry, listed, count)
@@ -141,7 +141,7 @@ def _gather(rows, reading, candidates, tree, given, found, work, row, out, branc
 
 
 @helper
-def _look_ahead(rows, candidates, r, entries, memory):
+def _candidates_ahead(rows, candidates, r, entries, memory):
     """Have the items of a row's candidates brought near, and the first blocks of its features."""
     for a in range(rows.indptr[r], rows.indptr[r + 1]):
         start, stop = entries.start[rows.indices[a]], entries.start[rows.indices[a] + 1]

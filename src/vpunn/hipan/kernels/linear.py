@@ -77,7 +77,7 @@ def _add_rows(rows, own, dual, weight):
 
 
 @helper
-def _look_ahead(n, rows, dual, weight, duals, weights):
+def _duals_ahead(n, rows, dual, weight, duals, weights):
     """Have the duals of a row and the weights of its features brought near; the latter two are the same in a line."""
     n_classes, width = dual.shape[1], weight.shape[1]
     for k in range(0, n_classes, LINE):
@@ -97,7 +97,7 @@ def _one_pass(given, order, waiting, state, work, tolerance):
     for t in range(len(order)):
         r = order[t]
         if t + 1 < len(order):
-            _look_ahead(order[t + 1], rows, dual, weight, duals, weights)
+            _duals_ahead(order[t + 1], rows, dual, weight, duals, weights)
         for k in range(width):
             score[k] = weight[last, k]
         a, stop = indptr[r], indptr[r + 1]

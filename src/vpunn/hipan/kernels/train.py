@@ -157,7 +157,7 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
     place, blocks = listed.place, listed.blocks
     n_nodes, width = len(parent), len(classes)
     for t in range(len(order)):
-        _look_ahead(rows, order, t, entries, weight_energy)
+        _rows_ahead(rows, order, t, entries, weight_energy)
         r = order[t]
         n_classes, truth, count = 0, -1, np.int64(0)
         for j in range(width - 1):
@@ -225,7 +225,7 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
 
 
 @helper
-def _look_ahead(rows, order, t, entries, weight_energy):
+def _rows_ahead(rows, order, t, entries, weight_energy):
     """Have what the next row reads brought near, and where that of the one after it begins."""
     if t + 1 < len(order):
         for a in range(rows.indptr[order[t + 1]], rows.indptr[order[t + 1] + 1]):
