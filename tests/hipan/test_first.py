@@ -56,6 +56,20 @@ def test_most_sure_rows_are_settled_and_answered_as_all_experts_together_would(m
     np.testing.assert_allclose(posterior.probability.sum(1) + posterior.rest, 1.0)
 
 
+def test_labels_that_hardly_count_do_not_make_settled_rows_doubtful():
+    X, y = texts(1500, 6, 0.2)
+    rng = np.random.default_rng(0)
+    wrong = rng.random(1500) < 0.3
+    y[wrong] = rng.choice(np.array(CLASSES, object), wrong.sum())
+    model = HiPaNClassifier(TREE, random_state=0).fit(X, y, sample_weight=np.where(wrong, 0.01, 1.0))
+    asked, right = texts(800, 7, 0.2)
+    posterior = model.posterior(asked)
+    settled = posterior.settled
+    assert settled.mean() > 0.1
+    said = posterior.top_k(1)[1][settled, 0]
+    assert abs(said.mean() - (model.labels_[posterior.best()] == right)[settled].mean()) < 0.03
+
+
 def test_the_same_bits_alone_in_a_batch_and_with_evidence(model):
     X, _ = texts(120, 2)
     whole = model.posterior(X)

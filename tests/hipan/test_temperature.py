@@ -23,3 +23,34 @@ def test_few_rows_leave_scores_as_they_are():
     score = np.array([[3.0, 0.0], [3.0, 0.0]])
     found = fit_temperature(score, np.ones((2, 2), bool), np.array([0, 1]), np.ones(2))
     assert 1.0 < found < 1.05
+
+
+def drawn(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of six candidates, and right ones drawn as the scores say."""
+    rng = np.random.default_rng(1)
+    score = rng.normal(size=(rows, 6)) * 2
+    p = np.exp(score)
+    return score, ((p / p.sum(1, keepdims=True)).cumsum(1) < rng.random((rows, 1))).sum(1)
+
+
+@pytest.mark.parametrize("sure", [1.0, 1.4])
+def test_a_few_rows_held_for_impossible_do_not_cool_the_others(sure):
+    score, truth = drawn(4000)
+    score *= sure
+    score[:80, 5], truth[:80] = -60.0, 5
+    found = fit_temperature(score, np.ones(score.shape, bool), truth, np.ones(len(score)))
+    assert found == pytest.approx(sure, abs=0.03)
+
+
+def test_rows_held_for_impossible_make_no_others_surer():
+    score, truth = drawn(4000)
+    score *= 0.8
+    score[:80, 5], truth[:80] = -60.0, 5
+    assert fit_temperature(score, np.ones(score.shape, bool), truth, np.ones(len(score))) == 1.0
+
+
+def test_the_unit_of_weights_does_not_matter():
+    score, truth = drawn(300)
+    weight = np.random.default_rng(2).random(300).astype(np.float32)
+    found = [fit_temperature(1.4 * score, np.ones(score.shape, bool), truth, weight * unit) for unit in (0.001, 1, 100)]
+    assert found == pytest.approx([found[1]] * 3, abs=1e-4) and found[1] > 1.1

@@ -117,6 +117,8 @@ WEAK = 0.2
 #: By fewer held-out rows than this, nearness to an item does not count against its class: the few that lie nearest to another class
 #: would say so by chance, and rows that have a copy among the items, as no held-out row has, would be far from their own class.
 CHANCE = 200
+#: A share of rows that could be anything, and how much likelier that must make all rows, in logarithms: three standard deviations.
+ODD, SURELY_LIKELIER = 0.001, 4.5
 NEAREST_ITEM = "log-distance of the nearest item above the least"
 
 
@@ -349,19 +351,41 @@ def _cut(flat: np.ndarray, like: list[np.ndarray]) -> list[np.ndarray]:
 def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> float:
     """What scores of rows that the combiner has not learned from must be divided by to be as sure as they are right.
 
-    The likeliest temperature, with a hundred rows' worth of doubt that it is another than 1.
+    The likeliest temperature, with a hundred rows' worth of doubt that it is another than 1. A handful of rows whose class was held
+    for impossible would have all others cooled: where all are surely likelier if one of a thousand could be anything, the
+    temperature is the likeliest given that. It makes none surer, as answers leave no room for such rows.
     """
     from scipy.optimize import minimize_scalar
 
     below = np.where(valid, score, -np.inf).astype(np.float64)
     below -= below.max(1, keepdims=True)
-    at = np.arange(len(below))
+    at, log_size, rows = np.arange(len(below)), np.log(valid.sum(1)), in_rows(weight)
 
-    def loss(log_t: float) -> float:
+    def loss(log_t: float, odd: float) -> float:
         scaled = below * np.exp(-log_t)
-        return float(weight @ (np.log(np.exp(scaled).sum(1)) - scaled[at, truth]) + 50.0 * log_t**2)
+        losses = np.log(np.exp(scaled).sum(1)) - scaled[at, truth]
+        if odd:
+            losses = -np.logaddexp(np.log1p(-odd) - losses, np.log(odd) - log_size)
+        return float(rows @ losses + 50.0 * log_t**2)
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-0.7, 0.7), method="bounded").x))
+    def likeliest(odd: float) -> tuple[float, float]:
+        found = minimize_scalar(loss, bounds=(-0.7, 0.7), args=(odd,), method="bounded")
+        return float(found.fun), float(found.x)
+
+    (plain, log_t), (robust, of_others) = likeliest(0.0), likeliest(ODD)
+    if log_t > 0 and plain - robust > SURELY_LIKELIER:
+        log_t = max(of_others, 0.0)
+    return float(np.exp(log_t))
+
+
+def in_rows(weight: np.ndarray) -> np.ndarray:
+    """Weights in rows that count alike: together as many as they are worth, (Σw)² / Σw² (Kish), whatever their scale.
+
+    >>> in_rows(np.ones(3)).tolist(), in_rows(np.array([4.0, 2.0, 2.0, 0.0])).sum().round(2).item()
+    ([1.0, 1.0, 1.0], 2.67)
+    """
+    weight = weight.astype(np.float64)
+    return np.asarray(weight * (weight.sum() / (weight * weight).sum()))
 
 
 def _decides(name: str) -> bool:

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn.hipan._balls import FEW_CLASSES
-from vpunn.hipan._combiner import Slots, fit_linear
+from vpunn.hipan._combiner import Slots, fit_linear, in_rows
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._linear import EVIDENCE as LINEAR
 from vpunn.hipan._nearest import EVIDENCE as VOTES
 from vpunn.hipan._views import Rows, says
+from vpunn.hipan.conformal import of_equal_weight
 from vpunn.hipan.posterior import Posterior
 
 Floats = npt.NDArray[np.float64]
@@ -184,33 +185,47 @@ def first_speakers(experts: Experts) -> list[tuple[str | None, bool]]:
 
 
 def choose_first(
-    experts: Experts, seen: Seen, score: Floats, valid: Bools, truth: npt.NDArray[np.int64], n_classes: int
+    experts: Experts,
+    seen: Seen,
+    score: Floats,
+    valid: Bools,
+    truth: npt.NDArray[np.int64],
+    weight: npt.NDArray[Any],
+    n_classes: int,
 ) -> FirstOpinion | None:
     """The expert that settles most held-out rows, or None: what all experts have ``seen``, and the combiner's ``score``, about the
-    ``valid`` slots of rows that this combiner has not learned from; ``truth`` is the right slot of each row."""
-    found, most = None, 0
+    ``valid`` slots of rows that this combiner has not learned from; ``truth`` is the right slot of each row, which counts by its
+    ``weight``."""
+    found, most = None, 0.0
     score = np.where(valid, score, -np.inf).astype(np.float64)
+    worth = in_rows(weight)
     for block, memory in first_speakers(experts):
         heard = FirstOpinion(block, 0.0, np.zeros(3), memory).heard(experts, seen)
         there = heard.candidates >= 0
         whole = np.flatnonzero(there.any(1) if memory else there.all(1))
         order = whole[np.argsort(-heard.lead[whole], kind="stable")]
-        other = np.cumsum((heard.below.argmax(1) != score.argmax(1))[order])
+        settled = _up_to(worth[order])
+        other = _up_to((worth * (heard.below.argmax(1) != score.argmax(1)))[order])
         right, may = _among(there, valid, truth)
-        least = OF_COPIES if memory else WORTHWHILE
-        for count in np.unique(np.linspace(len(order), least * len(order), SHARES_TRIED).astype(int))[::-1]:
+        shares = np.linspace(settled[-1], (OF_COPIES if memory else WORTHWHILE) * settled[-1], SHARES_TRIED)
+        for count in np.unique(np.searchsorted(settled, shares, side="right") - 1)[::-1]:
             rows = order[:count]
-            if count <= most or other[count - 1] + 1 > OTHERWISE * (count + 1):
+            if settled[count] <= most or other[count] + 1 > OTHERWISE * (settled[count] + 1):
                 continue
-            some = heard.take(rows)
-            near = float(np.quantile(some.near, FARTHER)) if memory else 0.0
-            weight = _weights(some.below, may[rows], right[rows])
-            first = FirstOpinion(block, float(some.lead.min()), weight, memory, near)
+            some, counts = heard.take(rows), worth[rows]
+            near = float(np.quantile(of_equal_weight(some.near, counts), FARTHER)) if memory else 0.0
+            weights = _weights(some.below, may[rows], right[rows], counts)
+            first = FirstOpinion(block, float(some.lead.min()), weights, memory, near)
             p = np.log(np.maximum(first.probabilities(some, n_classes), 1e-12))
-            if _loss(p, right[rows]) - _loss(score[rows], truth[rows]) <= WORSE * len(order):
-                found, most = first, count
+            if _loss(p, right[rows], counts) - _loss(score[rows], truth[rows], counts) <= WORSE * settled[-1]:
+                found, most = first, settled[count]
                 break
     return found
+
+
+def _up_to(worth: Floats) -> Floats:
+    """What the first 0, 1, 2, … rows are worth together."""
+    return np.concatenate([[0.0], np.cumsum(worth)])
 
 
 def _among(there: Bools, valid: Bools, truth: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Bools]:
@@ -229,15 +244,15 @@ def _spoken_of(experts: Experts, seen: Seen, memory: bool) -> Bools:
     return np.asarray((seen.candidates >= 0) & (seen.evidence[:, :-1, experts.names().index(VOTES[0])] > 0))
 
 
-def _loss(score: Floats, truth: npt.NDArray[np.int64]) -> float:
+def _loss(score: Floats, truth: npt.NDArray[np.int64], worth: Floats) -> float:
     """Summed cross-entropy of the right slots."""
     below = score - score.max(1, keepdims=True)
-    return float((np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth]).sum())
+    return float((worth * (np.log(np.exp(below).sum(1)) - below[np.arange(len(truth)), truth])).sum())
 
 
-def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64]) -> Floats:
+def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64], worth: Floats) -> Floats:
     z = np.zeros((*valid.shape, 3), np.float32)
     z[:, :-1, 0], z[:, :-1, 1], z[:, -1, 2] = below, np.maximum(below, -1.0), 1.0
-    one = np.ones(len(z), np.float32)
     start = np.array([1.0, 1.0, -5.0], np.float32)
-    return fit_linear(Slots.of(z[valid], valid, truth, one), start, 1.0 / len(z))[0].astype(np.float64)
+    seen = Slots.of(z[valid], valid, truth, worth.astype(np.float32))
+    return fit_linear(seen, start, 1.0 / float(worth.sum()))[0].astype(np.float64)

@@ -222,8 +222,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             self.combiner_ = self.combiner_.cooled(temperature)
             combiners = [combiner.cooled(temperature) for combiner in combiners]
             with threadpool_limits(1, user_api="blas"):
-                n_classes = len(self.class_nodes_)
-                self.first_ = choose_first(self.experts_, held.seen, score / temperature, valid, truth, n_classes)
+                n_classes, cooled = len(self.class_nodes_), score / temperature
+                self.first_ = choose_first(self.experts_, held.seen, cooled, valid, truth, held.weight, n_classes)
         scores = np.empty(len(held.node))
         for rows, combiner in zip(halves, combiners, strict=True):
             if len(rows):
