@@ -11,6 +11,7 @@ from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError
 from vpunn.explain import explain
 from vpunn.hipan._numbers import number_columns
+from vpunn.hipan._views import Layout
 
 TREE = Tree.from_paths([("north", "a"), ("north", "b"), ("south", "c"), ("south", "d"), ("south", "e")], root="all")
 NAMES = np.array(list("abcde"))
@@ -65,6 +66,31 @@ def test_a_column_that_drowns_words_is_a_number():
     X = counts(rng, 300, 12)
     X[:, 7] = np.where(rng.random(300) < 0.1, rng.integers(5_000, 99_000, 300), 0)
     assert found(X) == [7]
+
+
+@pytest.mark.parametrize("beside", ["a kind", "a kind and a price", "a flag"])
+def test_a_vocabulary_beside_one_hot_columns_stays_one(beside):
+    """Long texts, one in a hundred empty: rows differ in length, every word's weight varies, and each row has one kind."""
+    rng = np.random.default_rng(5)
+    texts = counts(rng, 400, 300, words=1500)
+    texts[::100] = 0
+    texts /= np.maximum(np.linalg.norm(texts, axis=1, keepdims=True), 1e-9)
+    kind = np.eye(5)[rng.integers(0, 5, 400)]
+    price = rng.uniform(5, 500, (400, 1))
+    more = {
+        "a kind": kind,
+        "a kind and a price": np.hstack([price, kind]),
+        "a flag": (rng.random((400, 1)) < 0.95) * 1.0,
+    }
+    columns = np.array(found(np.hstack([texts, more[beside]])))
+    assert len(columns) < 25
+    assert (columns == 1500).any() == (beside == "a kind and a price")
+
+
+def test_names_of_blocks_are_their_own():
+    X = places(60)[0]
+    layout = Layout.of({"a": X, "a'": X, "numbers of a": X[:, :2].toarray()})
+    assert list(layout.numbers()) == ["numbers of a", "numbers of a'", "numbers of a''"]
 
 
 def test_vectors_and_tables_kept_as_sparse_matrices_are_numbers():

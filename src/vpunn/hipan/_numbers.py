@@ -1,8 +1,8 @@
 """Columns of a sparse table that hold numbers, not words: latitude, age or price beside one-hot columns.
 
 Rows of words are read by their direction. A latitude of 45 beside ones makes all rows point the same way, so such columns are taken
-apart and become a dense block with scales of their own. Words that nearly every text has are left where they are: their rows
-have unit length, or all columns hold counts of the same kind.
+apart and become a dense block with scales of their own. Words that nearly every text has are left where they are, but for those
+that are counted many times more often than others; a dense block reads these as well.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ ENOUGH_ROWS, LOOKED_AT = 20, 20_000
 SIGNED = 0.02
 #: How many times what other columns usually hold a full column of whole numbers must hold, and any column.
 LARGE, DROWNING = 10.0, 30.0
+#: More columns than this that only some rows have and whose values differ are a vocabulary; dense they would take far more room.
+FEW_NUMBERS = 64
 #: Rows are of one length if their lengths differ no more than by this share.
 ONE_LENGTH = 1e-3
 
@@ -28,9 +30,9 @@ ONE_LENGTH = 1e-3
 def number_columns(X: sparse.csr_matrix) -> Ints:
     """The columns of a table without stored zeros that hold numbers.
 
-    A full column is one if it has values of either sign. Unless all rows have one length, it is one as well if it has fractions, or
-    whole numbers much larger than what other columns hold; so is a column that only some rows have, if it would drown all others.
-    Beside one-hot columns every column of which the values differ is one.
+    A full column is one if it has values of either sign. Unless all rows have one length, it is one as well if it holds much larger
+    ones than other columns do; so is a column that only some rows have, if it would drown all others. Where the others are
+    no vocabulary, fractions make a full column one, and beside one-hot columns every column of which the values differ is one.
 
     >>> place = np.array([[45.1 + k % 7, 9.3 - k % 5] for k in range(40)])
     >>> number_columns(sparse.csr_matrix(np.hstack([place, np.eye(4)[np.arange(40) % 4]]))).tolist()
@@ -52,14 +54,18 @@ def number_columns(X: sparse.csr_matrix) -> Ints:
         return np.flatnonzero(found)
     varies = np.bincount(column, (size - typical[column]) ** 2, minlength=width) > 1e-9 * there * typical**2
     fractions = np.bincount(column[X.data != np.rint(X.data)], minlength=width) > 0
-    found |= full & varies & fractions
     others = ~full & (filled > 0)
+    few = (varies & others).sum() <= FEW_NUMBERS
+    if few:
+        found |= full & varies & fractions
     if not others.any():
         return np.flatnonzero(found | (full & varies & found.any()))
     usual = float(np.median(typical[others]))
     found |= full & varies & (typical >= LARGE * usual)
-    found |= (filled >= max(SOME * n, ENOUGH_ROWS)) & (typical >= DROWNING * usual)
-    if _one_hot(X, varies):
+    drowning = varies & (filled >= max(SOME * n, ENOUGH_ROWS)) & (typical >= DROWNING * usual)
+    if (drowning & ~full).sum() <= FEW_NUMBERS:
+        found |= drowning
+    if few and _one_hot(X, varies):
         found |= varies
     return np.flatnonzero(found)
 

@@ -145,7 +145,7 @@ class Layout:
         for name, columns in zip(words, self.apart or [_NONE] * len(words), strict=True):
             if len(columns):
                 called = f"numbers of {name}" if name else "numbers"
-                while called in widths:
+                while called in widths or called in found:
                     called += "'"
                 found[called] = name, columns
         return found
