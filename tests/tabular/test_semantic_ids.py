@@ -37,6 +37,12 @@ def test_equal_vectors_take_as_many_collision_digits_as_they_need():
     assert len({ids.text(i) for i in range(100)}) == 100
 
 
+@pytest.mark.parametrize(("p", "K"), [(2, 3), (256, 0), (256, 10**9)])
+def test_ids_of_too_few_or_too_many_digits_are_refused(p, K):
+    with pytest.raises(VpunnError, match=f"got p={p}, K={K}"):
+        semantic_ids(np.ones((3, 2)), p=p, K=K)
+
+
 def test_near_digits_share_prefixes_far_above_chance():
     images = load_digits().data
     ids = semantic_ids(images, p=256, K=3)

@@ -20,6 +20,8 @@ from vpunn.tabular._store import get_balls, put_balls
 from vpunn.tree import Tree
 
 METRICS = ("euclidean", "cosine")
+#: Ids of more leading digits than this are a mistake: every vector would have room for all of them.
+LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class SemanticIds(Storable):
     def _from_store(cls, stored: Stored) -> SemanticIds:
         tree, p, K = stored.tree(), stored.setting("p", int), stored.setting("K", int)
         balls = get_balls(stored, stored.tree("balls"))
-        if max(balls.tree.max_depth, 1) > K or p <= max(tree.max_branching, 2):
+        if not max(balls.tree.max_depth, 1) <= K <= LONGEST or p <= max(tree.max_branching, 2):
             raise DataError(
                 f"{str(stored.path)!r}: ids of K={K} digits below p={p} cannot name {tree.n_nodes:,} nodes like these; "
                 "the model is damaged."
@@ -137,8 +139,8 @@ def semantic_ids(
     >>> [len(np.unique(group)) for group in ids.digits[:, 0].reshape(4, 3)]  # each cluster has one leading digit
     [1, 1, 1, 1]
     """
-    if p < 3 or K < 1:
-        raise VpunnError(f"semantic ids need p ≥ 3 and K ≥ 1; got p={p}, K={K}.")
+    if p < 3 or not 1 <= K <= LONGEST:
+        raise VpunnError(f"semantic ids need p ≥ 3 and K from 1 to {LONGEST:,}; got p={p}, K={K}.")
     rows = _as_rows(vectors, metric)
     balls = grow_kmeans(rows, p - 1, K, seed=seed_of(random_state))
     tree, node, shared = _tell_apart(balls, p - 1)
