@@ -75,6 +75,23 @@ def test_cells_of_a_table_are_data_not_markup():
     assert lines[1:] == ["[name]    n", "[bold]x   1", ":dog:    22"]
 
 
+def test_a_terminal_gets_no_empty_header_and_lines_that_fit(monkeypatch, capsys):
+    from vpunn.cli.common import emit, folded
+
+    monkeypatch.setenv("COLUMNS", "50")
+    line = "    Bedding: P 0.934, head -7.949  length=38.1 -1.06, weight=466 -0.34, rest -6.38"
+    assert folded(line) == line  # not a terminal
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    lines = folded(f"Pillows: probability 0.934\n{line}").splitlines()
+    assert lines[0] == "Pillows: probability 0.934" and max(map(len, lines)) <= 50
+    assert lines[2].startswith("        ") and " ".join(" ".join(lines[1:]).split()) == " ".join(line.split())
+    emit({"rows": 7, "exact": 0.5}, False)
+    emit([{"depth": 1}], False, "a title that is wider than its table")
+    said = capsys.readouterr().out.splitlines()
+    assert [cells.split() for cells in said[:2]] == [["rows", "7"], ["exact", "0.5"]]
+    assert said[2] == "a title that is wider than its table"
+
+
 def test_compiling_is_announced_once_and_only_when_it_happens(monkeypatch, capsys):
     from numba import njit
 

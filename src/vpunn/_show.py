@@ -32,8 +32,14 @@ def rich_table(title: str, columns: Sequence[str], right: Sequence[bool], cells:
     from rich.table import Table
     from rich.text import Text
 
+    named = any(str(name).strip() for name in columns)
     table = Table(
-        title=Text(title) if title else None, title_justify="left", box=None, header_style="bold", pad_edge=False
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        show_header=named,
     )
     for name, is_number in zip(columns, right, strict=True):
         table.add_column(Text(str(name)), justify="right" if is_number else "left", overflow="fold")

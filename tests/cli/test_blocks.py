@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,12 @@ def test_what_spoke_is_told_by_block_word_and_number(here):
     done = run_here(["explain", str(here / "both"), str(here / "test.csv"), "--row", "2"])
     row = read_table(here / "test.csv").iloc[2]
     assert "spoke for it: words" in done.out and f"mass={row['mass']:.4g}" in done.out, done.out
+    done = run_here(["explain", str(here / "both"), str(here / "test.csv"), "--node", "Primates"])
+    balls = re.findall(r"head ([-+.0-9]+)  (.+)", done.out)
+    assert balls and "rest " in done.out, done.out
+    for head, listed in balls:  # what is listed, the rest among it, adds up to what the ball contributes
+        parts = [float(part.rsplit(" ", 1)[1]) for part in listed.split(", ")]
+        assert sum(parts) == pytest.approx(float(head), abs=0.005 * (len(parts) + 1))
     assert by_word("the price", [("words__price", 1.0), ("numbers__price", 2.0)], {"price": 3}) == [
         ("price=3", 2.0),
         ("price", 1.0),

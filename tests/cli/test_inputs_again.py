@@ -262,6 +262,21 @@ SHOP = [
         {"t.csv": "text,new,kind\n" + "night bird,TRUE,owl\npond fish,FALSE,carp\n" * 6},
     ),
     no(f"{PRICED} new", "not numeric in row 1", {"t.csv": "text,new,kind\n" + "night,3,owl\nfish,TRUE,carp\n" * 6}),
+    no(  # the one cell that keeps all commas from being read, not the many that are fine
+        f"{PRICED} 'Price (€)'",
+        "not numeric in row 4 (counted from 0): 'ca. 1'; write numbers there",
+        {"t.csv": PRICES.replace("n/a", "2,5").replace("1.234,50", "ca. 1", 2).replace("ca. 1", "4,5", 1)},
+    ),
+    no(f"{PRICED} p", "'1,234', '1,500'; write 3,5 as 3.5", {"t.csv": 'text,p,kind\na,"1,234",x\nb,"1,500",y\n'}),
+    no(f"{PRICED} p", "and 3 more (counted from 0): 'unk';", {"t.csv": "text,p,kind\n" + "a,1,x\nb,unk,y\n" * 6}),
+    yes(
+        "fit t.csv --regress p --levels a --folds 2 --out new",
+        ("1 duplicate row;", "5 rows held out in 2 parts:", "score"),
+        {"t.csv": "a,p\nx,4.5\nx,4.5\nx,3\ny,1\ny,2\n"},
+    ),
+    no("tree info t.csv -o levels=a,b", "such as line 4, where 'a' is missing", {"t.csv": "a,b\nx,1\n\n,2\n"}),
+    no("tree info t.csv", "no path in line 3; fill it in", {"t.csv": "path,n\na/b,1\n,2\n"}),
+    yes("tree info t.csv", "columns             none", {"t.csv": "path\na/b\na/c\n"}),
     yes(
         "fit t.csv --out new --text text --target kind",
         "every class has one row, so none can be held out",

@@ -6,7 +6,9 @@ import functools
 import inspect
 import json
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
@@ -48,7 +50,9 @@ def emit(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], as_json: bool, t
 
         # Labels are data: neither [brackets] nor :colons: in them mean anything.
         console = Console(highlight=False, markup=False, emoji=False)
-        console.print(rich_table(title, columns, right, cells))
+        if title:  # above the table, not folded to its width
+            console.print(title)
+        console.print(rich_table("", columns, right, cells))
     else:
         typer.echo("\n".join([*([title] if title else []), *_aligned(columns, right, cells)]))
 
@@ -100,6 +104,19 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def say(sentence: str) -> None:
     """A remark beside the answer, on standard error."""
     sys.stderr.write(f"vpunn: {sentence}.\n")
+
+
+def folded(text: str) -> str:
+    """Lines that fit the terminal, each continued below its own beginning; as they are where no one looks on."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 40)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        below = " " * (len(line) - len(line.lstrip()) + 4)
+        how = {"break_long_words": False, "break_on_hyphens": False}
+        lines += textwrap.wrap(line, width, subsequent_indent=below, **how) or [""]  # type: ignore[arg-type]
+    return "\n".join(lines)
 
 
 def refuse_unused(options: Mapping[str, Any], why: str) -> None:

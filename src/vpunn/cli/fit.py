@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from vpunn._progress import progress_bar
 from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
 from vpunn.cli.structure import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading
-from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.errors import VpunnError, check_choice, counted, examples
 
 if TYPE_CHECKING:
     from vpunn.hipan.table_models import TableModel
@@ -166,8 +167,12 @@ def fit(
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
         plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed)
-        facts = {"read": sample.report.facts()} if json else {}
-        facts |= plan.held_out(sample)
+        facts = plan.held_out(sample)
+        if json:
+            facts = {"read": sample.report.facts()} | facts
+        elif folds is not None:
+            _say_folds(facts, folds)
+            facts = {}
         with progress_bar("fitting…", 100) as bar:
             model = plan.model(sample, bar)
         _say_silent(model)
@@ -188,6 +193,17 @@ def _sample(
     frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
     how: dict[str, Any] = {"regress": which.regress is not None, "match": places.match or "exact"}
     return read_sample(frame, inputs, table, tree=tree, missing=places.missing, **how)
+
+
+def _say_folds(scores: Mapping[str, Any], folds: int) -> None:
+    """Scores of rows held out in parts: their mean and standard deviation between the parts, side by side."""
+    rows = [
+        {"score": name.removeprefix("held-out "), "mean": scores[name], "sd": scores[f"{name}, sd"]}
+        for name in scores
+        if f"{name}, sd" in scores
+    ]
+    emit(rows, False, f"{counted(int(scores['held-out rows']), 'row')} held out in {folds} parts:")
+    typer.echo()
 
 
 def _say_silent(model: TableModel) -> None:

@@ -89,7 +89,7 @@ def hydrogen(
     json: JsonFlag = False,
 ) -> None:
     """The tree of states (exact by construction), and shells recovered from noisy observables without labels."""
-    from vpunn.errors import VpunnError
+    from vpunn.errors import VpunnError, counted
     from vpunn.hipaq.hydrogen import hydrogen_tree, purity_against_noise
 
     try:
@@ -106,7 +106,7 @@ def hydrogen(
     emit([facts], json)
     typer.echo()
     rows = [{key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
-    emit(rows, json, f"Recovered without labels ({repeats} readings of each state, {seeds} seeds)")
+    emit(rows, json, f"Recovered without labels ({repeats} readings of each state, {counted(seeds, 'seed')})")
 
 
 def decays(

@@ -34,6 +34,6 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}: ")
         elif name == "bytes":
-            yield f"{prefix}size", f"{value / 1e6:,.3g} MB"
+            yield f"{prefix}size of arrays", f"{value / 1e6:,.3g} MB"
         elif value is not None and value != "":
             yield f"{prefix}{name}", value

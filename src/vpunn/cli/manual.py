@@ -130,7 +130,7 @@ EXAMPLES = {
 }
 #: Commands that run for minutes, wait for visitors, or print what belongs to one machine: where their output is shown.
 ELSEWHERE = {
-    "demo": "Its output is shown on the project's front page.",
+    "demo": "The model it leaves behind is the one in the explorer's picture on the project's front page.",
     "explore": "What it shows, with pictures: [The explorer](explorer.md).",
     "serve": "Requests and answers: [The explorer](explorer.md).",
     "reproduce": "What it makes, table by table: [The paper](paper.md).",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.common import JsonFlag, emit, folded, grouped, refuse_unused, say
 from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
 from vpunn.errors import VpunnError, counted, examples
 
@@ -213,15 +213,15 @@ def explain(
     frame, inputs = frame.iloc[[row]], fitted.inputs
     X = fitted.rows(frame, "--ask" if table is None else f"row {row} of {table}")
     features = getattr(fitted, "features", None)
+    cells = {name: f"{float(frame[name].iloc[0]):.4g}" for name in inputs.columns}
     found: Any
     if features is None:
-        names = None if inputs.levels else list(inputs.columns)
+        names = None if inputs.levels else [f"{name}={cell}" for name, cell in cells.items()]
         found = explain_row(fitted.model, X, node, feature_names=names)
     else:  # all features, so that the words of a ball sum to what it contributes
         every = fitted.feature_names()  # type: ignore[union-attr]
         found = explain_row(fitted.model, X, node, k=len(every), feature_names=every)
         (words,) = texts_of(frame, inputs.text, table)
-        cells = {name: f"{float(frame[name].iloc[0]):.4g}" for name in inputs.columns}
         if getattr(fitted.model, "multilabel_", False):
             said = by_word(words, found.features, cells)[:5]
             found = replace(found, features=said, neighbours=found.neighbours[:5])
@@ -233,7 +233,7 @@ def explain(
     if json:
         emit(asdict(found), True)
     else:
-        typer.echo(str(found))
+        typer.echo(folded(str(found)))
 
 
 # ---- what is read ----------------------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def info(
         "prime p": code.p,
     }
     facts |= {f"bits, {row['code']}": row["bits"] for row in code.summary()}
-    facts["columns"] = ", ".join(tree.columns)
+    facts["columns"] = ", ".join(tree.columns) or ("" if json else "none")
     facts["changed on reading"] = "; ".join(tree.report) or "nothing"
     emit(facts, json)
 

@@ -57,8 +57,12 @@ class Explanation:
             lines.append("  spoke for it: " + ", ".join(f"{name} {value:+.2f}" for name, value in self.blocks.items()))
         for ball in self.balls:
             name = f"stop at {ball.label}" if ball.stops_here else str(ball.label)
-            why = ", ".join(f"{feature} {value:+.2f}" for feature, value in ball.features)
-            lines.append(f"  {'  ' * ball.depth}{name}: P {ball.probability:.3f}, head {ball.head:+.3f}  {why}")
+            listed = [f"{feature} {value:+.2f}" for feature, value in ball.features]
+            rest = ball.head - sum(value for _, value in ball.features)
+            if listed and abs(rest) >= 0.005:  # the ball's constant and the features that are not listed
+                listed.append(f"rest {rest:+.2f}")
+            said = f"  {'  ' * ball.depth}{name}: P {ball.probability:.3f}, head {ball.head:+.3f}  {', '.join(listed)}"
+            lines.append(said.rstrip())
         return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from vpunn.errors import DataError, check_choice, examples, rows_have
 from vpunn.hipan._targets import LARGEST_FEATURE
-from vpunn.io.frames import check_columns
+from vpunn.io.frames import COMMA_NUMBER, check_columns
 from vpunn.io.tables import whole_labels
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array
@@ -153,8 +153,7 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
             ):  # as older versions of pandas give up on 1e999
                 _refuse_cells(column, odd[:1], where, block, "too large or infinite", "correct or leave out these rows")
             if len(odd):
-                fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
-                _refuse_cells(column, odd, where, block, "not numeric", fix)
+                _refuse_no_numbers(column, odd, where, block)
         infinite = np.flatnonzero(np.abs(values) > LARGEST_FEATURE)
         if len(infinite):
             _refuse_cells(column, infinite, where, block, "too large or infinite", "correct or leave out these rows")
@@ -162,12 +161,23 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
     return found
 
 
+def _refuse_no_numbers(column: pd.Series[Any], odd: np.ndarray, where: object, block: str) -> None:
+    """Refuse cells that are no numbers: beside numbers such as 19,8 those few that kept their commas from being read."""
+    commas = column.iloc[odd].astype(str).str.strip().str.fullmatch(COMMA_NUMBER).to_numpy(bool)
+    if commas.any() and not commas.all():
+        _refuse_cells(column, odd[~commas], where, block, "not numeric", "write numbers there, or empty these cells")
+    fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
+    if commas.all():
+        fix = "write 3,5 as 3.5, and thousands without a comma"
+    _refuse_cells(column, odd, where, block, "not numeric", fix)
+
+
 def _in_block(block: str) -> str:
     return f" (block {block!r})" if block else ""
 
 
 def _refuse_cells(column: pd.Series[Any], rows: np.ndarray, where: object, block: str, what: str, fix: str) -> None:
-    cells = examples([str(cell)[:40] for cell in column.iloc[rows[:3]]], total=len(rows), limit=3)
+    cells = examples(list(dict.fromkeys(str(cell)[:40] for cell in column.iloc[rows])), limit=3)
     raise DataError(
         f"the column {column.name!r}{_in_block(block)} of {str(where)!r} is {what} in row {examples(rows, limit=3)} "
         f"(counted from 0): {cells}; {fix}."

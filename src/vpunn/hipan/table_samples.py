@@ -112,12 +112,11 @@ def read_sample(
     if strange.any():
         which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
         left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which, limit=3)})")
-    report = describe_table(
-        frame, inputs, kept, where, left_out=left_out, dropped=int((~keep).sum()), rematched=rematched
-    )
+    numbers = values[rows, 0] if regress else None
+    found = {"left_out": left_out, "dropped": int((~keep).sum()), "rematched": rematched}
+    report = describe_table(frame, inputs, kept, where, numbers=numbers, **found)  # type: ignore[arg-type]
     if tree is not None:
         report = replace(report, notes=(*report.notes, *_without_rows(tree, kept)))
-    numbers = values[rows, 0] if regress else None
     return with_groups(TableRows(frame, kept, report, numbers), inputs)
 
 

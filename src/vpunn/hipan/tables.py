@@ -164,20 +164,24 @@ def describe_table(
     dropped: int = 0,
     rematched: int = 0,
     sets: Sequence[set[Any]] | None = None,
+    numbers: np.ndarray | None = None,
 ) -> TableReport:
     """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only.
 
-    ``sets`` are the labels of rows with several, which are counted one by one; ``left_out`` says why rows were dropped.
+    ``sets`` are the labels of rows with several, which are counted one by one, ``numbers`` what a regressor learns; ``left_out``
+    says why rows were dropped.
     """
     import pandas as pd
 
     paths = pd.Series([tuple(row) for row in cells.values.tolist()])
     count = paths.value_counts()
     inside = pd.util.hash_pandas_object(frame[inputs.names].astype(str), index=False).to_numpy()
-    both = pd.DataFrame({"inside": inside, "label": pd.factorize(paths)[0]})
+    both = pd.DataFrame({"inside": inside, "label": pd.factorize(paths)[0] if numbers is None else numbers})
     again = both.duplicated().to_numpy()
-    labels_of_input = both.drop_duplicates().groupby("inside").size()
-    conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
+    conflicts = 0
+    if numbers is None:  # several numbers in one place are no conflict, but its spread
+        labels_of_input = both.drop_duplicates().groupby("inside").size()
+        conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
     notes = []
     if cells.gaps:
         notes.append(

@@ -208,7 +208,7 @@ def _read_text(
 #: The line with which spreadsheets tell each other the separator.
 SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
 #: 3,5 and 1.234,50; a point that no comma follows may be a decimal point, so 1.234 is none.
-_COMMA_NUMBER = r"[-+]?(?:[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+)"
+COMMA_NUMBER = r"[-+]?(?:[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+)"
 
 
 def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str]) -> pd.DataFrame:
@@ -218,7 +218,7 @@ def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str])
     changed, thousands = [], False
     for column in frame.columns[frame.dtypes.map(pd.api.types.is_string_dtype)]:
         cells = frame[column].dropna().astype(str).str.strip()
-        if column in as_text or not len(cells) or not cells.str.fullmatch(_COMMA_NUMBER).all():
+        if column in as_text or not len(cells) or not cells.str.fullmatch(COMMA_NUMBER).all():
             continue
         if cells.str.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+").all():
             continue

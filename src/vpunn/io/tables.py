@@ -19,7 +19,7 @@ from vpunn.io.writers import EXTRA, FRAME_COLUMNS, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._edges import Choices, by_row
 from vpunn.tree._inputs import collection, label_array, object_array
-from vpunn.tree.build import tree_from_levels, tree_from_paths, tree_of_edges, with_report
+from vpunn.tree.build import tree_from_paths, tree_of_edges, tree_of_levels, with_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +146,7 @@ def tree_from_table(
     if table.num_rows == 0:
         raise DataError(f"{name}: the table has no rows; a tree needs at least one node.")
     if levels is not None:
-        return tree_from_levels(table.select(list(levels)).to_pandas(), root=edges.get("root", "root"), gaps=gaps)
+        return tree_of_levels(table.select(list(levels)).to_pandas(), place, root=edges.get("root", "root"), gaps=gaps)
     if not asked and tuple(columns[: len(FRAME_COLUMNS)]) == FRAME_COLUMNS:
         tree = _own_table(table, numbers)
         if tree is not None:
@@ -155,7 +155,11 @@ def tree_from_table(
         paths = paths or _named(table, PATH_NAMES) or (columns[0] if len(columns) == 1 else None)
     if paths is not None:
         rest = {key: _values(table[key]) for key in columns if key != paths}
-        return tree_from_paths(table[paths].to_pylist(), sep=sep, root=edges.get("root"), columns=rest)
+        given = table[paths].to_pylist()
+        blank = np.array([k for k, path in enumerate(given) if path is None], np.int64)
+        if len(blank):
+            raise DataError(f"{name}: there is no path in {place(blank)}; fill it in, or leave the row out.")
+        return tree_from_paths(given, sep=sep, root=edges.get("root"), columns=rest)
     parent, child = _edge_columns(table, name, parent, child)
     label = label or ("label" if "label" in columns and "label" not in (parent, child) else None)
     up, down = _ends(table[parent], table[child], no_parent, numbers, place, f"{name}: the column {child!r}")

@@ -7,7 +7,7 @@ repeats and several parents, and carries further columns along. Nothing recurses
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +168,6 @@ def tree_from_levels(
     """
     import pandas as pd
 
-    one_of("gaps", gaps, ("error", "skip", "fill"))
     if not isinstance(frame, pd.DataFrame):
         raise TreeError(
             f"from_levels needs a pandas DataFrame, got {reprlib.repr(frame)}; from_paths takes plain rows of labels."
@@ -181,10 +180,19 @@ def tree_from_levels(
             if absent
             else "from_levels needs at least one level column."
         )
+    return tree_of_levels(frame[names], lambda rows: f"row {frame.index[rows[0]]!r}", root=root, gaps=gaps)
+
+
+def tree_of_levels(
+    frame: pd.DataFrame, place: Callable[[np.ndarray], str], *, root: Hashable | None = "root", gaps: str = "error"
+) -> Tree:
+    """The tree of a table of nothing but level columns; ``place`` is how messages call its rows."""
+    one_of("gaps", gaps, ("error", "skip", "fill"))
+    names = list(frame.columns)
     cells = np.empty((len(frame), len(names)), object)
     filled = np.empty(cells.shape, bool)
-    for k, name in enumerate(names):
-        cells[:, k], missing = label_array(frame[name])
+    for k in range(len(names)):
+        cells[:, k], missing = label_array(frame.iloc[:, k])
         filled[:, k] = ~missing & (cells[:, k] != "")
     lengths = filled.sum(axis=1)
     last = np.where(filled, np.arange(1, len(names) + 1), 0).max(axis=1)
@@ -194,8 +202,8 @@ def tree_from_levels(
         k = int(np.flatnonzero(~filled[row])[0])
         after = examples(cells[row][k:][filled[row][k:]], limit=1)
         raise TreeError(
-            f"{len(gap):,} row{'s have' if len(gap) > 1 else ' has'} a label below a missing one, such as row "
-            f"{frame.index[row]!r}, where {names[k]!r} is missing but {after} follows; "
+            f"{len(gap):,} row{'s have' if len(gap) > 1 else ' has'} a label below a missing one, such as "
+            f"{place(gap[:1])}, where {names[k]!r} is missing but {after} follows; "
             "fill the level in, or pass gaps='skip' to leave it out of the path, or gaps='fill' to call it (missing)."
         )
     if len(gap) and gaps == "fill":
