@@ -253,13 +253,15 @@ def fit_combiner(
     *,
     hidden: int = 32,
     unread: Sequence[str] = (),
+    nearer: bool = False,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
     ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
     rows, so few rows stay near the best single expert, fewer than `FEW_ROWS` at it, and evidence that says nothing gets next to no
-    weight; what is the same for all candidates, or ``unread``, gets none, and nearness no negative one by few rows (`CHANCE`).
+    weight; what is the same for all candidates, or ``unread``, gets none, and nearness no negative one by few rows (`CHANCE`) or if
+    only ``nearer`` may be likelier.
     Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, width = len(evidence), evidence.shape[2]
@@ -278,7 +280,7 @@ def fit_combiner(
         best, loss = alone, 0.0
     else:
         best, loss = fit_linear(seen, alone, float(penalty))
-        near = [k for k, name in enumerate(names) if "nearest" in name] if n < CHANCE else []
+        near = [k for k, name in enumerate(names) if "nearest" in name] if nearer or n < CHANCE else []
         while against := [k for k in near if read[k] and best[k] < 0]:
             flat[:, against], read[against], alone[against] = 0, False, 0
             best, loss = fit_linear(seen, alone, float(penalty))

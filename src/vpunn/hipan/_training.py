@@ -56,6 +56,7 @@ class Settings:
     heavy: bool = False  #: as all rows of a fit are, whichever are held out
     in_cells: bool = False  #: whether those of dense blocks stand in cells, likewise
     beside: bool = False  #: whether linear heads stand beside those of balls, likewise
+    nearer: bool = False  #: whether nearness to an item never counts against its class
 
 
 @dataclass
@@ -338,7 +339,15 @@ def learn_to_combine(
         if len(weight) < FEW_ROWS:
             weight = as_often_as_expected(weight, missed, n_classes - len(experts.balls.classes), n_classes)
         combiner = fit_combiner(
-            evidence, valid, truth, weight, experts.names(), rng, hidden=settings.hidden, unread=unread
+            evidence,
+            valid,
+            truth,
+            weight,
+            experts.names(),
+            rng,
+            hidden=settings.hidden,
+            unread=unread,
+            nearer=settings.nearer,
         )
     return combiner._replace(sharpness=sharpness)
 
@@ -348,15 +357,15 @@ def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Co
 
     Hardly a row held out is as like an item as they are, so that a combiner may answer the opposite when asked for them.
     """
-    candidates, evidence, _ = known.seen
-    _, truth = slots(candidates, known.node, n_classes)
-    at = np.arange(len(truth))
+    return min(combiner, combiner.unbounded(), key=lambda tried: mean_loss(tried, known, n_classes))
 
-    def loss(tried: Combiner) -> float:
-        p = np.column_stack(tried.shares(evidence, candidates, n_classes))[at, truth]
-        return float(-(known.weight @ np.log(np.maximum(p, 1e-12))))
 
-    return min(combiner, combiner.unbounded(), key=loss)
+def mean_loss(combiner: Combiner, held: HeldOut, n_classes: int) -> float:
+    """What a combiner loses on the right answers of some rows, by their weight."""
+    candidates, evidence, _ = held.seen
+    truth = slots(candidates, held.node, n_classes)[1]
+    p = np.column_stack(combiner.shares(evidence, candidates, n_classes))[np.arange(len(truth)), truth]
+    return float(-(held.weight @ np.log(np.maximum(p, 1e-12))) / held.weight.sum())
 
 
 def as_often_as_expected(weight: np.ndarray, missed: np.ndarray, n_empty: int, n_classes: int) -> np.ndarray:

@@ -35,6 +35,7 @@ from vpunn.hipan._training import (
     Settings,
     fit_parts,
     learn_to_combine,
+    mean_loss,
     slots,
     train,
     with_better_bounds,
@@ -176,8 +177,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
         give_back()
-        combiner = self._learned_combiner(held, settings, rng)
-        self.combiner_ = with_better_bounds(combiner, known, len(self.class_nodes_))
+        settings = self._set_combiner(held, known, settings, rng)
         reached("calibration", 0.85)
         self._calibrate_on(held, kinds, settings, rng)
         del held, known
@@ -189,6 +189,21 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self._check_params()
         crew = getattr(self, "_crew", None) or Crew(n_jobs=self.n_jobs)
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
+
+    def _set_combiner(self, held: HeldOut, known: HeldOut, settings: Settings, rng: np.random.Generator) -> Settings:
+        """The combiner of the held-out rows, and how such ones are to be learned.
+
+        Where labels are partly chance, rows near an item of a class may have it less often than all else tells. A combiner that has
+        learned so answers the opposite about the rows it was taught; if it loses more on those than on rows held out, it is fitted
+        again and nearness never counts against a class.
+        """
+        n_classes = len(self.class_nodes_)
+        combiner = self._learned_combiner(held, settings, rng)
+        self.combiner_ = with_better_bounds(combiner, known, n_classes)
+        if mean_loss(self.combiner_, known, n_classes) > mean_loss(combiner, held, n_classes):
+            settings = replace(settings, nearer=True)
+            self.combiner_ = with_better_bounds(self._learned_combiner(held, settings, rng), known, n_classes)
+        return settings
 
     def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
