@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 
 from inputs import check, no, params, run_here, yes
+from vpunn.web.batch import TestTable
+from vpunn.web.opening import open_model
 
 TAGS = (
     "text;tags\n"
@@ -298,3 +300,56 @@ SHOP = [
 @params(SHOP)
 def test_a_shop_and_a_biologist(case, tmp_path, models):
     check(case, tmp_path, models)
+
+
+PATHS = (
+    "text,place\n"
+    + "night bird,animal > bird > owl\nred breast,animal > bird>robin\npond fish,animal > fish\nrock,stone > granite\n"
+    * 5
+)
+BY_PATH = "fit t.csv --out new --text text --target place --path-sep"
+IN_CELLS = [
+    yes(f"{BY_PATH} '>'", ("4 classes, depth 3", "nodes  8"), {"t.csv": PATHS}),
+    yes(
+        BY_PATH.replace("--path-sep", ""),
+        "look like paths, such as 'animal > bird > owl': --path-sep '>'",
+        {"t.csv": PATHS},
+    ),
+    yes(f"{BY_PATH} /", "nodes  4", {"t.csv": "text,place\n" + "a b,/x/y/\nc d,/x/z\n" * 5}),
+    no(f"{BY_PATH} /", "holds '/', which --path-sep says is between two levels", {"t.csv": PATHS}),
+    no(f"{BY_PATH} ' '", "such as '>', and one target column; got ' '", {"t.csv": PATHS}),
+    no(f"{BY_PATH} '>' --label-sep ';'", "--label-sep does nothing here", {"t.csv": PATHS}),
+    no(
+        "fit t.csv --regress n --levels a --path-sep / --out new",
+        "--path-sep does nothing here",
+        {"t.csv": "a,n\nx,1\n"},
+    ),
+]
+
+
+@params(IN_CELLS)
+def test_paths_in_cells(case, tmp_path, models):
+    check(case, tmp_path, models)
+
+
+def test_a_path_in_a_cell_is_what_level_columns_are(tmp_path):
+    rows = [line.partition(",") for line in PATHS.splitlines()[1:]]
+    paths = [[level.strip() for level in place.split(">")] for _, _, place in rows]
+    frame = pd.DataFrame({"text": [text for text, _, _ in rows], "place": [place for _, _, place in rows]})
+    frame[["a", "b", "c"]] = pd.DataFrame([[*path, None][:3] for path in paths])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = []
+    for name, options in {"path": ["--target", "place", "--path-sep", ">"], "levels": ["--levels", "a,b,c"]}.items():
+        words = ["fit", str(tmp_path / "t.csv"), "--text", "text", *options, "--test-size", "0.4", "--out"]
+        done = run_here([*words, str(tmp_path / name), "--json"])
+        scores = {key: value for key, value in json.loads(done.out).items() if key.startswith("held-out")}
+        scores |= json.loads(run_here(["evaluate", str(tmp_path / name), str(tmp_path / "t.csv"), "--json"]).out)
+        answers = run_here(["predict", str(tmp_path / name), str(tmp_path / "t.csv"), "--json"]).out
+        told = run_here(
+            ["report", str(tmp_path / name), "--test", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r.html")]
+        )
+        believer = open_model(tmp_path / name).believer
+        tested = TestTable(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
+        found.append((scores, answers, told.out, tested.summary()))
+        assert scores["exact"] == 1 and "have no label" not in told.err
+    assert found[0] == found[1]

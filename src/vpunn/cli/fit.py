@@ -37,6 +37,10 @@ class Columns:
     label_sep: Annotated[
         str | None, typer.Option(help="Rows have several labels, separated by this in the target's cells, such as ';'.")
     ] = None
+    path_sep: Annotated[
+        str | None,
+        typer.Option(help="The target's cells are paths, their levels separated by this, such as '>'."),
+    ] = None
     levels: Annotated[
         str | None,
         typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
@@ -54,14 +58,14 @@ class Columns:
 
     def given(self) -> dict[str, str | None]:
         """Options and what was said."""
-        names = ("target", "levels", "text", "columns", "regress", "label_sep", "groups")
+        names = ("target", "levels", "text", "columns", "regress", "label_sep", "path_sep", "groups")
         return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
 
     def inputs(self) -> Inputs:
         """The columns as a model keeps them."""
         from vpunn.hipan.tables import Inputs, split_names
 
-        given = {name: value for name, value in self.given().items() if name != "--label-sep"}
+        given = {name: value for name, value in self.given().items() if not name.endswith("-sep")}
         empty = [name for name, value in given.items() if value is not None and not split_names(value)]
         if empty:
             raise VpunnError(f"name at least one column after {empty[0]}.")
@@ -71,7 +75,7 @@ class Columns:
                 raise VpunnError(f"{name} takes one column, got {examples(names[name])}.")
         group = next(iter(names["--groups"]), None)
         if self.regress is not None:
-            unused = {"--target": self.target, "--text": self.text}
+            unused = {"--target": self.target, "--text": self.text, "--path-sep": self.path_sep}
             refuse_unused(unused, "--regress predicts a number from --levels and --columns")
             if self.levels is None:
                 raise VpunnError(
@@ -86,7 +90,14 @@ class Columns:
         inputs = Inputs(target, names["--text"], names["--columns"], groups=group)
         if self.label_sep == "":
             raise VpunnError("--label-sep needs the text between two labels of a cell, such as ';'.")
-        return inputs if self.label_sep is None else replace(inputs, label_sep=self.label_sep)
+        if self.path_sep is not None:
+            refuse_unused({"--label-sep": self.label_sep}, "--path-sep says that a cell is one path")
+            if not self.path_sep.strip() or len(target) > 1:
+                raise VpunnError(
+                    f"--path-sep needs the text between two levels, such as '>', and one target column; got {self.path_sep!r} and "
+                    f"{examples(target)}."
+                )
+        return replace(inputs, label_sep=self.label_sep, path_sep=self.path_sep)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,12 @@ def messy_shop() -> str:
     return "\n".join([*lines, *lines[1:3]]) + "\n"
 
 
+def catalogue() -> str:
+    """Things of the shop, each with its category as a path in one cell."""
+    rows = [line.split(";") for line in messy_shop().splitlines()[1:19] + messy_shop().splitlines()[41:60]]
+    return "title,category\n" + "".join(f"{row[1]},{row[2].strip()} > {row[3]}\n" for row in rows)
+
+
 NEW_ROWS = """sku;title;dept;category
 0901;huge frying pan;Kitchen;Pans
 0902;rose bush, white;Garden;Plants
@@ -154,12 +160,14 @@ def page() -> str:
             "shop.csv": messy_shop(),
             "new.csv": NEW_ROWS,
             "tags.csv": TAGS,
+            "catalogue.csv": catalogue(),
         }.items():
             Path(name).write_text(text, encoding="utf-8")
         parts = [
             "# The command line",
             INTRODUCTION,
             worked_example(),
+            paths_in_cells(),
             words_and_numbers(),
             several_labels(),
             regression(),
@@ -196,11 +204,24 @@ def worked_example() -> str:
         "Against known answers. A category the model has never seen is scored at its deepest known ancestor, and counted "
         "(`--unseen` chooses otherwise):",
         run("vpunn evaluate shop new.csv"),
-        "Why? Each ball's contribution, in words of the text:",
+        "Why? Each ball's contribution, in words of the text; the rest is its constant and words that are not listed:",
         run("vpunn explain shop new.csv --row 0"),
         "And one page to hand on: scores, calibration, where it goes wrong, examples. Models of label sets and of numbers "
         "get theirs from the same command.",
         run("vpunn report shop --test new.csv --out shop.html"),
+    ]
+    return "\n\n".join(steps)
+
+
+def paths_in_cells() -> str:
+    """One column that holds whole paths."""
+    steps = [
+        "## Categories written as paths",
+        "Where one cell holds the whole path, `--path-sep` says what stands between its levels; the model keeps that. Codes whose "
+        "beginnings are their groups (ICD, ATC, NACE) become levels as [this guide](guides/codes.md) shows.",
+        fenced("$ head -n 3 catalogue.csv\n" + "\n".join(catalogue().splitlines()[:3])),
+        run("vpunn fit catalogue.csv --target category --path-sep '>' --text title --out paths"),
+        run("vpunn predict paths --ask 'steel spade' --top 2"),
     ]
     return "\n\n".join(steps)
 

@@ -105,10 +105,11 @@ def _labels(fitted: FittedModel, frame: pd.DataFrame, where: object) -> tuple[np
     """Rows with a label the model knows, their labels, and what is left out."""
     import numpy as np
 
-    from vpunn.hipan.table_cells import locate, matched, place_cells
+    from vpunn.hipan.table_cells import locate, matched
+    from vpunn.hipan.tables import target_cells
 
     tree, inputs = fitted.model.label_tree_, fitted.inputs
-    cells, _ = matched(place_cells(frame, inputs.target, where), tree, inputs.match)
+    cells, _ = matched(target_cells(frame, inputs, where), tree, inputs.match)
     rows = np.flatnonzero(~locate(tree, cells)[1] & ~cells.blank)
     return rows, cells.take(rows).labels(), _left_out(len(rows), len(frame), "label this model knows")
 

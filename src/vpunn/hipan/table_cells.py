@@ -84,6 +84,25 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Lab
     return LabelCells(values, trimmed, int(gaps.sum()), int(ends.sum()))
 
 
+def split_paths(frame: pd.DataFrame, name: str, separator: str, where: object) -> tuple[pd.DataFrame, list[str]]:
+    """A column of paths such as ``Home > Kitchen > Knives`` as a table of level columns, at least two, and their names.
+
+    Separators at the ends of a path do not count; an empty level between two others stays empty.
+    """
+    import pandas as pd
+
+    check_columns(frame, [name], where)
+    cells = object_array(list(_plain_cells(frame[name], where)))
+    first, last = separator.lstrip(), separator.rstrip()
+    paths = [
+        [] if gone else str(cell).strip().removeprefix(first).removesuffix(last).split(separator)
+        for cell, gone in zip(cells.tolist(), missing_cells(cells), strict=True)
+    ]
+    names = [f"{name} {k + 1}" for k in range(max([2, *map(len, paths)]))]
+    levels = [[*(level.strip() for level in path), *[None] * (len(names) - len(path))] for path in paths]
+    return pd.DataFrame(levels, columns=names, dtype=object), names
+
+
 def _plain_cells(column: pd.Series[Any], where: object) -> pd.Series[Any] | list[Cell]:
     """A column of labels: dates as text; cells that hold several things are refused."""
     if column.dtype.kind in "mM":

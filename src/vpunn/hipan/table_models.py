@@ -32,7 +32,7 @@ from vpunn.hipan.table_cells import (
     unseen_error,
 )
 from vpunn.hipan.table_samples import TableRows
-from vpunn.hipan.tables import Inputs
+from vpunn.hipan.tables import Inputs, target_cells
 from vpunn.io.frames import check_columns
 from vpunn.io.store import Stored
 from vpunn.tree import Tree
@@ -203,7 +203,7 @@ class TableClassifier:
         ``"wrong"`` counts them as wrong, ``"error"`` refuses.
         """
         check_choice("unseen", unseen, UNSEEN)
-        cells, _ = matched(place_cells(frame, self.inputs.target, where), self.model.label_tree_, self.inputs.match)
+        cells, _ = matched(target_cells(frame, self.inputs, where), self.model.label_tree_, self.inputs.match)
         blank = cells.blank
         if blank.any() and unseen != "skip":
             raise DataError(

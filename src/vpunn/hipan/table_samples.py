@@ -20,9 +20,10 @@ from vpunn.hipan.table_cells import (
     refuse_missing,
     unseen_error,
 )
-from vpunn.hipan.tables import MISSING, Inputs, TableReport, describe_table
+from vpunn.hipan.tables import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
 from vpunn.io.frames import check_columns
 from vpunn.tree import Tree
+from vpunn.tree.levels import missing_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,12 @@ def read_sample(
         from vpunn.hipan.table_sets import read_set_sample
 
         return read_set_sample(frame, inputs, where, tree, missing)
-    cells = place_cells(frame, inputs.levels if regress else inputs.target, where)
+    cells = place_cells(frame, inputs.levels, where) if regress else target_cells(frame, inputs, where)
+    if inputs.path_sep is not None and missing_cells(cells.values[:, 1]).all():
+        raise DataError(
+            f"no cell of {inputs.target[0]!r} in {str(where)!r} holds {inputs.path_sep!r}, which --path-sep says is "
+            f"between two levels; it holds {examples(dict.fromkeys(cells.values[:, 0]), limit=2)}."
+        )
     rematched = 0
     if tree is not None:
         cells, rematched = matched(cells, tree, match)
@@ -82,7 +88,8 @@ def read_sample(
             refuse_missing(values, [*inputs.target, *inputs.columns], where, fix)
         keep &= ~np.isnan(values).any(axis=1)
     else:
-        refuse_measurements(cells, inputs.target, where)
+        if inputs.path_sep is None:
+            refuse_measurements(cells, inputs.target, where)
         keep &= ~cells.blank
         if missing == "error" and not keep.all():
             rows = np.flatnonzero(~keep)
@@ -115,8 +122,8 @@ def read_sample(
     numbers = values[rows, 0] if regress else None
     found = {"left_out": left_out, "dropped": int((~keep).sum()), "rematched": rematched}
     report = describe_table(frame, inputs, kept, where, numbers=numbers, **found)  # type: ignore[arg-type]
-    if tree is not None:
-        report = replace(report, notes=(*report.notes, *_without_rows(tree, kept)))
+    more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
+    report = replace(report, notes=(*report.notes, *more))
     return with_groups(TableRows(frame, kept, report, numbers), inputs)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, counted, examples
-from vpunn.hipan.table_cells import MATCHES, LabelCells, spelling_key
+from vpunn.hipan.table_cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
 from vpunn.tree.build import UNKNOWN
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Inputs:
     seed: int = 0
     label_sep: str | None = None  #: what separates the labels in a cell of the target, if rows have several
     match: str = "exact"  #: how names of the table are found in the tree
+    path_sep: str | None = None  #: what separates the levels in a cell of the target, if it holds paths
 
     def __post_init__(self) -> None:
         used = Counter([*self.target, *self.text, *self.columns, *self.levels])
@@ -72,6 +73,8 @@ class Inputs:
             kept["label_sep"] = self.label_sep
         if self.match != "exact":
             kept["match"] = self.match
+        if self.path_sep is not None:
+            kept["path_sep"] = self.path_sep
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
@@ -88,10 +91,13 @@ class Inputs:
         if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
             raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
         task, groups = kept.get("task"), kept.get("groups")
-        words = [None if word is None else str(word) for word in (groups, task, kept.get("label_sep"))]
+        texts = (groups, task, kept.get("label_sep"), kept.get("path_sep") or None)
+        words = [None if word is None else str(word) for word in texts]
         text, columns, levels = (tuple(names) for names in given)
         target = tuple(split_names(kept["target"]))
-        return cls(target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2], match)
+        return cls(
+            target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2], match, words[3]
+        )
 
 
 def split_names(names: str | None) -> list[str]:
@@ -107,6 +113,14 @@ def split_names(names: str | None) -> list[str]:
 def join_names(names: Sequence[str]) -> str:
     """The text that `split_names` splits."""
     return ",".join('"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name for name in names)
+
+
+def target_cells(frame: pd.DataFrame, inputs: Inputs, where: object) -> LabelCells:
+    """The places that a table gives its rows: a label, level columns, or the levels of a path in one cell."""
+    if inputs.path_sep is not None:
+        frame, names = split_paths(frame, inputs.target[0], inputs.path_sep, where)
+        return place_cells(frame, names, where)
+    return place_cells(frame, inputs.target, where)
 
 
 # ---- what was read ---------------------------------------------------------------------------------------------------
@@ -261,6 +275,24 @@ def _coded_columns(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str,
         if 2 < len(different) <= min(FEW_VALUES, len(values) // 10) and (different == np.round(different)).all():
             found.append((str(name), len(different)))
     return found
+
+
+#: What stands between the levels of a path, the longer ones first.
+PATH_MARKS = ("::", ">", "/", "|", "\\")
+
+
+def like_paths(cells: LabelCells, inputs: Inputs) -> list[str]:
+    """A note if nearly all labels of a column are paths that share their first levels, which would be lost."""
+    if inputs.path_sep is not None or len(inputs.target) > 1:
+        return []
+    labels = sorted({cell for cell in cells.values[:, 0].tolist() if isinstance(cell, str)})
+    for mark in PATH_MARKS:
+        paths = [label for label in labels if mark in label.strip(mark)]
+        tops = {label.strip(mark).partition(mark)[0].strip() for label in paths}
+        if len(paths) >= 4 and len(paths) >= 0.9 * len(labels) and 1 < len(tops) <= len(paths) / 2:
+            looks = f"the labels of {inputs.target[0]!r} look like paths, such as {paths[0]!r}"
+            return [f"{looks}: --path-sep {mark!r} reads their levels, which are lost otherwise"]
+    return []
 
 
 def _same_but_for_case(names: set[str]) -> list[list[str]]:

@@ -13,8 +13,9 @@ from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
-from vpunn.hipan.table_cells import LabelCells, locate, matched, numbers_of, place_cells, refuse_missing, unseen_error
+from vpunn.hipan.table_cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
+from vpunn.hipan.tables import target_cells
 from vpunn.io.streams import read_batches, table_files
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ClassScores(_Scores):
     def add(self, frame: pd.DataFrame) -> None:
         """Add the rows of a batch."""
         fitted, inputs = self.fitted, self.fitted.inputs
-        cells, _ = matched(place_cells(frame, inputs.target, self.where), fitted.model.label_tree_, inputs.match)
+        cells, _ = matched(target_cells(frame, inputs, self.where), fitted.model.label_tree_, inputs.match)
         blank = cells.blank
         if blank.any() and self.unseen != "skip":
             raise DataError(

@@ -26,6 +26,7 @@ class TestTable:
     __test__ = False  # pytest collects classes by this name
 
     def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
+        from vpunn.hipan.table_cells import split_paths
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
         from vpunn.report import triage
 
@@ -41,9 +42,11 @@ class TestTable:
             raise ApiError(
                 422, "this model does not say which columns it reads; `vpunn fit` writes one that does.", "body"
             )
+        self.cells = frame[believer.columns]
+        if believer.path_sep is not None and len(names) == 1:
+            frame, names = split_paths(frame, names[0], believer.path_sep, "the table")
         labels = [frame[name].to_numpy() for name in names]
         self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
-        self.cells = frame[believer.columns]
         wrong = [name for name in believer.numeric if self.cells[name].dtype.kind not in "biuf"]
         if wrong:
             raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")

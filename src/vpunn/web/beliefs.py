@@ -58,13 +58,14 @@ class Believer:
         text: list[str] | None = None,
         target: str | None = None,
         numeric: list[str] | None = None,
+        path_sep: str | None = None,
     ) -> None:
         self.model = model
         self.features = features
         self.several = bool(getattr(model, "multilabel_", False))  # labels per row
         self.text, self.numeric = text or [], numeric or []
         self.columns = [*self.text, *self.numeric]
-        self.target = target
+        self.target, self.path_sep = target, path_sep
 
     @cached_property
     def names(self) -> FeatureNames:

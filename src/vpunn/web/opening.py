@@ -64,4 +64,6 @@ def open_model(path: Path) -> Subject:
     features = TextFeatures.from_stored(stored.part("features")) if "text" in inputs else None
     text, numeric = ([str(name) for name in inputs.get(kind) or []] for kind in ("text", "columns"))
     model = HiPaNClassifier.from_stored(stored)
-    return Subject(model.tree_, path.name, Believer(model, features, text, inputs.get("target"), numeric))
+    sep = str(inputs.get("path_sep") or "") or None
+    believer = Believer(model, features, text, inputs.get("target"), numeric, sep)
+    return Subject(model.tree_, path.name, believer)
