@@ -85,7 +85,11 @@ def test_the_same_answers_by_every_door(here):
     asks = [believer.read_ask({"rows": [row], "explain": True}, 10) for row in rows]
     answers = [one["answers"][0] for one in believer.answer(asks)]
     assert [one["label"] for one in answers] == printed["label"][:3].tolist()
-    assert "mass" in {name for turn in answers[0]["turns"] for name, _ in turn["spoke"]}
+    for row, one in enumerate(answers):
+        told = words(here, "explain", here / "both", here / "test.csv", "--row", row)["balls"]
+        for turn, ball in zip(one["turns"], told, strict=True):
+            assert turn["spoke"][:5] == ball["features"]  # words and numbers, not their n-grams
+    assert f"mass={rows[0]['mass']:.4g}" in {name for turn in answers[0]["turns"] for name, _ in turn["spoke"]}
     for body, said in (
         ({"texts": ["Mus musculus"]}, "ask with rows"),
         ({"rows": [{**rows[0], "mass": None}]}, "features are numbers"),

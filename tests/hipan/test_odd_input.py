@@ -129,6 +129,8 @@ def test_paths_of_any_length_and_type():
         ([None, *LABELS[1:]], "no label .* in 1 of 60 rows, at 0"),
         (np.array([np.nan, *LABELS[1:]], object), "no label"),
         ([float("nan"), *range(59)], "no label"),
+        ([float("inf"), *range(59)], "infinite in row 0, which is no label"),
+        (np.array([*range(59), -np.inf], object), "infinite in row 59"),
         (pd.Series([pd.NA, *LABELS[1:]], dtype="string"), "no label"),
         (np.array([1, *LABELS[1:]], object), "several types"),
         ([("a", "b"), "c"] * 30, "mixes paths and labels"),

@@ -143,6 +143,10 @@ def reject_missing(values: np.ndarray) -> None:
     if empty:
         many = f"{len(empty):,} of {len(values):,} rows"
         raise VpunnError(f"y has no label (NaN or None) in {many}, at {examples(empty)}; leave those rows out.")
+    if values.dtype.kind in "Of":
+        endless = [i for i, value in enumerate(values.tolist()) if isinstance(value, float) and abs(value) == np.inf]
+        if endless:
+            raise VpunnError(f"y is infinite in row {examples(endless)}, which is no label; leave those rows out.")
 
 
 def reject_indicator(table: np.ndarray) -> None:

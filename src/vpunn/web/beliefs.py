@@ -7,7 +7,7 @@ say. A question is a handful of rows; `Believer.answer` puts those of many quest
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ class Ask:
     threshold: float | None
     explain: bool
     beliefs: bool
+    text: str | None = None  #: what the first row says, for its explanation; None if only features are known
+    cells: Mapping[str, str] = field(default_factory=dict)  #: its numbers, as they are shown
 
     def __len__(self) -> int:
         first = next(iter(self.X.values())) if isinstance(self.X, Mapping) else self.X
@@ -129,7 +131,9 @@ class Believer:
             raise ApiError(422, "explain and beliefs are true or false.", "explain")
         if any(flags) and len(listed) > 1:
             raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
-        return Ask(self._features(given[0], listed), top, risk, threshold, *flags)
+        X = self._features(given[0], listed)  # which refuses what is no text or number
+        text, cells = self._said(given[0], listed[0])
+        return Ask(X, top, risk, threshold, *flags, text=text, cells=cells)
 
     def _features(self, kind: str, listed: list[Any]) -> Features:
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
@@ -163,6 +167,15 @@ class Believer:
         if self.features is not None:
             words = self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in texts])
         return as_blocks(words, self._numbers(numbers, len(self.numeric)) if self.numeric else None)
+
+    def _said(self, kind: str, row: Any) -> tuple[str | None, dict[str, str]]:
+        """The text of a question and its numbers as they are shown; no text where features were given in place of it."""
+        if kind == "X" or self.features is None:
+            return None, {}
+        if kind == "texts":
+            return row, {}
+        words = " ".join("" if row[name] is None else str(row[name]) for name in self.text)
+        return words, {name: f"{row[name]:.4g}" for name in self.numeric}
 
     def _numbers(self, listed: list[Any], width: int) -> np.ndarray:
         for row in listed:
@@ -200,7 +213,7 @@ class Believer:
             if ask.beliefs:
                 answers[0]["beliefs"] = self._beliefs(posterior, start)
             if ask.explain:
-                answers[0]["turns"] = self._turns(ask.X)
+                answers[0]["turns"] = self._turns(ask)
             found.append({"answers": answers})
             start += len(ask)
         return found
@@ -261,12 +274,13 @@ class Believer:
         nodes = np.flatnonzero(p >= FAINT)
         return {"nodes": nodes.tolist(), "probabilities": np.minimum(p[nodes], 1.0).tolist()}
 
-    def _turns(self, X: Features) -> list[dict[str, Any]]:
-        """For each turn on the way to the answer, what spoke for it."""
+    def _turns(self, ask: Ask) -> list[dict[str, Any]]:
+        """For each turn on the way to the answer, what spoke for it: words and numbers as `vpunn explain` tells them."""
         from vpunn.explain import BallContribution, explain
 
         names = (self.numeric or None) if self.names is None else self.names
-        found: Any = explain(self.model, X, k=WORDS, feature_names=names)
+        k = WORDS if ask.text is None else int(self.model.n_features_in_)  # a word is told with all its n-grams
+        found: Any = explain(self.model, ask.X, k=k, feature_names=names)
         # Of label sets the likeliest label is explained; else each ball (the posterior comes from a classifier).
         balls = [found] if self.several else [ball for ball in found.balls if isinstance(ball, BallContribution)]
         return [
@@ -275,10 +289,18 @@ class Believer:
                 "stops": bool(getattr(ball, "stops_here", False)),
                 "probability": ball.probability,
                 "head": ball.head,
-                "spoke": [[clean(str(name).partition("__")[2] or str(name)), value] for name, value in ball.features],
+                "spoke": [[clean(name), value] for name, value in self._spoke(ask, ball.features)],
             }
             for ball in balls
         ]
+
+    def _spoke(self, ask: Ask, features: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        from vpunn.text import by_word
+
+        if ask.text is None:
+            return [(str(name).partition("__")[2] or str(name), value) for name, value in features]
+        named = [(f"numbers__{name}" if name in self.numeric else str(name), value) for name, value in features]
+        return by_word(ask.text, named, ask.cells)[:WORDS]
 
     def describe(self, node: int) -> Any:
         """What the model knows of a ball."""
