@@ -133,7 +133,7 @@ class Believer:
             raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
         X = self._features(given[0], listed)  # which refuses what is no text or number
         text, cells = self._said(given[0], listed[0])
-        return Ask(X, top, risk, threshold, *flags, text=text, cells=cells)
+        return Ask(X, top, risk, threshold, flags[0], flags[1], text, cells)
 
     def _features(self, kind: str, listed: list[Any]) -> Features:
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
