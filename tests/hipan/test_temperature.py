@@ -49,6 +49,30 @@ def test_rows_held_for_impossible_make_no_others_surer():
     assert fit_temperature(score, np.ones(score.shape, bool), truth, np.ones(len(score))) == 1.0
 
 
+def of_pairs(rows: int, *, too_sure: float) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of three pairs of candidates and of "none": which of a pair it is, is told ``too_sure``, which pair too timidly."""
+    rng = np.random.default_rng(3)
+    pair, within = rng.normal(size=(rows, 3, 1)) * 4, rng.normal(size=(rows, 3, 2))
+    right = (pair + within).reshape(rows, 6)
+    p = np.exp(right)
+    truth = ((p / p.sum(1, keepdims=True)).cumsum(1) < rng.random((rows, 1))).sum(1)
+    told = (0.75 * pair + too_sure * within).reshape(rows, 6)
+    return np.column_stack([told, np.full(rows, -30.0)]), truth
+
+
+def gap(score: np.ndarray, truth: np.ndarray) -> float:
+    """How much surer answers are than they are right, on average."""
+    p = np.exp(score - score.max(1, keepdims=True))
+    return float((p.max(1) / p.sum(1)).mean() - (score.argmax(1) == truth).mean())
+
+
+def test_answers_are_as_sure_as_they_are_right_where_other_scores_are_not():
+    score, truth = of_pairs(3000, too_sure=2.0)
+    found = fit_temperature(score, np.ones(score.shape, bool), truth, np.ones(len(score)))
+    assert abs(gap(score / found, truth)) < 0.015
+    assert gap(score, truth) > 0.05
+
+
 def test_the_unit_of_weights_does_not_matter():
     score, truth = drawn(300)
     weight = np.random.default_rng(2).random(300).astype(np.float32)

@@ -119,6 +119,8 @@ WEAK = 0.2
 CHANCE = 200
 #: A share of rows that could be anything, and how much likelier that must make all rows, in logarithms: three standard deviations.
 ODD, SURELY_LIKELIER = 0.001, 4.5
+#: Half of the hundred rows that doubt another temperature than 1.
+DOUBTED = 50.0
 NEAREST_ITEM = "log-distance of the nearest item above the least"
 
 
@@ -356,6 +358,10 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
     The likeliest temperature, with a hundred rows' worth of doubt that it is another than 1. A handful of rows whose class was held
     for impossible would have all others cooled: where all are surely likelier if one of a thousand could be anything, the
     temperature is the likeliest given that. It makes none surer, as answers leave no room for such rows.
+
+    One number for all scores is a compromise: where a third of the rows is labelled with the node above theirs, the combiner is too
+    sure which of the two it is, and not sure enough that it is no other. So where it is surely likelier that answers are right when
+    they were and wrong when they were at another temperature, it is that one.
     """
     from scipy.optimize import minimize_scalar
 
@@ -368,7 +374,7 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
         losses = np.log(np.exp(scaled).sum(1)) - scaled[at, truth]
         if odd:
             losses = -np.logaddexp(np.log1p(-odd) - losses, np.log(odd) - log_size)
-        return float(rows @ losses + 50.0 * log_t**2)
+        return float(rows @ losses + DOUBTED * log_t**2)
 
     def likeliest(odd: float) -> tuple[float, float]:
         found = minimize_scalar(loss, bounds=(-0.7, 0.7), args=(odd,), method="bounded")
@@ -376,8 +382,17 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
 
     (plain, log_t), (robust, of_others) = likeliest(0.0), likeliest(ODD)
     if log_t > 0 and plain - robust > SURELY_LIKELIER:
-        log_t = max(of_others, 0.0)
-    return float(np.exp(log_t))
+        return float(np.exp(max(of_others, 0.0)))
+    answer = below[:, :-1].argmax(1)
+    right, size = answer == truth, valid.sum(1)
+
+    def unlikely(log_t: float) -> float:
+        p = np.exp(below * np.exp(-log_t))
+        p = (1.0 - ODD) * p[at, answer] / p.sum(1) + ODD / size
+        return float(-(rows @ np.log(np.maximum(np.where(right, p, 1.0 - p), ODD / size))))
+
+    best = minimize_scalar(lambda log_t: unlikely(log_t) + DOUBTED * log_t**2, bounds=(-0.7, 0.7), method="bounded").x
+    return float(np.exp(best if unlikely(log_t) - unlikely(best) > SURELY_LIKELIER else log_t))
 
 
 def in_rows(weight: np.ndarray) -> np.ndarray:
