@@ -313,7 +313,7 @@ def test_dictionary_matches_a_slow_twin():
     rng = np.random.default_rng(2)
     X = unit_rows(sparse.csr_matrix(rng.random((40, 12)) * (rng.random((40, 12)) < 0.3)))
     node, weight = rng.integers(0, 8, 40).astype(np.int32), (rng.random(40) + 0.5).astype(np.float32)
-    found = learn_dictionary(Items(X, node, weight, np.zeros(40, np.int8)), 8).toarray()
+    found = learn_dictionary(Items(X, node, weight, np.zeros(40, np.int8)), X.tocsc(), 8).toarray()
     dense = X.toarray().astype(float)
     total = np.array([(weight[node == c, None] * dense[node == c]).sum(0) for c in range(8)])
     rest = total[node] - weight[:, None] * dense
@@ -336,9 +336,9 @@ def test_the_dictionary_of_large_classes_needs_their_strongest_features_only(mon
     node = np.repeat([1, 2, 3], [60, 50, 10]).astype(np.int32)
     X = sparse.csr_matrix(filled * values, dtype=np.float32)
     items = Items(X, node, np.ones(120, np.float32), np.zeros(120, np.int8))
-    found = learn_dictionary(items, 4)
+    found = learn_dictionary(items, X.tocsc(), 4)
     monkeypatch.setattr("vpunn.hipan.kernels.dictionary.LARGE", 10**6)
-    whole = learn_dictionary(items, 4)
+    whole = learn_dictionary(items, X.tocsc(), 4)
     assert found.nnz and all(np.array_equal(getattr(found, part), getattr(whole, part)) for part in PARTS)
 
 

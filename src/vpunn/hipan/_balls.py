@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from vpunn._rows import slices
 from vpunn.hipan._arrays import Ancestry, Entries, Memory, Places, Rooms, Sparse
 from vpunn.hipan._dictionary import Dictionary, learn_dictionary
 from vpunn.hipan._nearest import Nearest
+from vpunn.hipan._ram import give_back
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
@@ -29,7 +31,7 @@ BRANCHES = 64
 #: So many classes are all candidates of every row.
 FEW_CLASSES = 64
 #: Memory for these tables, in words of 32 blocks; the most frequent features come first.
-TABLE_WORDS = 2_000_000
+TABLE_WORDS = 500_000
 #: Features whose tables are filled at once.
 TABLES_AT_ONCE = 64
 #: What a model file keeps of the balls, so that loading it is no work: entries by feature, numbers of balls and features, and two
@@ -133,12 +135,27 @@ class Balls:
     @cached_property
     def dictionary(self) -> Dictionary:
         """What features of rows stand for; unless a file brought it, made for the first row that is asked."""
-        return Dictionary(learn_dictionary(self.items, self.tree.n_nodes))
+        return Dictionary(learn_dictionary(self.items, self.nearest.by_feature, self.tree.n_nodes))
 
     def complete(self) -> Balls:
         """Make what takes long and only rows that are asked need: training goes without, which is when memory is short."""
         _ = self.nearest, self.dictionary
         return self
+
+    @contextmanager
+    def ready_for(self, words: sparse.csr_matrix) -> Iterator[None]:
+        """What some rows need to be asked, made here because several threads would each make it: unless there is a dictionary of
+        all features, one of theirs, which is a fraction as large, and gone afterwards."""
+        _ = self.nearest
+        if "dictionary" in self.__dict__:
+            yield
+            return
+        features = np.unique(words.indices)
+        self.dictionary = Dictionary(learn_dictionary(self.items, self.nearest.by_feature, self.tree.n_nodes, features))
+        try:
+            yield
+        finally:
+            del self.dictionary
 
     def derived(self) -> dict[str, np.ndarray]:
         """The arrays that take long to build, by name."""
@@ -175,6 +192,7 @@ def _sums(tree: Tree, items: Items) -> dict[str, np.ndarray]:
     spread = np.asarray(own.sum(0), dtype=np.float64).ravel()
     stacked = sparse.vstack([own, _inner_balls(tree) @ own])
     del own
+    give_back()
     matrix = stacked.tocsc()
     del stacked
     matrix.sort_indices()

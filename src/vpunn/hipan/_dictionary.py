@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.hipan._arrays import Rooms, Sparse, filled
+from vpunn.hipan._ram import give_back
 
 if TYPE_CHECKING:
     from vpunn.hipan._balls import Items
@@ -29,8 +30,13 @@ READING = 32
 BLANK_ROWS = 3.0
 
 
-def learn_dictionary(items: Items, n_nodes: int) -> sparse.csr_matrix:
-    """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE)."""
+def learn_dictionary(
+    items: Items, by_feature: sparse.csc_matrix, n_nodes: int, features: np.ndarray | None = None
+) -> sparse.csr_matrix:
+    """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE).
+
+    ``by_feature`` is the items' matrix by columns. Of some ``features`` alone, the others stand for nothing.
+    """
     X = items.X
     if not len(X.data) or X.data.min() < 0:
         return sparse.csr_matrix(
@@ -47,13 +53,16 @@ def learn_dictionary(items: Items, n_nodes: int) -> sparse.csr_matrix:
     profile_start, profile_feature, profile_value = kernels.profiles(
         Sparse.of(X), items.node, items.weight, sums, PROFILE
     )
+    del membership, sums
+    give_back()
     paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
     usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
-    by_feature = X.tocsc()
-    by_feature.sort_indices()
+    rows_of = Sparse.of(by_feature)
+    if features is not None:
+        rows_of = rows_of.entries(np.repeat(np.isin(np.arange(X.shape[1]), features), np.diff(rows_of.indptr)))
     profiles = Sparse(profile_start, profile_feature, profile_value)
     start, meaning, value = kernels.meanings(
-        Sparse.of(by_feature), items.weight, profiles, usual.astype(np.float32), MEANINGS, np.float32(BLANK_ROWS)
+        rows_of, items.weight, profiles, usual.astype(np.float32), MEANINGS, np.float32(BLANK_ROWS)
     )
     return sparse.csr_matrix((value, meaning, start), shape=(X.shape[1], X.shape[1]))
 

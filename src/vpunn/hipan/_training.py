@@ -72,6 +72,11 @@ class HeldOut:
         """Some of the rows."""
         return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows], self.row[rows])
 
+    def forget_evidence(self) -> None:
+        """Keep where the rows belong, no more."""
+        self.seen = Seen(*(part[:0].copy() for part in self.seen))
+        give_back()
+
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
         """Several rounds as one; the list is emptied on the way, so that hardly a row is held twice."""
@@ -104,19 +109,17 @@ def fit_parts(
     n_empty: int,
     settings: Settings,
     rng: np.random.Generator,
-) -> tuple[Experts, HeldOut, HeldOut]:
+) -> tuple[Experts, HeldOut]:
     """Train the experts. Rows held out take no part in the model that judges them, neither in its sums nor its weights.
 
-    Where rows to be judged are ``given``, none are held out. Last come some rows that were learned, asked again.
+    Where rows to be judged are ``given``, none are held out.
     """
     few, heavy = is_for(sample.words()), sample.rows.words.nnz >= HEAVY
     settings = replace(settings, heavy=heavy, in_cells=are_many(len(sample.node)), beside=few and heavy)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, given, settings, few)
-        judged = judge(experts, given, settings)
-        judged.row = np.arange(len(given.node))
-        return experts, judged, _known(experts, sample, settings)
+        return experts, HeldOut.joined(judge(experts, given, settings, np.arange(len(given.node))))
     asked = np.flatnonzero(sample.kind == 0)
     node = sample.node[asked].astype(np.int64)
     unmet = unmet_in_list(node, unit, n_empty)
@@ -138,19 +141,20 @@ def fit_parts(
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
         experts = _trained(tree, sample.take(kept), decided, settings, rng)
+        experts.heads.energy = experts.heads.energy[:0].copy()  # they are not trained again
         own = np.zeros((len(kept), len(experts.balls.classes)), np.float32) if few else None
         if decided is None:
             decided = _first_look(experts, sample, sample.take(out), settings, few, own)
             hide = still_found(experts.balls.items, sample.take(out))
         else:
             experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
-        judged = judge(experts, sample.take(out), settings, hide=hide)
-        judged.weight, judged.row = (judged.weight * one.weight).astype(np.float32), out
-        found.append(judged)
+        asking = sample.take(out)
+        asking.weight = (asking.weight * one.weight).astype(np.float32)
+        found += judge(experts, asking, settings, out, hide=hide)
         if own is not None and done + 1 == len(rounds):
             dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
             dual[kept] = own
-        del experts, own, judged  # before the next ones: of a million rows they take gigabytes
+        del experts, own, asking  # before the next ones: of a million rows they take gigabytes
         give_back()
     reached(f"heads {len(rounds) + 1}/{len(rounds) + 1}", HEADS_SHARE * len(rounds) / (len(rounds) + 1))
     # From the beginning, as the judged ones were: heads that go on where those stopped are surer than what was judged.
@@ -163,15 +167,15 @@ def fit_parts(
             dual = None
         everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few, dual)
     if again is not None:
-        found.append(judge(everything, again, settings, hide=False))
-    return everything, HeldOut.joined(found), _known(everything, sample, settings)
+        found += judge(everything, again, settings, hide=False)
+    return everything, HeldOut.joined(found)
 
 
-def _known(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
+def known_rows(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
     """Evidence about some of the rows that were learned."""
     asked = np.flatnonzero(sample.kind == 0)
     some = asked[np.linspace(0, len(asked) - 1, min(len(asked), KNOWN)).astype(np.int64)]
-    return judge(experts, sample.take(some), settings, hide=False)
+    return HeldOut.joined(judge(experts, sample.take(some), settings, hide=False))
 
 
 def _trained(
@@ -179,9 +183,12 @@ def _trained(
 ) -> Experts:
     """Experts of some rows, heads trained on all of them."""
     experts = Experts.fitted(tree, sample, decided, settings.in_cells)
+    give_back()  # the sums came out of matrices of several times their size
     train_branch(experts.balls, experts.heads, rng)
     train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
+    give_back()
     experts.heads = experts.heads.rounded()
+    give_back()
     return experts
 
 
@@ -301,19 +308,25 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
         crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
 
 
-def judge(experts: Experts, sample: Sample, settings: Settings, *, hide: bool = True) -> HeldOut:
-    """Candidates and evidence for rows the model has not seen; rare features ``hide`` as in new rows (`as_unseen`)."""
+def judge(
+    experts: Experts, sample: Sample, settings: Settings, row: np.ndarray | None = None, *, hide: bool = True
+) -> list[HeldOut]:
+    """Candidates and evidence for rows the model has not seen, a batch at a time; rare features ``hide`` as in new rows
+    (`as_unseen`).
+
+    Batches are joined once the experts are gone: evidence is large, and so are they.
+    """
     words = as_unseen(experts.balls.items.X, sample.rows.words) if hide else sample.rows.words
     rows = Rows(words, sample.rows.dense)
     parts = list(experts.batches(len(rows)))
-    experts.balls.complete()  # here: several threads would each make it
-    found = settings.crew.examined(experts, rows, parts, settings.candidates)
-    held = []
-    for seen, part in zip(found, parts, strict=True):
-        node = sample.node[part]
-        held.append(HeldOut(Seen(*seen), node, sample.weight[part], np.full(len(node), -1)))
-    del found
-    return HeldOut.joined(held)
+    with experts.balls.ready_for(words):
+        give_back()
+        found = settings.crew.examined(experts, rows, parts, settings.candidates)
+    row = np.full(len(rows), -1) if row is None else row
+    return [
+        HeldOut(Seen(*seen), sample.node[part], sample.weight[part], row[part])
+        for seen, part in zip(found, parts, strict=True)
+    ]
 
 
 def learn_to_combine(

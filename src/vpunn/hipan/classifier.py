@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
-from vpunn._rows import row_groups
+from vpunn._rows import row_groups, slices
 from vpunn._seed import generator_of
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
@@ -24,6 +24,7 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
+from vpunn.hipan._experts import BATCH
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
@@ -34,6 +35,7 @@ from vpunn.hipan._training import (
     HeldOut,
     Settings,
     fit_parts,
+    known_rows,
     learn_to_combine,
     mean_loss,
     slots,
@@ -166,7 +168,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rng = generator_of(self.random_state)
         empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
         asked = None if validation is None else inputs.validation_rows(validation, self, flat)
-        experts, held, known = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
+        experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
         if asked is None:
             kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
         else:
@@ -176,7 +178,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
-        give_back()
+        known = known_rows(experts, sample, settings)
         settings = self._set_combiner(held, known, settings, rng)
         reached("calibration", 0.85)
         self._calibrate_on(held, kinds, settings, rng)
@@ -207,6 +209,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
 
     def _learned_combiner(self, held: HeldOut, settings: Settings, rng: np.random.Generator) -> Combiner:
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
+        give_back()
         n_classes = len(self.class_nodes_)
         combiner = learn_to_combine(held, self.experts_, n_classes, self.branch_share_, settings, rng)
         candidates = held.seen.candidates
@@ -220,33 +223,25 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     def _calibrate_on(self, held: HeldOut, kinds: Kinds, settings: Settings, rng: np.random.Generator) -> None:
         """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it.
 
-        A combiner is surer about the rows it has learned from than about others; the temperature takes that back. Rows that many
-        others are like are scored as the model will answer them (`_alike`).
+        Rows that many others are like are scored as the model will answer them (`_alike`). The evidence is gone afterwards.
         """
-        candidates, evidence, _ = held.seen
         self.first_ = None
         halves = np.array_split(rng.permutation(len(held.node)), 2)
         combiners = [self.combiner_] * 2
         if len(halves[1]) >= WORTH_A_COMBINER:
-            combiners = [self._learned_combiner(held.take(rest), settings, rng) for rest in halves[::-1]]
-            score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
-            for rows, combiner in zip(halves, combiners, strict=True):
-                score[rows] = combiner.scores(evidence[rows], candidates[rows])
-            valid, truth = slots(candidates, held.node, len(self.class_nodes_))
-            temperature = fit_temperature(score, valid, truth, held.weight)
+            combiners, temperature = self._combiners_of(held, halves, settings, rng)
             self.combiner_ = self.combiner_.cooled(temperature)
-            combiners = [combiner.cooled(temperature) for combiner in combiners]
-            with threadpool_limits(1, user_api="blas"):
-                n_classes, cooled = len(self.class_nodes_), score / temperature
-                self.first_ = choose_first(self.experts_, held.seen, cooled, valid, truth, held.weight, n_classes)
         scores = np.empty(len(held.node))
-        for rows, combiner in zip(halves, combiners, strict=True):
-            if len(rows):
-                posterior = self._posterior_of(held.take(rows).seen, combiner)
+        for half, combiner in zip(halves, combiners, strict=True):
+            for rows in (half[part] for part in slices(len(half), BATCH)):
+                seen = held.take(rows).seen
+                posterior = self._posterior_of(seen, combiner)
                 if self.first_ is not None:
-                    heard = self.first_.heard(self.experts_, held.take(rows).seen)
+                    heard = self.first_.heard(self.experts_, seen)
                     settle(posterior, self.first_, heard, self.first_.settled(heard))
                 scores[rows] = conformal.miss_scores(posterior, held.node[rows])
+                del seen, posterior
+        held.forget_evidence()  # before what only answers need is made
         kind = np.where(held.row >= 0, kinds.of[held.row], -1)
         alike = np.flatnonzero(kind >= 0)
         if len(alike):
@@ -254,6 +249,27 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             answers = self._answered(kinds.rows[asked], self.experts_, False)[0]
             scores[alike] = conformal.miss_scores(answers, held.node[alike], which)
         self.miss_scores_ = conformal.of_equal_weight(scores, held.weight)
+
+    def _combiners_of(
+        self, held: HeldOut, halves: list[np.ndarray], settings: Settings, rng: np.random.Generator
+    ) -> tuple[list[Combiner], float]:
+        """For each half of the held-out rows a combiner of the other half, new to it, and their temperature; what may be settled by
+        a first opinion follows from them too.
+
+        A combiner is surer about the rows it has learned from than about others; the temperature takes that back.
+        """
+        candidates, evidence, _ = held.seen
+        combiners = [self._learned_combiner(held.take(rest), settings, rng) for rest in halves[::-1]]
+        score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
+        for half, combiner in zip(halves, combiners, strict=True):
+            for rows in (half[part] for part in slices(len(half), BATCH)):
+                score[rows] = combiner.scores(evidence[rows], candidates[rows])
+        valid, truth = slots(candidates, held.node, len(self.class_nodes_))
+        temperature = fit_temperature(score, valid, truth, held.weight)
+        with threadpool_limits(1, user_api="blas"):
+            n_classes, cooled = len(self.class_nodes_), score / temperature
+            self.first_ = choose_first(self.experts_, held.seen, cooled, valid, truth, held.weight, n_classes)
+        return [combiner.cooled(temperature) for combiner in combiners], temperature
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.
