@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
-from vpunn.hipan._ram import centre_and_scale, standardise
+from vpunn.hipan._ram import ROWS_AT_ONCE, centre_and_scale, standardise
 from vpunn.hipan._rest import BY_PRIOR
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
@@ -149,12 +150,20 @@ class Slots(NamedTuple):
         return Slots(self.z[there], start, size, self.right[rows] - self.start[rows] + start, self.weight[rows])
 
     def likely(self, linear: np.ndarray) -> Slots:
-        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful."""
+        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful.
+
+        They are moved together in place: these slots are done with, and large.
+        """
         kept = self.softmax(self.z @ linear)[0] > HOPELESS
         kept[self.right] = True
         size = np.add.reduceat(kept, self.start, dtype=self.size.dtype)
         start = np.cumsum(size) - size
-        return Slots(self.z[kept], start, size, np.cumsum(kept)[self.right] - 1, self.weight)
+        end = 0
+        for part in slices(len(kept), ROWS_AT_ONCE):
+            some = self.z[part][kept[part]]
+            self.z[end : end + len(some)] = some
+            end += len(some)
+        return Slots(self.z[:end], start, size, np.cumsum(kept)[self.right] - 1, self.weight)
 
     def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities of the slots of each row, and the loss of its right one."""

@@ -168,6 +168,7 @@ def fit_parts(
         everything.linear = Linear.fitted(everything.balls, decided.cost if decided else 0.0, few, dual)
     if again is not None:
         found += judge(everything, again, settings, hide=False)
+    give_back()
     return everything, HeldOut.joined(found)
 
 
@@ -185,6 +186,7 @@ def _trained(
     experts = Experts.fitted(tree, sample, decided, settings.in_cells)
     give_back()  # the sums came out of matrices of several times their size
     train_branch(experts.balls, experts.heads, rng)
+    give_back()
     train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
     give_back()
     experts.heads = experts.heads.rounded()
@@ -305,6 +307,8 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
             found = crew.confused(there, crew.share(heads.arrays()), some, nearest[again, :near], near)
             candidates[some] = -1
             candidates[some, : found.shape[1]] = found
+            del found
+        give_back()
         crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
 
 
@@ -319,6 +323,7 @@ def judge(
     words = as_unseen(experts.balls.items.X, sample.rows.words) if hide else sample.rows.words
     rows = Rows(words, sample.rows.dense)
     parts = list(experts.batches(len(rows)))
+    give_back()
     with experts.balls.ready_for(words):
         give_back()
         found = settings.crew.examined(experts, rows, parts, settings.candidates)

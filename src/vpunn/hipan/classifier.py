@@ -231,6 +231,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         if len(halves[1]) >= WORTH_A_COMBINER:
             combiners, temperature = self._combiners_of(held, halves, settings, rng)
             self.combiner_ = self.combiner_.cooled(temperature)
+        give_back()
         scores = np.empty(len(held.node))
         for half, combiner in zip(halves, combiners, strict=True):
             for rows in (half[part] for part in slices(len(half), BATCH)):
@@ -260,6 +261,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         """
         candidates, evidence, _ = held.seen
         combiners = [self._learned_combiner(held.take(rest), settings, rng) for rest in halves[::-1]]
+        give_back()
         score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
         for half, combiner in zip(halves, combiners, strict=True):
             for rows in (half[part] for part in slices(len(half), BATCH)):
