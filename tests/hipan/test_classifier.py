@@ -313,7 +313,10 @@ def test_dictionary_matches_a_slow_twin():
     rng = np.random.default_rng(2)
     X = unit_rows(sparse.csr_matrix(rng.random((40, 12)) * (rng.random((40, 12)) < 0.3)))
     node, weight = rng.integers(0, 8, 40).astype(np.int32), (rng.random(40) + 0.5).astype(np.float32)
-    found = learn_dictionary(Items(X, node, weight, np.zeros(40, np.int8)), X.tocsc(), 8).toarray()
+    items = Items(X, node, weight, np.zeros(40, np.int8))
+    found = learn_dictionary(items, X.tocsc(), 8).toarray()
+    some = learn_dictionary(items, X.tocsc(), 8, np.array([1, 4])).toarray()  # no bit of theirs depends on the others
+    assert np.array_equal(some[[1, 4]], found[[1, 4]]) and np.count_nonzero(some) == np.count_nonzero(found[[1, 4]]) > 0
     dense = X.toarray().astype(float)
     total = np.array([(weight[node == c, None] * dense[node == c]).sum(0) for c in range(8)])
     rest = total[node] - weight[:, None] * dense
