@@ -36,8 +36,9 @@ class Explanation:
     """Why a node got its score. ``score`` is the sum of the balls' ``head``, ``log_probability`` of their ``log_conditional``.
 
     ``evidence`` is what the combiner saw for the node, by name; empty if the node was not among the candidates. ``blocks`` says
-    how much each block of features spoke: the log-odds that would be lost if it had brought average evidence. Where one expert
-    settled the row alone, ``settled_by`` names it, and its block is all that spoke: it moved the probability from the prior.
+    how much each block of features spoke, and the learned measure that reads all of them: the log-odds that would be lost if it
+    had brought average evidence. Where one expert settled the row alone, ``settled_by`` names it, and its block is all that spoke:
+    it moved the probability from the prior.
     """
 
     node: int
@@ -124,13 +125,18 @@ def explain(
 
 
 def _spoke(model: HasTree, evidence: np.ndarray) -> dict[str, float]:
-    """How much each block spoke for a candidate: its score by the combiner, minus that with the block's evidence at its mean."""
+    """How much each block spoke for a candidate: its score by the combiner, minus that with the block's evidence at its mean. The
+    learned measure, which reads all blocks at once, speaks for itself."""
     combiner = model.combiner_
-    names = model.experts_.names()
+    names = [name.removeprefix("rank by ") for name in model.experts_.names()]
     blocks = list(model.dense_)
-    owner = np.array(
-        [next((b for b in blocks if n.removeprefix("rank by ").startswith(f"{b}: ")), "words") for n in names]
-    )
+    owner = np.array([next((b for b in blocks if n.startswith(f"{b}: ")), "words") for n in names], object)
+    if model.measure_ is not None:
+        speaker = model.measure_.speaker
+        while speaker in ("words", *blocks):
+            speaker += "'"
+        owner[np.isin(names, model.measure_.names())] = speaker
+        blocks.append(speaker)
     cases = [evidence]
     for block in ("words", *blocks):
         cases.append(np.where(owner == block, combiner.centre, evidence))

@@ -19,6 +19,7 @@ from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._first import FirstOpinion, among_settled, in_their_slots, settle
 from vpunn.hipan._linear import Linear
+from vpunn.hipan._measure import Measure
 from vpunn.hipan._rest import Prior, down_the_largest, rounded
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan._weights import Heads
@@ -45,6 +46,7 @@ class Answering(Storable):
     heads_: Heads
     linear_: Linear
     dense_: dict[str, Dense]
+    measure_: Measure | None = None
     combiner_: Combiner
     first_: FirstOpinion | None = None
     layout_: Layout
@@ -80,7 +82,7 @@ class Answering(Storable):
     def experts_(self) -> Experts:
         """All experts of the fitted model."""
         kept = getattr(self, "_experts", None)
-        parts = self.balls_, self.heads_, self.linear_, self.dense_
+        parts = self.balls_, self.heads_, self.linear_, self.dense_, self.measure_
         same = kept is not None and all(a is b for a, b in zip(kept.parts(), parts, strict=True))
         return cast(Experts, kept) if same else Experts(*parts)
 

@@ -100,6 +100,7 @@ ALONE = (
     "log-likelihood shrunk along the ancestors, below the best",
     "log-probability by the linear heads",
     "log-votes of the nearest items for the node",
+    "log-votes of the nearest items by the measure for the node",
     "nearest-item similarity below the best",
     "log-probability by the closed-form head",
     "log-probability by the trained head",
@@ -437,6 +438,26 @@ def _as_they_are(names: Sequence[str], read: np.ndarray, scale: np.ndarray) -> n
     weights = np.where(counts, scale, 0.0)
     weights[NONE] = -3 * scale[NONE]
     return weights.astype(np.float32)
+
+
+def losses_of_halves(
+    evidence: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, names: Sequence[str]
+) -> np.ndarray:
+    """The loss of every row by the best combiner without hidden units of every other row, as in `fit_combiner`."""
+    flat = evidence[valid]
+    centre, scale = centre_and_scale(flat)
+    read = scale >= 1e-6
+    scale[~read] = 1.0
+    standardise(flat, centre, scale)
+    flat[:, ~read] = 0
+    seen, losses = Slots.of(flat, valid, truth, weight), np.empty(len(valid))
+    alone, _ = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
+    for half in (0, 1):
+        rows, others = np.arange(half, len(valid), 2), np.arange(1 - half, len(valid), 2)
+        linear, _ = fit_linear(seen.take(others), alone, DOUBT / len(others))
+        some = seen.take(rows)
+        losses[rows] = some.softmax((some.z @ linear).astype(np.float64))[1]
+    return losses
 
 
 def fit_linear(seen: Slots, start: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:

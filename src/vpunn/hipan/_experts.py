@@ -19,6 +19,7 @@ from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import evidence_names, ranked_names
 from vpunn.hipan._dense import Dense, Look
 from vpunn.hipan._linear import Linear, LinearLook
+from vpunn.hipan._measure import Measure, MeasureLook, numbers_of
 from vpunn.hipan._nearest import Nearest, NearestLook
 from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, gather, propose
@@ -30,7 +31,7 @@ BATCH = 1024
 ROOM = 16_000_000
 
 
-AnyLook = Look | LinearLook | NearestLook
+AnyLook = Look | LinearLook | NearestLook | MeasureLook
 
 
 class Decided(NamedTuple):
@@ -39,6 +40,8 @@ class Decided(NamedTuple):
     proposes: set[str]  #: dense blocks that propose
     penalty: dict[str, float | None]  #: of their trained heads
     cost: float  #: of the linear heads
+    measure: np.ndarray | None = None  #: weights of the learned measure, where there is one
+    measure_proposes: bool = False
 
 
 class Seen(NamedTuple):
@@ -57,6 +60,7 @@ class Experts:
     heads: Heads
     linear: Linear
     dense: dict[str, Dense]
+    measure: Measure | None = None
 
     @classmethod
     def fitted(
@@ -70,30 +74,48 @@ class Experts:
             penalty = None if decided is None else decided.penalty[name]
             items = sample.numbers(name)
             dense[name] = Dense(name, tree, items, proposes=proposes, penalty=penalty, in_cells=in_cells)
-        return cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
+        experts = cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
+        if decided is not None and decided.measure is not None:
+            numbers = numbers_of(sample.rows)
+            experts.measure = Measure(tree, balls, numbers, decided.measure, decided.measure_proposes)
+        return experts
 
-    def parts(self) -> tuple[Balls, Heads, Linear, dict[str, Dense]]:
+    def parts(self) -> tuple[Balls, Heads, Linear, dict[str, Dense], Measure | None]:
         """What it was made of."""
-        return self.balls, self.heads, self.linear, self.dense
+        return self.balls, self.heads, self.linear, self.dense, self.measure
 
-    def others(self) -> Iterator[tuple[str | None, Nearest | Linear | Dense]]:
-        """Every expert but balls and heads, and the dense block it reads (None: the words)."""
+    def others(self) -> Iterator[Nearest | Linear | Dense | Measure]:
+        """Every expert but balls and heads."""
         if self.balls.items.X.shape[1]:
-            yield None, self.balls.nearest
+            yield self.balls.nearest
             if len(self.linear.classes):
-                yield None, self.linear
-        yield from self.dense.items()
+                yield self.linear
+        yield from self.dense.values()
+        if self.measure is not None:
+            yield self.measure
+
+    def look(self, rows: Rows) -> list[AnyLook]:
+        """Some rows as each of the others sees them: in its dense block, in the words, or in all blocks."""
+        looks: list[AnyLook] = []
+        for expert in self.others():
+            if isinstance(expert, Measure):
+                looks.append(expert.look(rows))
+            elif isinstance(expert, Dense):
+                looks.append(expert.look(rows.dense[expert.name]))
+            else:
+                looks.append(expert.look(rows.words))
+        return looks
 
     def names(self) -> tuple[str, ...]:
         """Names of all evidence columns."""
         return self._measured() + tuple(f"rank by {name}" for name in self._ranked())
 
     def _measured(self) -> tuple[str, ...]:
-        return evidence_names(self.balls.n_kinds) + tuple(name for _, e in self.others() for name in e.names())
+        return evidence_names(self.balls.n_kinds) + tuple(name for e in self.others() for name in e.names())
 
     def _ranked(self) -> tuple[str, ...]:
         words = ranked_names(self.balls.n_kinds) if self.balls.items.X.shape[1] else ()
-        return words + tuple(name for _, e in self.others() for name in e.ranked())
+        return words + tuple(name for e in self.others() for name in e.ranked())
 
     def batches(self, rows: int) -> list[slice]:
         """Slices of rows that fit in memory, at least one."""
@@ -127,7 +149,7 @@ class Experts:
         from vpunn.hipan.kernels.ranks import add_log_ranks
 
         read = self.read(rows)
-        looks = [e.look(rows.words if block is None else rows.dense[block]) for block, e in self.others()]
+        looks = self.look(rows)
         candidates = self.proposals(rows, read, looks, limit)
         candidates[~rows.known()] = -1
         candidates = np.ascontiguousarray(candidates[:, : max(int((candidates >= 0).sum(1).max(initial=0)), 1)])
@@ -140,6 +162,10 @@ class Experts:
             at += said.shape[2]
         add_log_ranks(evidence, candidates, self._ranked_columns)
         return Seen(candidates, evidence, branch_score)
+
+    def without_measure(self) -> Experts:
+        """The same without the learned measure."""
+        return Experts(self.balls, self.heads, self.linear, self.dense)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

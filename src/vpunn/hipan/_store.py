@@ -20,10 +20,12 @@ from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._directions import is_exact, padded_width
 from vpunn.hipan._first import FirstOpinion, first_speakers
 from vpunn.hipan._linear import Linear
+from vpunn.hipan._measure import HEAVIEST, Measure
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
-from vpunn.hipan._views import Layout
+from vpunn.hipan._views import LARGEST, Layout
 from vpunn.hipan._weights import Heads
+from vpunn.hipan._within import WIDE
 from vpunn.io.store import Draft, Stored
 from vpunn.tree import Tree
 
@@ -78,6 +80,10 @@ def write(model: Answering, draft: Draft) -> None:
     draft.array("linear.weight", model.linear_.weight.astype(np.float16), balls=True)
     for number, block in enumerate(model.dense_.values()):
         draft.part(f"dense{number}", _dense_draft(block))
+    if model.measure_ is not None:
+        draft.settings["measure_proposes"] = model.measure_.proposes
+        draft.array("measure.weight", model.measure_.weight)
+        draft.array("measure.numbers", model.measure_.numbers, balls=True)
     if hasattr(model, "feature_names_in_"):
         draft.labels("feature_names", model.feature_names_in_)
 
@@ -114,11 +120,23 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         name: _dense(stored.part(f"dense{number}", "Dense"), name, tree, columns)
         for number, (name, columns) in enumerate(zip(layout.dense_names(), layout.dense_widths(), strict=True))
     }
+    model.measure_ = _measure(stored, balls, layout)
     model.combiner_ = _combiner(stored, len(model.experts_.names()))
     model.first_ = _first(stored, model)
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
+
+
+def _measure(stored: Stored, balls: Balls, layout: Layout) -> Measure | None:
+    """The learned measure, if the folder has one: a weight of the words and of every column of the narrow blocks."""
+    if "measure.weight" not in stored:
+        return None
+    columns = sum(width for width in layout.dense_widths() if width < WIDE)
+    weight = stored.array("measure.weight", dtype="f4", shape=(1 + columns,), low=0, high=HEAVIEST)
+    shape = len(balls.items.node), columns
+    numbers = stored.array("measure.numbers", dtype="f4", shape=shape, low=-1.001 * LARGEST, high=1.001 * LARGEST)
+    return Measure(balls.tree, balls, numbers, weight, stored.setting("measure_proposes", bool))
 
 
 def _first(stored: Stored, model: Answering) -> FirstOpinion | None:

@@ -17,11 +17,14 @@ from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
 from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
+from vpunn.hipan._measure import Measure, numbers_of
+from vpunn.hipan._measuring import heard_together, measurable, measured, pays
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, train_branch
+from vpunn.hipan._within import WIDE
 from vpunn.tree import Tree
 
 #: A row whose loss is below this when it is met is not visited again.
@@ -118,8 +121,9 @@ def fit_parts(
     settings = replace(settings, heavy=heavy, in_cells=are_many(len(sample.node)), beside=few and heavy)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
-        _first_look(experts, sample, given, settings, few)
-        return experts, HeldOut.joined(judge(experts, given, settings, np.arange(len(given.node))))
+        _first_look(experts, sample, np.arange(len(sample.node)), given, settings, few)
+        judged = HeldOut.joined(judge(experts, given, settings, np.arange(len(given.node))))
+        return _measured_if_it_pays(experts, judged, n_empty)
     asked = np.flatnonzero(sample.kind == 0)
     node = sample.node[asked].astype(np.int64)
     unmet = unmet_in_list(node, unit, n_empty)
@@ -144,7 +148,7 @@ def fit_parts(
         experts.heads.energy = experts.heads.energy[:0].copy()  # they are not trained again
         own = np.zeros((len(kept), len(experts.balls.classes)), np.float32) if few else None
         if decided is None:
-            decided = _first_look(experts, sample, sample.take(out), settings, few, own)
+            decided = _first_look(experts, sample, kept, sample.take(out), settings, few, own)
             hide = still_found(experts.balls.items, sample.take(out))
         else:
             experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
@@ -161,7 +165,7 @@ def fit_parts(
     everything = _trained(tree, sample, decided, settings, rng)
     again = None if unmet is None else asked_again(sample.take(asked), unmet, rng)
     if again is not None and decided is None:
-        _first_look(everything, sample, again, settings, few)
+        _first_look(everything, sample, np.arange(len(sample.node)), again, settings, few)
     else:
         if dual is not None and dual.shape[1] < len(everything.balls.classes):
             dual = None
@@ -169,7 +173,20 @@ def fit_parts(
     if again is not None:
         found += judge(everything, again, settings, hide=False)
     give_back()
-    return everything, HeldOut.joined(found)
+    return _measured_if_it_pays(everything, HeldOut.joined(found), n_empty)
+
+
+def _measured_if_it_pays(experts: Experts, held: HeldOut, n_empty: int) -> tuple[Experts, HeldOut]:
+    """Experts and what they said about rows held out: without the learned measure if it does not make those likelier."""
+    if experts.measure is None:
+        return experts, held
+    names, n_classes = experts.names(), len(experts.balls.classes) + n_empty
+    valid, truth = slots(held.seen.candidates, held.node, n_classes)
+    own = np.array([name.removeprefix("rank by ") in experts.measure.names() for name in names])
+    if pays(held.seen.evidence, valid, truth, held.weight, names, own):
+        return experts, held
+    seen = held.seen._replace(evidence=np.ascontiguousarray(held.seen.evidence[:, :, ~own]))
+    return experts.without_measure(), replace(held, seen=seen)
 
 
 def known_rows(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:
@@ -197,19 +214,33 @@ def _trained(
 def _first_look(
     experts: Experts,
     sample: Sample,
+    kept: np.ndarray,
     asked: Sample,
     settings: Settings,
     few: bool,
     dual: np.ndarray | None = None,
 ) -> Decided:
-    """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, and the linear
-    heads' cost (``dual``: see `chosen`); the penalties of the dense heads are as these experts chose them."""
-    for name in without_a_say(experts, asked, settings.candidates):
+    """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, the linear
+    heads' cost (``dual``: see `chosen`), and the weights of the measure; the penalties of the dense heads are as these experts, of
+    the rows ``kept``, chose them."""
+    silent = without_a_say(experts, asked, settings.candidates)
+    apart = [name for name in silent if sample.rows.dense[name].shape[1] < WIDE]
+    if apart and measurable(sample.rows) and heard_together(experts.balls, sample.rows, kept, asked, apart):
+        silent = [name for name in silent if name not in apart]
+        for name in apart:
+            experts.dense[name].proposes = False
+    for name in silent:
         for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
             blocks.pop(name, None)
     experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few, dual)
     proposes = {name for name, block in experts.dense.items() if block.proposes}
-    return Decided(proposes, {name: block.penalty for name, block in experts.dense.items()}, experts.linear.cost)
+    penalty = {name: block.penalty for name, block in experts.dense.items()}
+    if measurable(sample.rows):
+        measure = measured(experts.balls, numbers_of(sample.rows)[kept], asked)
+        measure.proposes = _adds_nodes(experts, measure, asked, settings.candidates)
+        experts.measure = measure
+        return Decided(proposes, penalty, experts.linear.cost, measure.weight, measure.proposes)
+    return Decided(proposes, penalty, experts.linear.cost)
 
 
 def _numbers(sample: Sample) -> int:
@@ -267,11 +298,28 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
         if first is None:
             first = experts.proposals(asked.rows, read, [], limit)
         more = experts.proposals(asked.rows, read, [look], limit)
-        missed = (first != asked.node[:, None]).all(1)
-        found = missed & (more == asked.node[:, None]).any(1)
-        chance = ((more >= 0).sum(1) - (first >= 0).sum(1))[missed].sum() / len(experts.balls.classes)
-        block.proposes = bool(found.sum() > 2.0 * chance + 3.0)
+        block.proposes = _finds_more(first, more, asked.node, len(experts.balls.classes))
     return silent if words or len(silent) < len(experts.dense) else silent[1:]
+
+
+def _finds_more(first: np.ndarray, more: np.ndarray, node: np.ndarray, n_classes: int) -> bool:
+    """Whether candidates that ``more`` has beside the ``first`` are right twice as often as any list of that length would be."""
+    missed = (first != node[:, None]).all(1)
+    found = missed & (more == node[:, None]).any(1)
+    chance = ((more >= 0).sum(1) - (first >= 0).sum(1))[missed].sum() / n_classes
+    return bool(found.sum() > 2.0 * chance + 3.0)
+
+
+def _adds_nodes(experts: Experts, measure: Measure, asked: Sample, limit: int) -> bool:
+    """Whether the measure finds nodes that all others miss."""
+    if len(experts.balls.classes) <= FEW_CLASSES:
+        return False
+    if len(asked.node) > LOOKED_AT:
+        asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
+    read, looks = experts.read(asked.rows), experts.look(asked.rows)
+    first = experts.proposals(asked.rows, read, looks, limit)
+    more = experts.proposals(asked.rows, read, [*looks, measure.look(asked.rows)], limit)
+    return _finds_more(first, more, asked.node, len(experts.balls.classes))
 
 
 def _ahead(score: np.ndarray, own: np.ndarray) -> float:

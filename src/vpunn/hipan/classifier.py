@@ -28,6 +28,7 @@ from vpunn.hipan._experts import BATCH
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import units
 from vpunn.hipan._linear import Linear
+from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._rest import fit_rings, rings_around
 from vpunn.hipan._training import (
@@ -174,7 +175,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         else:
             kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
         self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
-        self.linear_ = experts.linear
+        self.linear_, self.measure_ = experts.linear, experts.measure
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
@@ -330,6 +331,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
         self.balls_ = Balls(self.tree_, items).complete()
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
+        if self.measure_ is not None:
+            numbers = np.concatenate([self.measure_.numbers, numbers_of(rows)])
+            measure = self.measure_
+            self.measure_ = Measure(self.tree_, self.balls_, numbers, measure.weight, measure.proposes)
         heads = self.heads_.carried(old, self.balls_)
         rng = generator_of(self.random_state)
         train_branch(self.balls_, heads, rng)

@@ -95,22 +95,28 @@ def _nearest_among_all(rows, own, index, label, total, some, best, found, value)
         if own[r] >= 0:
             for i in range(len(total)):
                 total[i] = np.float32(0) if label[i] == own[r] else total[i]
-        count, kept, least = np.int64(0), 0, np.float32(0)
-        for i in range(len(total)):
-            some[count] = i
-            count += total[i] > least  # of equal ones the first stay
-            if count == len(some):
-                kept = keep_best(total, count, len(best), some, best)
-                least = total[best[kept - 1]]
-                for j in range(kept):
-                    some[j] = best[j]
-                count = np.int64(kept)
-        kept = keep_best(total, count, len(best), some, best)
+        kept = best_of_all(total, np.float32(0), some, best)
         for j in range(kept):
             found[r, j] = best[j]
             value[r, j] = total[best[j]]
         for i in range(len(total)):
             total[i] = 0
+
+
+@helper
+def best_of_all(total, least, some, best):
+    """Items of the largest numbers above ``least`` into ``best``, in descending order; returns how many. ``some`` is room."""
+    count = np.int64(0)
+    for i in range(len(total)):
+        some[count] = i
+        count += total[i] > least  # of equal ones the first stay
+        if count == len(some):
+            kept = keep_best(total, count, len(best), some, best)
+            least = total[best[kept - 1]]
+            for j in range(kept):
+                some[j] = best[j]
+            count = np.int64(kept)
+    return keep_best(total, count, len(best), some, best)
 
 
 class Pruned(NamedTuple):
