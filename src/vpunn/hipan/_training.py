@@ -165,7 +165,7 @@ def fit_parts(
     everything = _trained(tree, sample, decided, settings, rng)
     again = None if unmet is None else asked_again(sample.take(asked), unmet, rng)
     if again is not None and decided is None:
-        _first_look(everything, sample, np.arange(len(sample.node)), again, settings, few)
+        _first_look(everything, sample, None, again, settings, few)
     else:
         if dual is not None and dual.shape[1] < len(everything.balls.classes):
             dual = None
@@ -214,18 +214,20 @@ def _trained(
 def _first_look(
     experts: Experts,
     sample: Sample,
-    kept: np.ndarray,
+    kept: np.ndarray | None,
     asked: Sample,
     settings: Settings,
     few: bool,
     dual: np.ndarray | None = None,
 ) -> Decided:
     """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, the linear
-    heads' cost (``dual``: see `chosen`), and the weights of the measure; the penalties of the dense heads are as these experts, of
-    the rows ``kept``, chose them."""
+    heads' cost (``dual``: see `chosen`), and the weights of the measure; the penalties of the dense heads are as these experts
+    chose them. Items are the rows ``kept``; None: rows that were learned are asked, and nothing is measured, as each would find
+    itself."""
     silent = without_a_say(experts, asked, settings.candidates)
     apart = [name for name in silent if sample.rows.dense[name].shape[1] < WIDE]
-    if apart and measurable(sample.rows) and heard_together(experts.balls, sample.rows, kept, asked, apart):
+    kept = kept if kept is not None and measurable(sample.rows) else None
+    if apart and kept is not None and heard_together(experts.balls, sample.rows, kept, asked, apart):
         silent = [name for name in silent if name not in apart]
         for name in apart:
             experts.dense[name].proposes = False
@@ -235,7 +237,7 @@ def _first_look(
     experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few, dual)
     proposes = {name for name, block in experts.dense.items() if block.proposes}
     penalty = {name: block.penalty for name, block in experts.dense.items()}
-    if measurable(sample.rows):
+    if kept is not None and measurable(sample.rows):
         measure = measured(experts.balls, numbers_of(sample.rows)[kept], asked)
         measure.proposes = _adds_nodes(experts, measure, asked, settings.candidates)
         experts.measure = measure
