@@ -318,7 +318,8 @@ def _adds_nodes(experts: Experts, measure: Measure, asked: Sample, limit: int) -
         return False
     if len(asked.node) > LOOKED_AT:
         asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
-    read, looks = experts.read(asked.rows), experts.look(asked.rows)
+    with experts.balls.ready_for(asked.rows.words):
+        read, looks = experts.read(asked.rows), experts.look(asked.rows)
     first = experts.proposals(asked.rows, read, looks, limit)
     more = experts.proposals(asked.rows, read, [*looks, measure.look(asked.rows)], limit)
     return _finds_more(first, more, asked.node, len(experts.balls.classes))
