@@ -96,7 +96,10 @@ def test_command_on_a_model_and_a_table(tmp_path):
         run(app, "report", tmp_path / "model", "--out", tmp_path / "page.html")
     said = run(app, "report", tmp_path / "model", "--test", tmp_path / "test.csv", "--out", tmp_path / "page.html")
     assert "30 rows are right" in said
-    assert "Where it goes wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Where it goes wrong" in page
+    scored = json.loads(run(app, "evaluate", tmp_path / "model", tmp_path / "test.csv", "--json"))["by depth"][0]
+    assert f"{scored['ECE']:.4g}" in page and f"{scored['by chance']:.4g}" in page  # one name, one number
 
 
 def block(report, title):

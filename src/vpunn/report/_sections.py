@@ -10,7 +10,7 @@ import numpy as np
 from vpunn import plot, structure
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, counted
-from vpunn.metrics import hierarchical_summary, reliability, risk_coverage
+from vpunn.metrics import calibration_error_interval, hierarchical_summary, reliability, risk_coverage
 from vpunn.regress import VPuNNRegressor
 from vpunn.report._page import Report
 from vpunn.report._triage import Triage, triage_of
@@ -230,15 +230,16 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
         if len(there) < 10:
             break
         right = tree.is_ancestor(balls[there, k], found.true[there])
-        curves[k] = reliability(p[there, k], right, strategy="quantile", bins=10)
+        curves[k] = reliability(p[there, k], right)
+        error = calibration_error_interval(p[there, k], right)  # as `vpunn evaluate` has it
         rows.append(
             {
                 "depth": k,
                 "answers": len(there),
                 "share right": float(right.mean()),
                 "mean probability": float(p[there, k].mean()),
-                "calibration error": curves[k].ece,
-                "by chance": plot.chance_error(curves[k]),
+                "calibration error": error.value,
+                "by chance": error.noise,
             }
         )
     if rows:

@@ -39,17 +39,6 @@ def close_sets(start, ids, up_start, up, seen, first, found, out):
 
 
 @njit(cache=True, nogil=True)
-def raise_parents(order, up_start, up, values):
-    """In place: every node's value becomes the largest at or below it by any path; ``values`` is (rows, nodes)."""
-    for r in range(values.shape[0]):
-        for i in range(len(order) - 1, -1, -1):
-            node = order[i]
-            for j in range(up_start[node], up_start[node + 1]):
-                if values[r, node] > values[r, up[j]]:
-                    values[r, up[j]] = values[r, node]
-
-
-@njit(cache=True, nogil=True)
 def count_root_paths(order, up_start, up):
     """Number of paths from the root to each node (floats, they can be huge)."""
     paths = np.zeros(len(order))
