@@ -249,7 +249,10 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
             "Calibration error by depth; the marks are what exact probabilities would show.",
             plot.reliability_by_depth(curves),
         )
-        draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curves[1]))
+        there = np.flatnonzero(balls[:, 1] >= 0)  # bins of as many rows each: a curve that few rows do not bend
+        right = tree.is_ancestor(balls[there, 1], found.true[there])
+        curve = reliability(p[there, 1], right, strategy="quantile", bins=10)
+        draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curve))
     draw(
         report,
         "If only the surest rows are answered, how many answers are wrong?",
