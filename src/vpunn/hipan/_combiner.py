@@ -104,6 +104,8 @@ ALONE = (
     "nearest-item similarity below the best",
     "log-probability by the closed-form head",
     "log-probability by the trained head",
+    "log-probability by the quadratic head",
+    "log-votes of many nearest items by distance",
 )
 #: Where the best linear combination loses less than this a row, hidden units have nothing to add.
 SETTLED = 0.01

@@ -33,6 +33,7 @@ from vpunn.hipan._arrays import Asked, Lift
 from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._cells import CELLS_FROM, Cells, nearest_centre
 from vpunn.hipan._directions import directed, exactly, padded
+from vpunn.hipan._local import LOCAL, Local, suits
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._nearest import SHARPNESS, VOTERS
 from vpunn.hipan._views import LARGEST, says
@@ -207,6 +208,7 @@ class Dense:
     in_cells: bool | None = None  #: whether items stand in cells; None: if they are many
     penalty: float | None = None  #: of the trained head; None: to be chosen
     own_length: bool = False  #: whether that reads all rows at their own length, as in older folders
+    is_local: bool | None = None  #: whether classes have spreads of their own; None: if that suits them. Never in wide blocks
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -218,7 +220,10 @@ class Dense:
         unit, length = self.space.read(items.X)
         self.span = np.searchsorted(np.sort(items.node), np.arange(n + 1)).astype(np.int64)
         size = np.diff(self.span).astype(np.float64)
-        self.crowded = bool(CROWD * (size**2).sum() > size.sum() ** 2)
+        if self.is_local is None:
+            self.is_local = suits(len(unit), int((size > 0).sum()))
+        self.is_local &= items.X.shape[1] < WIDE
+        self.crowded = self.is_local or bool(CROWD * (size**2).sum() > size.sum() ** 2)
         in_cells = are_many(len(unit)) if self.in_cells is None else self.in_cells
         if self.cells is None and in_cells and not self.crowded:
             self.cells = Cells.of(unit)
@@ -232,6 +237,8 @@ class Dense:
         head, self.head_length = directed(self.head[:-1].T)
         self.head_direction = padded(head)
         self.branch = branches(tree)
+        with threadpool_limits(1, user_api="blas"):
+            self.local = Local(self, unit, length) if self.is_local else None
 
     def _remember(self, unit: Floats, length: Floats) -> None:
         """Directions of the items, cell by cell, and where those of each node stand."""
@@ -342,7 +349,8 @@ class Dense:
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
-        return dense_names(self.name, self.n_kinds)
+        local = LOCAL if self.local else ()
+        return dense_names(self.name, self.n_kinds) + tuple(f"{self.name}: {name}" for name in local)
 
     def ranked(self) -> tuple[str, ...]:
         """Of these, those by which candidates are ranked."""
@@ -463,4 +471,8 @@ class Look:
             self.closest(VOTERS),
             np.float32(SHARPNESS),
         )
-        return found
+        if block.local is None:
+            return found
+        at = block.class_at[candidates]
+        class_of = np.where(candidates < 0, -1, np.where(at < 0, len(block.classes), at)).astype(np.int32)
+        return np.concatenate([found, block.local.evidence(block, (self.unit, self.length, self.near), class_of)], 2)

@@ -64,7 +64,12 @@ class Experts:
 
     @classmethod
     def fitted(
-        cls, tree: Tree, sample: Sample, decided: Decided | None = None, in_cells: bool | None = None
+        cls,
+        tree: Tree,
+        sample: Sample,
+        decided: Decided | None = None,
+        in_cells: bool | None = None,
+        is_local: bool | None = None,
     ) -> Experts:
         """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
         balls = Balls(tree, sample.words())
@@ -73,7 +78,9 @@ class Experts:
             proposes = decided is None or name in decided.proposes
             penalty = None if decided is None else decided.penalty[name]
             items = sample.numbers(name)
-            dense[name] = Dense(name, tree, items, proposes=proposes, penalty=penalty, in_cells=in_cells)
+            dense[name] = Dense(
+                name, tree, items, proposes=proposes, penalty=penalty, in_cells=in_cells, is_local=is_local
+            )
         experts = cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
         if decided is not None and decided.measure is not None:
             numbers = numbers_of(sample.rows)

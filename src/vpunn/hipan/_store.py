@@ -247,7 +247,8 @@ def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
     assert block.space is not None and block.head is not None
     settings = {"proposes": block.proposes, "usual": block.space.usual}
-    draft = Draft("Dense", settings | {"penalty": block.penalty, "own_length": block.own_length})
+    settings |= {"penalty": block.penalty, "own_length": block.own_length, "is_local": block.is_local}
+    draft = Draft("Dense", settings)
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
     draft.array("weight", block.items.weight.astype(np.float32))
@@ -278,9 +279,10 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
     if penalty is not None and not (isinstance(penalty, float) and 0 < penalty < np.inf):
         raise DataError(f"{str(stored.path)!r}: setting 'penalty' is {penalty!r}.")
     own_length = stored.setting("own_length", bool) if "own_length" in stored.settings else True  # in older folders
+    is_local = stored.setting("is_local", bool) if "is_local" in stored.settings else False  # in older folders
     cells = _cells(stored, len(node), turn.shape[1])
     items, in_cells = Items(rows, node, weight, kind), cells is not None
-    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length)
+    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length, is_local)
 
 
 def _cells(stored: Stored, items: int, width: int) -> Cells | None:

@@ -17,6 +17,7 @@ from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
 from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
 from vpunn.hipan._linear import Linear, chosen, is_for
+from vpunn.hipan._local import suits
 from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._measuring import heard_together, measurable, measured, pays
 from vpunn.hipan._nearest import Nearest
@@ -58,6 +59,7 @@ class Settings:
     crew: Crew = field(default_factory=Crew)
     heavy: bool = False  #: as all rows of a fit are, whichever are held out
     in_cells: bool = False  #: whether those of dense blocks stand in cells, likewise
+    is_local: bool = False  #: whether classes have spreads of their own there, likewise
     beside: bool = False  #: whether linear heads stand beside those of balls, likewise
     nearer: bool = False  #: whether nearness to an item never counts against its class
 
@@ -118,7 +120,9 @@ def fit_parts(
     Where rows to be judged are ``given``, none are held out.
     """
     few, heavy = is_for(sample.words()), sample.rows.words.nnz >= HEAVY
-    settings = replace(settings, heavy=heavy, in_cells=are_many(len(sample.node)), beside=few and heavy)
+    is_local = suits(len(sample.node), len(np.unique(sample.node)))
+    in_cells = are_many(len(sample.node))
+    settings = replace(settings, heavy=heavy, in_cells=in_cells, is_local=is_local, beside=few and heavy)
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng)
         _first_look(experts, sample, np.arange(len(sample.node)), given, settings, few)
@@ -200,7 +204,7 @@ def _trained(
     tree: Tree, sample: Sample, decided: Decided | None, settings: Settings, rng: np.random.Generator
 ) -> Experts:
     """Experts of some rows, heads trained on all of them."""
-    experts = Experts.fitted(tree, sample, decided, settings.in_cells)
+    experts = Experts.fitted(tree, sample, decided, settings.in_cells, settings.is_local)
     give_back()  # the sums came out of matrices of several times their size
     train_branch(experts.balls, experts.heads, rng)
     give_back()

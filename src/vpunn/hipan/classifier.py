@@ -326,7 +326,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         items = old.items.joined(Items(rows.words, node, weight, kind))
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
-            kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length")}
+            kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length", "is_local")}
             in_cells = block.cells is not None  # as its combiner has learned
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
         self.balls_ = Balls(self.tree_, items).complete()
