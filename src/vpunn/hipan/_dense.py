@@ -208,7 +208,9 @@ class Dense:
     in_cells: bool | None = None  #: whether items stand in cells; None: if they are many
     penalty: float | None = None  #: of the trained head; None: to be chosen
     own_length: bool = False  #: whether that reads all rows at their own length, as in older folders
-    is_local: bool | None = None  #: whether classes have spreads of their own; None: if that suits them. Never in wide blocks
+    is_local: bool | None = (
+        None  #: whether classes have spreads of their own; None: if that suits them. Never in wide blocks
+    )
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ centre) or long where others are round, and in a few columns a class may lie any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -72,19 +72,23 @@ class Local:
         share /= share.sum()
         self.constant += np.log(share)
         self.share = np.append(share, 0.5 * share.min())  # last of a class without rows
+        memory = block.memory.astype(np.float64)  # rounded directions: not quite of length one
+        self.item_square = ((memory**2).sum(1) * block.memory_length**2).astype(np.float32)
         self.item_class = np.where(block.memory_kind == 0, block.class_at[block.memory_node], -1).astype(np.int32)
 
-    def scores(self, unit: Floats, length: Floats) -> npt.NDArray[Any]:
+    def scores(self, unit: Floats, length: Floats) -> Floats:
         """Scores (rows, classes) by the quadratic head."""
         from vpunn.hipan.kernels.local import quadratic
 
-        return quadratic(unit[:, : len(self.axis)], length, self.axis, (self.mean, self.root, self.constant, self.freedom))
+        return quadratic(
+            unit[:, : len(self.axis)], length, self.axis, (self.mean, self.root, self.constant, self.freedom)
+        )
 
     def evidence(self, block: Dense, row: tuple[Floats, Floats, Floats], class_of: npt.NDArray[np.int32]) -> Floats:
-        """Evidence (rows, candidates + 1, columns) about candidates, each the class in that place, one more if without rows, −1 where there
-        is none."""
+        """Evidence (rows, candidates + 1, columns) about candidates: ``class_of`` is the place of each among the classes, behind
+        them of one without rows, −1 where there is no candidate."""
         from vpunn.hipan.kernels.local import gather_local
 
         unit, length, near = row
-        score = self.scores(unit, length)
-        return gather_local(class_of, length, score, near, (block.memory_length, self.item_class), self.share, (FEWER, MORE))
+        items = (self.item_square, block.memory_length, self.item_class)
+        return gather_local(class_of, length, self.scores(unit, length), near, items, self.share, (FEWER, MORE))

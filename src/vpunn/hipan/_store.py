@@ -246,7 +246,7 @@ def _apart(stored: Stored, number: int, width: int) -> np.ndarray:
 def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
     assert block.space is not None and block.head is not None
-    settings = {"proposes": block.proposes, "usual": block.space.usual}
+    settings: dict[str, object] = {"proposes": block.proposes, "usual": block.space.usual}
     settings |= {"penalty": block.penalty, "own_length": block.own_length, "is_local": block.is_local}
     draft = Draft("Dense", settings)
     draft.array("rows", block.items.X)

@@ -41,7 +41,7 @@ def gather_local(class_of, length, score, near, items, share, voters) -> np.ndar
     fewer, more = min(voters[0], len(items[0])), min(voters[1], len(items[0]))
     gap, nearest = np.empty(len(items[0]), np.float32), np.empty(more, np.float32)
     votes = np.empty((2, len(share)), np.float64)
-    _gather_local(class_of, length, score, near, items[0], items[1], share, fewer, gap, nearest, votes, out)
+    _gather_local(class_of, length, score, near, items, share, fewer, gap, nearest, votes, out)
     return out
 
 
@@ -61,13 +61,14 @@ def _nearest_gaps(gap, nearest):
 
 
 @kernel
-def _gather_local(class_of, length, score, near, item_length, item_class, share, fewer, gap, nearest, votes, out):
+def _gather_local(class_of, length, score, near, items, share, fewer, gap, nearest, votes, out):
+    item_square, item_length, item_class = items
     rows, width = class_of.shape
     for r in range(rows):
         if length[r] == 0:
             continue  # nothing known about the row
         for i in range(len(gap)):
-            square = item_length[i] * item_length[i] - 2 * item_length[i] * length[r] * near[r, i]
+            square = item_square[i] - 2 * item_length[i] * length[r] * near[r, i]
             gap[i] = square if item_class[i] >= 0 else np.float32(1e30)
         _nearest_gaps(gap, nearest)
         votes[:] = 0
