@@ -7,11 +7,12 @@ from scipy import sparse
 
 from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import Balls, Items
-from vpunn.hipan._combiner import evidence_names
+from vpunn.hipan._combiner import EVIDENCE, KIND_EVIDENCE, evidence_names
 from vpunn.hipan._experts import Experts
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._views import Rows, unit_rows
-from vpunn.hipan._weights import Heads
+from vpunn.hipan._weights import Heads, by_likelihood
+from vpunn.hipan.kernels.evidence import N_EVIDENCE, N_PER_KIND
 from vpunn.tree import Tree
 
 
@@ -43,6 +44,14 @@ class Twin:
             news = (total > 0).sum() * self.typical
             share = (total + news * share) / (total.sum() + news)
         seen = self.background > 0
+        return (x[seen] * np.log(share[seen] / self.background[seen])).sum()
+
+    def by_own_rows(self, own, x):
+        """Before any row a node is expected to have met as much as all have in the mean where they have a feature at all."""
+        nodes_of_a_feature = (self.own > 0).sum() / (self.background > 0).sum()
+        before = self.own.sum() / nodes_of_a_feature
+        seen = self.background > 0
+        share = (own + before * self.background) / (own.sum() + before)
         return (x[seen] * np.log(share[seen] / self.background[seen])).sum()
 
     def score(self, x, c):
@@ -101,6 +110,8 @@ class Twin:
         z = {name: np.array(values, float) for name, values in z.items()}
         like = [self.likelihood([ball[u] for u in self.above(c)] + [own[c]], x) for c in candidates]
         z["log-likelihood shrunk along the ancestors, below the best"] = below(like)
+        alone = [self.by_own_rows(own[c], x) for c in candidates]
+        z["log-likelihood by the node's own rows, below the best"] = below(alone)
         head = np.array([self.path(x, c) + self.score(x, c) for c in candidates])
         z["head score below the best"] = below(head)
         z["head score of the parent's path, below the best"] = below(
@@ -159,7 +170,8 @@ def together(p, group):
     return np.array([np.log(sum(p[i] for i in range(len(p)) if group[i] == g) / p.sum()) for g in group])
 
 
-def test_all_evidence_of_words_matches_a_slow_twin():
+def small_model():
+    """A tree with rows and descriptions at inner nodes and leaves, random heads, rows to ask about, and the twin."""
     rng = np.random.default_rng(1)
     tree = Tree.from_parents(np.array([-1, 0, 1, 2, 2, 1, 5, 5, 0, 8, 8, 10, 10, 0, 13]))
     X = unit_rows(sparse.csr_matrix(rng.random((80, 25)) * (rng.random((80, 25)) < 0.25)))
@@ -173,11 +185,16 @@ def test_all_evidence_of_words_matches_a_slow_twin():
     heads.weight[:] = rng.normal(size=balls.n_entries)
     heads.bias[:] = rng.normal(size=2 * tree.n_nodes)
     queries = unit_rows(sparse.csr_matrix(rng.random((8, 25)) * (rng.random((8, 25)) < 0.4)))
+    return balls, heads, queries, Twin(tree, balls, heads, X.toarray().astype(float), nodes, weight, kind)
+
+
+def test_all_evidence_of_words_matches_a_slow_twin():
+    balls, heads, queries, twin = small_model()
     experts = Experts(balls, heads, Linear.none(balls), {})
     candidates, evidence, branch_score = experts.examine(Rows(queries, {}), 6)
     names = evidence_names(1)
+    assert len(EVIDENCE) == N_EVIDENCE and len(KIND_EVIDENCE) == N_PER_KIND
     assert evidence.shape[2] == len(experts.names()) and experts.names()[: len(names)] == names
-    twin = Twin(tree, balls, heads, X.toarray().astype(float), nodes, weight, kind)
     read = as_dense(balls.dictionary.read(Sparse.of(queries)), queries.shape)
     for r, x in enumerate(queries.toarray().astype(float)):
         here = candidates[r][candidates[r] >= 0]
@@ -187,3 +204,14 @@ def test_all_evidence_of_words_matches_a_slow_twin():
         for k, name in enumerate(names):
             np.testing.assert_allclose(evidence[r, : len(here), k], expected[name], rtol=2e-3, atol=2e-4, err_msg=name)
         assert evidence[r, -1, names.index("none of the candidates")] == 1
+
+
+def test_nodes_are_proposed_by_the_likelihood_of_the_row():
+    balls, _, queries, twin = small_model()
+    proposed = by_likelihood(balls, Sparse.of(queries), 6)
+    for r, x in enumerate(queries.toarray().astype(float)):
+        there = np.flatnonzero((twin.own[:, x > 0] > 0).any(1))  # nodes that have met a feature of the row
+        alone = np.array([twin.by_own_rows(twin.own[c], x) for c in there])
+        assert proposed[r].tolist() == there[np.argsort(-alone)][:6].tolist()
+    one = np.concatenate([by_likelihood(balls, Sparse.of(queries[r : r + 1]), 6) for r in range(queries.shape[0])])
+    assert np.array_equal(one, proposed)

@@ -15,6 +15,7 @@ from stores import write_head
 from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import HiPaNClassifier, _balls
 from vpunn.hipan._answering import Answering
+from vpunn.hipan._combiner import LATER
 from vpunn.hipan._store import _DERIVED, _HEADS
 from vpunn.tree import Tree
 
@@ -61,6 +62,38 @@ def test_a_folder_of_an_older_version_is_read(model, folder):
     again = HiPaNClassifier.load(loaded.save(folder.parent / "again"))
     for name, values in model.balls_.derived().items():
         assert np.array_equal(again.balls_.derived()[name], values), name
+
+
+def test_a_combiner_that_knows_less_evidence_is_read(model, folder):
+    """Folders that do not list their evidence are older than `LATER`: what they do not know counts for nothing."""
+    names = model.experts_.names()
+    known = [k for k, name in enumerate(names) if name not in LATER]
+    assert len(known) == len(names) - len(LATER)
+
+    def older(head):
+        del head["settings"]["evidence"], head["settings"]["by_likelihood"]
+        for name in ("centre", "scale", "least", "most", "linear", "hidden"):
+            values = np.load(folder / f"combiner.{name}.npy")
+            np.save(folder / f"combiner.{name}.npy", values[..., known])
+
+    loaded = HiPaNClassifier.load(sealed(folder, older), verify=False)
+    assert not loaded.balls_.by_likelihood
+    knows_less = pickle.loads(pickle.dumps(model))
+    for weights in (knows_less.combiner_.linear, knows_less.combiner_.hidden):
+        weights[..., [k for k in range(len(names)) if k not in known]] = 0
+    assert not np.array_equal(knows_less.predict_node_proba(X), model.predict_node_proba(X))
+    np.testing.assert_allclose(loaded.predict_node_proba(X), knows_less.predict_node_proba(X), atol=1e-6)
+    again = HiPaNClassifier.load(loaded.save(folder.parent / "again"))
+    assert np.array_equal(again.predict_node_proba(X), loaded.predict_node_proba(X))
+
+
+@pytest.mark.parametrize("listed", [["depth", "wisdom"], ["depth", "depth"], "depth", [1]])
+def test_a_combiner_of_unknown_evidence_is_refused(folder, listed):
+    def edited(head):
+        head["settings"]["evidence"] = listed
+
+    with pytest.raises(DataError, match="evidence"):
+        HiPaNClassifier.load(sealed(folder, edited), verify=False)
 
 
 def test_a_dense_block_of_an_older_version_is_read(tmp_path):

@@ -60,7 +60,7 @@ def placed_texts(seed, rows):
 
 
 def test_the_command_line_predicts_scores_and_explains_that_answer(tmp_path):
-    tree, frame = placed_texts(3, rows=500)
+    tree, frame = placed_texts(4, rows=500)
     vpunn.write_tree(tree, tmp_path / "tree.csv")
     frame[:180].to_csv(tmp_path / "train.csv", index=False)
     frame[180:].to_csv(tmp_path / "test.csv", index=False)

@@ -72,6 +72,14 @@ class Places(NamedTuple):
     branch_of: Array
 
 
+class Alone(NamedTuple):
+    """What the likelihood by a node's own rows takes: how much every node is expected to have met before any row, shared out as
+    in the root; and for every node the logarithm of how much more it is with its rows."""
+
+    expected: np.float32
+    growth: Array
+
+
 class Numbers(NamedTuple):
     """Numbers of entries (sum, head weight), of blocks (bias, squared length, shrinking) and of features (background)."""
 
@@ -83,6 +91,7 @@ class Numbers(NamedTuple):
     news: Array
     counts: Array
     background: Array
+    alone: Alone
     use_likelihood: bool
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn._rows import slices
-from vpunn.hipan._arrays import Ancestry, Entries, Memory, Places, Rooms, Sparse
+from vpunn.hipan._arrays import Alone, Ancestry, Entries, Memory, Places, Rooms, Sparse
 from vpunn.hipan._dictionary import Dictionary, learn_dictionary
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._ram import give_back
@@ -85,12 +85,18 @@ class Balls:
     ``sums`` holds, for every ball, the weighted sum of the rows in it: block ``c`` the rows at node ``c``, block
     ``N + u`` those in the subtree of inner node ``u`` (one sweep up; the root is left out, it separates nothing).
     What takes long to build is one of the `derived` arrays; a saved model brings them along as ``made``.
+    ``by_likelihood``: whether nodes are also proposed by how likely a row is by their own rows.
     """
 
     def __init__(
-        self, tree: Tree, items: Items, made: Mapping[str, np.ndarray] | None = None, remembers: int = MEMORY
+        self,
+        tree: Tree,
+        items: Items,
+        made: Mapping[str, np.ndarray] | None = None,
+        remembers: int = MEMORY,
+        by_likelihood: bool = False,
     ) -> None:
-        self.tree, self.items, self.remembers = tree, items, remembers
+        self.tree, self.items, self.remembers, self.by_likelihood = tree, items, remembers, by_likelihood
         n = tree.n_nodes
         self.parent, self.inner = np.array(tree.parent), ~tree.is_leaf
         self.depth, self.n_children = np.array(tree.depth), np.array(tree.n_children)
@@ -121,6 +127,18 @@ class Balls:
         """Which blocks hold a number at a feature; made for the first row that is asked."""
         tables = _tables(self.feature_start, self.entry_block, 2 * self.tree.n_nodes)
         return Entries(self.feature_start, self.entry_block, *tables)
+
+    @cached_property
+    def alone(self) -> Alone:
+        """What the likelihood by a node's own rows takes: all that was met, over the mean number of nodes that have a feature."""
+        n = self.tree.n_nodes
+        seen, news = self.seen[:n].astype(np.float64), self.news[:n].astype(np.float64)
+        mass = np.divide(1.0 - news, seen, out=np.zeros(n), where=seen > 0).clip(
+            0, 1e30
+        )  # sums of signed numbers may be less
+        entries, features = int((self.entry_block < n).sum()), int((self.background > 0).sum())
+        expected = max(float(mass.sum()) * features / max(entries, 1), 1e-12)
+        return Alone(np.float32(expected), np.log1p(mass / expected).astype(np.float32))
 
     @cached_property
     def memory(self) -> Memory:
@@ -166,7 +184,7 @@ class Balls:
         """What is there goes along and nothing is made for it: processes that train need the sums alone."""
         whole = {"nearest", "dictionary"} <= self.__dict__.keys()
         made = self.derived() if whole else {name: getattr(self, name) for name in (*ENTRIES, *MEASURES)}
-        return Balls, (self.tree, self.items, made, self.remembers)
+        return Balls, (self.tree, self.items, made, self.remembers, self.by_likelihood)
 
     @property
     def n_entries(self) -> int:

@@ -52,6 +52,12 @@ EVIDENCE = (
     "log-likelihood of the depth-1 ball, below the best",
     "log-probability of the depth-1 ball by the heads",
     "score of the depth-1 ball among all of them, below the best",
+    "log-likelihood by the node's own rows, below the best",
+)
+#: Columns that folders without a list of theirs do not know.
+LATER = (
+    "log-likelihood by the node's own rows, below the best",
+    "rank by log-likelihood by the node's own rows, below the best",
 )
 
 
@@ -72,6 +78,7 @@ RANKED = (
     "nearest-item similarity below the best",
     "log-likelihood shrunk along the ancestors, below the best",
     "cosine through the dictionary, below the best",
+    "log-likelihood by the node's own rows, below the best",
 )
 RANKED_PER_KIND = ("similarity with description {}",)
 
@@ -98,6 +105,7 @@ ALIKE_TELLTALE = (*TELLTALE, "similarity of the second nearest item")
 ALONE = (
     "log-probability by the heads",
     "log-likelihood shrunk along the ancestors, below the best",
+    "log-likelihood by the node's own rows, below the best",
     "log-probability by the linear heads",
     "log-votes of the nearest items for the node",
     "log-votes of the nearest items by the measure for the node",
@@ -216,6 +224,19 @@ class Combiner(NamedTuple):
         """The same for evidence of any size."""
         least, most = anything(len(self.centre))
         return self._replace(least=least, most=most)
+
+    def reading(self, columns: Sequence[int], width: int) -> Combiner:
+        """The same for evidence of ``width`` columns, of which it reads those it was learned from and no other."""
+
+        def among(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+            out = np.broadcast_to(other.astype(np.float32), (*values.shape[:-1], width)).copy()
+            out[..., list(columns)] = values
+            return out
+
+        least, most = anything(width)
+        none, one = np.zeros(width), np.ones(width)
+        others = {"centre": none, "scale": one, "least": least, "most": most, "linear": none, "hidden": none}
+        return self._replace(**{name: among(getattr(self, name), other) for name, other in others.items()})
 
     def cooled(self, temperature: float) -> Combiner:
         """The same with all scores divided by a temperature."""

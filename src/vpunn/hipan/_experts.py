@@ -40,6 +40,7 @@ class Decided(NamedTuple):
     proposes: set[str]  #: dense blocks that propose
     penalty: dict[str, float | None]  #: of their trained heads
     cost: float  #: of the linear heads
+    by_likelihood: bool  #: whether nodes are also proposed by likelihood
     measure: np.ndarray | None = None  #: weights of the learned measure, where there is one
     measure_proposes: bool = False
 
@@ -72,7 +73,7 @@ class Experts:
         is_local: bool | None = None,
     ) -> Experts:
         """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
-        balls = Balls(tree, sample.words())
+        balls = Balls(tree, sample.words(), by_likelihood=decided is not None and decided.by_likelihood)
         dense = {}
         for name in sample.rows.dense:
             proposes = decided is None or name in decided.proposes

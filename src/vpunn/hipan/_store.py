@@ -6,6 +6,7 @@ folders of older versions; then they are made again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from scipy import sparse
 from vpunn.errors import DataError, examples
 from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
 from vpunn.hipan._cells import Cells
-from vpunn.hipan._combiner import Combiner, anything
+from vpunn.hipan._combiner import LATER, Combiner, anything
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._directions import is_exact, padded_width
 from vpunn.hipan._first import FirstOpinion, first_speakers
@@ -69,8 +70,9 @@ def write(model: Answering, draft: Draft) -> None:
         draft.array(stored, getattr(model.heads_, name), balls=True)
     for name, value in model.combiner_._asdict().items():
         draft.array(f"combiner.{name}", value)
+    draft.settings["evidence"] = list(model.experts_.names())
     draft.array("miss_scores", model.miss_scores_)
-    draft.settings["remembers"] = int(balls.remembers)
+    draft.settings |= {"remembers": int(balls.remembers), "by_likelihood": bool(balls.by_likelihood)}
     if model.first_ is not None:
         draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory", "near")}
         draft.array("first.weight", model.first_.weight)
@@ -114,6 +116,8 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         if not np.array_equal(start, balls.feature_start) or not np.array_equal(block, balls.entry_block):
             raise DataError(f"{str(stored.path)!r}: the weights do not belong to these rows; fit and save them again.")
         balls.complete()  # here: several threads that ask would each make it
+    if "by_likelihood" in stored.settings:  # as none did in older folders
+        balls.by_likelihood = stored.setting("by_likelihood", bool)
     model.heads_ = _heads(stored, balls)
     model.linear_ = _linear(stored, balls)
     model.dense_ = {
@@ -121,7 +125,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         for number, (name, columns) in enumerate(zip(layout.dense_names(), layout.dense_widths(), strict=True))
     }
     model.measure_ = _measure(stored, balls, layout)
-    model.combiner_ = _combiner(stored, len(model.experts_.names()))
+    model.combiner_ = _combiner(stored, model.experts_.names())
     model.first_ = _first(stored, model)
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
@@ -340,7 +344,21 @@ def _items(stored: Stored, tree: Tree, width: int) -> Items:
     return Items(X, node, weight, kind)
 
 
-def _combiner(stored: Stored, width: int) -> Combiner:
+def _combiner(stored: Stored, names: Sequence[str]) -> Combiner:
+    """The combiner, which may have learned from some of the evidence only: folders that do not list it are older than `LATER`."""
+    known = [name for name in names if name not in LATER]
+    if "evidence" in stored.settings:
+        known = stored.setting("evidence", list)
+    place = {name: k for k, name in enumerate(names)}
+    if len(set(map(str, known))) < len(known) or any(name not in place for name in map(str, known)):
+        raise DataError(
+            f"{str(stored.path)!r}: the combiner reads evidence that this version does not know; fit and save the model again."
+        )
+    found = _learned(stored, len(known))
+    return found if len(known) == len(names) else found.reading([place[name] for name in known], len(names))
+
+
+def _learned(stored: Stored, width: int) -> Combiner:
     hidden = len(stored.array("combiner.output", shape=(None,)))
     shapes: dict[str, tuple[int, ...]] = {name: (width,) for name in ("centre", "scale", "linear")}
     shapes |= {"hidden": (hidden, width), "hidden_bias": (hidden,), "output": (hidden,), "sharpness": ()}

@@ -10,6 +10,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import reached
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
 from vpunn.hipan._combiner import ALIKE_TELLTALE, FEW_ROWS, TELLTALE, Combiner, fit_combiner, fit_sharpness
 from vpunn.hipan._crew import Crew
@@ -24,7 +25,7 @@ from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
-from vpunn.hipan._weights import Heads, train_branch
+from vpunn.hipan._weights import Heads, by_likelihood, train_branch
 from vpunn.hipan._within import WIDE
 from vpunn.tree import Tree
 
@@ -42,6 +43,9 @@ HARDLY = 0.001
 BESIDE_LINEAR = 1
 #: Held-out rows that tell whether a dense block has a say.
 LOOKED_AT = 1000
+#: One of so many rows must have its node proposed by likelihoods alone, or they do not propose: on validation rows one of 5 or more
+#: has among yes and no, one of 150 to none of texts.
+WORTH_FINDING = 50
 #: Rows that were learned and are asked again.
 KNOWN = 300
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
@@ -224,10 +228,10 @@ def _first_look(
     few: bool,
     dual: np.ndarray | None = None,
 ) -> Decided:
-    """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, the linear
-    heads' cost (``dual``: see `chosen`), and the weights of the measure; the penalties of the dense heads are as these experts
-    chose them. Items are the rows ``kept``; None: rows that were learned are asked, and nothing is measured, as each would find
-    itself."""
+    """What rows the experts have not seen decide for good: which blocks have a say (the others leave) and propose, whether
+    likelihoods do, the linear heads' cost (``dual``: see `chosen`), and the weights of the measure; the penalties of the dense
+    heads are as these experts chose them. Items are the rows ``kept``; None: rows that were learned are asked, and nothing is
+    measured, as each would find itself."""
     silent = without_a_say(experts, asked, settings.candidates)
     apart = [name for name in silent if sample.rows.dense[name].shape[1] < WIDE]
     kept = kept if kept is not None and measurable(sample.rows) else None
@@ -239,14 +243,16 @@ def _first_look(
         for blocks in (experts.dense, sample.rows.dense, asked.rows.dense):
             blocks.pop(name, None)
     experts.linear = chosen(experts.balls, asked.rows.words, asked.node, asked.weight, few, dual)
+    experts.balls.by_likelihood = finds_by_likelihood(experts, asked, settings.candidates)
     proposes = {name for name, block in experts.dense.items() if block.proposes}
     penalty = {name: block.penalty for name, block in experts.dense.items()}
+    rest = experts.linear.cost, experts.balls.by_likelihood
     if kept is not None and measurable(sample.rows):
         measure = measured(experts.balls, numbers_of(sample.rows)[kept], asked)
         measure.proposes = _adds_nodes(experts, measure, asked, settings.candidates)
         experts.measure = measure
-        return Decided(proposes, penalty, experts.linear.cost, measure.weight, measure.proposes)
-    return Decided(proposes, penalty, experts.linear.cost)
+        return Decided(proposes, penalty, *rest, measure.weight, measure.proposes)
+    return Decided(proposes, penalty, *rest)
 
 
 def _numbers(sample: Sample) -> int:
@@ -285,8 +291,7 @@ def without_a_say(experts: Experts, asked: Sample, limit: int) -> list[str]:
     """
     if not experts.dense:
         return []
-    if len(asked.node) > LOOKED_AT:
-        asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
+    asked = _some(asked)
     silent = []
     words = experts.balls.items.X.nnz > 0
     first, read = None, experts.read(asked.rows)
@@ -320,13 +325,39 @@ def _adds_nodes(experts: Experts, measure: Measure, asked: Sample, limit: int) -
     """Whether the measure finds nodes that all others miss."""
     if len(experts.balls.classes) <= FEW_CLASSES:
         return False
-    if len(asked.node) > LOOKED_AT:
-        asked = asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
+    asked = _some(asked)
     with experts.balls.ready_for(asked.rows.words):
         read, looks = experts.read(asked.rows), experts.look(asked.rows)
     first = experts.proposals(asked.rows, read, looks, limit)
     more = experts.proposals(asked.rows, read, [*looks, measure.look(asked.rows)], limit)
     return _finds_more(first, more, asked.node, len(experts.balls.classes))
+
+
+def finds_by_likelihood(experts: Experts, asked: Sample, limit: int) -> bool:
+    """Whether likelihoods propose the nodes of one row in `WORTH_FINDING`, and more than any list would, that nobody else does.
+
+    Of texts they find next to none, and every candidate takes time. Of rows with many features that say little each, as those of
+    yes and no, they find what cosines miss.
+    """
+    balls = experts.balls
+    if len(balls.classes) <= FEW_CLASSES or not balls.items.X.nnz or not balls.use_likelihood:
+        return False
+    asked = _some(asked)
+    with balls.ready_for(asked.rows.words):
+        read, looks = experts.read(asked.rows), experts.look(asked.rows)
+    first = experts.proposals(asked.rows, read, looks, limit)
+    missed = np.flatnonzero((first != asked.node[:, None]).all(1))
+    more = by_likelihood(balls, Sparse.of(asked.rows.words[missed]), limit)
+    found = (more == asked.node[missed, None]).any(1).sum()
+    chance = (more >= 0).sum() / len(balls.classes)
+    return bool(found > 2.0 * chance + max(3.0, len(asked.node) / WORTH_FINDING))
+
+
+def _some(asked: Sample) -> Sample:
+    """As many of the rows as are enough to tell."""
+    if len(asked.node) <= LOOKED_AT:
+        return asked
+    return asked.take(np.linspace(0, len(asked.node) - 1, LOOKED_AT).astype(np.int64))
 
 
 def _ahead(score: np.ndarray, own: np.ndarray) -> float:

@@ -136,7 +136,8 @@ def _nearest(balls: Balls, rows: Sparse, own: np.ndarray, weight: np.ndarray, li
 
 
 def propose(balls: Balls, heads: Heads, rows: Sparse, read: Sparse, limit: int) -> np.ndarray:
-    """Candidates of every row (−1 padded): by coverage · cosine, the same read through the dictionary, then by head score."""
+    """Candidates of every row (−1 padded): by coverage · cosine, the same read through the dictionary, by likelihood if that finds
+    what the others do not, then by head score."""
     from vpunn.hipan.kernels.propose import merged
 
     new = filled(len(rows.indptr) - 1, -1, np.int32)
@@ -144,7 +145,20 @@ def propose(balls: Balls, heads: Heads, rows: Sparse, read: Sparse, limit: int) 
     first = _nearest(balls, rows, new, nothing, limit)
     few = max(limit // 2, 1)
     first = merged(first, _nearest(balls, read, new, nothing, few), few)
+    if balls.by_likelihood:
+        first = merged(first, by_likelihood(balls, rows, limit), limit)
     return add_by_heads(balls, heads, rows, first, limit)
+
+
+def by_likelihood(balls: Balls, rows: Sparse, limit: int) -> np.ndarray:
+    """The nodes by whose own rows each row is likeliest, −1 padded."""
+    from vpunn.hipan.kernels.propose import propose_by_likelihood
+
+    limit = min(limit, len(balls.classes))
+    with balls.rooms.one() as room:
+        return propose_by_likelihood(
+            rows, balls.entries, balls.entry_sum, balls.background, balls.alone, limit, PROPOSING, room
+        )
 
 
 def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
@@ -203,7 +217,7 @@ def gather(
         return np.zeros((len(candidates), heads.branch.shape[1]), np.float32)
     from vpunn.hipan.kernels.evidence import gather_evidence
 
-    measures = balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.use_likelihood
+    measures = balls.norm2, balls.seen, balls.news, balls.counts, balls.background, balls.alone, balls.use_likelihood
     with balls.rooms.one() as room:
         return gather_evidence(
             rows,

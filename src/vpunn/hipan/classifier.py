@@ -329,7 +329,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length", "is_local")}
             in_cells = block.cells is not None  # as its combiner has learned
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
-        self.balls_ = Balls(self.tree_, items).complete()
+        self.balls_ = Balls(self.tree_, items, by_likelihood=old.by_likelihood).complete()
         self.linear_ = Linear.fitted(self.balls_, self.linear_.cost, len(self.linear_.classes) > 0)
         if self.measure_ is not None:
             numbers = np.concatenate([self.measure_.numbers, numbers_of(rows)])

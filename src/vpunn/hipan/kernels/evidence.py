@@ -9,19 +9,30 @@ import numpy as np
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan.kernels import helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
-from vpunn.hipan.kernels.propose import MARKS, list_marked, longest_row
+from vpunn.hipan.kernels.propose import MARKS, list_marked, log_growth, longest_row
 from vpunn.hipan.kernels.ranks import below_best
 from vpunn.hipan.kernels.train import add_chain, branch_scores, find_hits, most_hits
 
 #: Evidence columns of one candidate; `EVIDENCE` in `combiner` names them.
-N_EVIDENCE = 33
+N_EVIDENCE = 34
 #: Further columns per kind of description.
 N_PER_KIND = 6
 #: Blocks of a feature that are asked for ahead; what follows comes by itself.
 AHEAD = 128
 #: Columns that are compared with the best candidate's: which, where that goes, and whether "none" gets the best.
 BELOW_BEST = np.array(
-    [(17, 17, 1), (4, 18, 1), (0, 19, 1), (9, 9, 0), (10, 10, 0), (12, 12, 0), (30, 30, 0), (26, 28, 1), (27, 29, 1)]
+    [
+        (17, 17, 1),
+        (4, 18, 1),
+        (0, 19, 1),
+        (9, 9, 0),
+        (10, 10, 0),
+        (12, 12, 0),
+        (30, 30, 0),
+        (33, 33, 0),
+        (26, 28, 1),
+        (27, 29, 1),
+    ]
 )
 #: Of heads far below the best nothing is left in 32 bits.
 LEAST_SHARE = np.float32(1e-30)
@@ -52,7 +63,7 @@ def _products(x, mark, start, stop, indices, data, found):
 
 
 class BlockWork(NamedTuple):
-    """What is known about the blocks around a row's candidates: sums and shares at its features, and six numbers each; the block
+    """What is known about the blocks around a row's candidates: sums and shares at its features, and seven numbers each; the block
     above and the outermost one."""
 
     sums: np.ndarray
@@ -88,7 +99,7 @@ def gather_evidence(
     work = BlockWork(
         np.empty((n_blocks, longest), np.float32),
         np.empty((n_blocks + 1, longest), np.float32),
-        np.empty((6, n_blocks), np.float32),
+        np.empty((7, n_blocks), np.float32),
         np.empty(n_blocks, np.int32),
         np.empty(n_blocks, np.int32),
     )
@@ -173,16 +184,22 @@ def _mark(rows, reading, r, x, mark, there):
 
 @helper
 def _add_up(rows, r, entries, listed, hits, count, numbers, work):
-    """Head scores, products and coverage of the listed blocks, and their sums at the row's features."""
+    """Head scores, products and coverage of the listed blocks, their sums at the row's features, and likelihoods by nodes' own
+    rows."""
     indptr, indices, data = rows
     sums, share, per_block = work.sums, work.share, work.per_block
-    dot, cover, head = per_block[0], per_block[1], per_block[3]
+    dot, cover, head, alone = per_block[0], per_block[1], per_block[3], per_block[6]
+    (expected, growth), background, n_nodes = numbers.alone, share[len(share) - 1], len(numbers.alone.growth)
     start = indptr[r]
     m = indptr[r + 1] - start
+    known = np.float32(0)
     for a in range(m):
-        share[len(share) - 1, a] = numbers.background[indices[start + a]]
+        background[a] = numbers.background[indices[start + a]]
+        known += data[start + a] if background[a] > 0 else np.float32(0)
     for q in range(count):
-        head[q] = numbers.bias[listed.blocks[q]]
+        b = listed.blocks[q]
+        head[q] = numbers.bias[b]
+        alone[q] = -known * growth[b] if b < n_nodes else np.float32(0)
         dot[q] = 0
         cover[q] = 0
         for a in range(m):
@@ -195,6 +212,8 @@ def _add_up(rows, r, entries, listed, hits, count, numbers, work):
         dot[q] += s * v
         cover[q] += v * v if s != 0 else np.float32(0)
         sums[q, a] = s
+        if listed.blocks[q] < n_nodes:
+            alone[q] += v * log_growth(s, background[a], expected)
 
 
 @helper
@@ -249,6 +268,7 @@ def _judge(c, rows, r, ancestry, places, place, numbers, work, z):
     if use_likelihood:
         z[9] = _log_ratio(share, np.int64(q), m, data, start)
         z[30] = branch_fit[branch[q]]
+        z[33] = work.per_block[6, q]
     z[10], z[11] = prefix[q], head[q]
     z[12] = prefix[up] if up >= 0 else np.float32(0)
     z[13] = np.log1p(counts[c])

@@ -31,6 +31,13 @@ def list_marked(indices, start, stop, mark, found):
 
 
 @helper
+def log_growth(met, background, expected):
+    """The logarithm of how much more of a feature is there once ``met`` was: it is there as in the root before."""
+    before = background * expected
+    return np.log(np.float32(1) + met / before) if met > 0 and before > 0 else np.float32(0)
+
+
+@helper
 def fetch_first(indices, rarest, count, start, stored, numbers):
     """Have the first entries of a row's features brought near; what follows comes by itself."""
     for k in range(count):
@@ -224,6 +231,51 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
                     break
                 dot[c] = 0
                 covered[c] = 0
+
+
+def propose_by_likelihood(rows, entries, entry_sum, background, alone, limit, budget, room) -> np.ndarray:
+    """Classes by whose own rows the row is likeliest (`Alone`), as far as `rarest_first` reads it."""
+    n_nodes = len(alone.growth)
+    out = filled((len(rows.indptr) - 1, limit), -1, np.int32)
+    opened = Opened.of(room, rows.indptr, n_nodes, limit)
+    _by_likelihood(
+        rows, entries, entry_sum, background, alone, budget, room.full("fit", n_nodes, np.float32), opened, out
+    )
+    return out
+
+
+@kernel
+def _by_likelihood(rows, entries, entry_sum, background, alone, budget, fit, opened_, out):
+    (indptr, indices, data), (opened, classes, best, rarest) = rows, opened_
+    feature_start, entry_block, n_nodes, limit = entries.start, entries.block, len(fit), out.shape[1]
+    for r in range(len(out)):
+        count, size = np.int64(0), np.float32(0)
+        openers, scorers = rarest_first(indptr[r], indptr[r + 1], indices, feature_start, budget, rarest)
+        fetch_first(indices, rarest, scorers, feature_start, entry_block, entry_sum)
+        for k in range(scorers):
+            f, v = indices[rarest[k]], data[rarest[k]]
+            size += v
+            for e in range(feature_start[f], feature_start[f + 1]):
+                c = entry_block[e]
+                if c >= n_nodes:
+                    break
+                fit[c] += v * log_growth(entry_sum[e], background[f], alone.expected)
+                if k < openers and not opened[c]:
+                    opened[c] = True
+                    classes[count] = c
+                    count += 1
+        for j in range(count):
+            opened[classes[j]] = False
+            fit[classes[j]] -= size * alone.growth[classes[j]]
+        filled = keep_best(fit, count, limit, classes, best)
+        for j in range(filled):
+            out[r, j] = best[j]
+        for k in range(scorers):  # leave nothing behind
+            f = indices[rarest[k]]
+            for e in range(feature_start[f], feature_start[f + 1]):
+                if entry_block[e] >= n_nodes:
+                    break
+                fit[entry_block[e]] = 0
 
 
 class Sums(NamedTuple):
