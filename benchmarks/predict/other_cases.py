@@ -130,6 +130,36 @@ def sparse_table(seed: int) -> Case:
     return _drawn("numbers and kinds in a sparse table", table, y, 10, 2000)
 
 
+def spreads(seed: int) -> Case:
+    """Twelve classes by ten numbers, two and two around one centre, one of them three times as wide as the other."""
+    rng = np.random.default_rng(seed)
+    centre, y = 1.5 * rng.normal(size=(6, 10)), rng.integers(0, 12, 5000)
+    X = centre[y // 2] + rng.normal(size=(5000, 10)) * (1.0 + 2.0 * (y % 2))[:, None]
+    return _drawn("classes inside others", X, y, 4, 2000)
+
+
+def arbitrary_parents(seed: int) -> Case:
+    """150 classes by 2,000 columns of yes and no, of which each class has 40 more often than others; the tree says nothing."""
+    rng = np.random.default_rng(seed)
+    share = np.tile(rng.beta(0.5, 20.0, 2000), (150, 1))
+    for own in share:
+        some = rng.permutation(2000)[:40]
+        own[some] += 0.2 * rng.random(40)
+    y = rng.integers(0, 150, 6000)
+    table = sparse.csr_matrix((rng.random((6000, 2000)) < share[y]).astype(np.float32))
+    return _drawn("150 classes under arbitrary parents", table, y, 10, 3000)
+
+
+def conjunction(seed: int) -> Case:
+    """300 keys, each of which has other classes, of 40, from year to year: key and year tell nothing apart from each other."""
+    rng = np.random.default_rng(seed)
+    key, year = rng.integers(0, 300, 8000), rng.uniform(1950, 2020, 8000)
+    turn = np.sort(rng.uniform(1950, 2020, (300, 2)), 1)
+    y = rng.integers(0, 40, (300, 3))[key, (year[:, None] > turn[key]).sum(1)]
+    table = sparse.csr_matrix(np.column_stack([np.eye(300)[key], year]))
+    return _drawn("key and year together", table, y, 5, 4000)
+
+
 OTHER: dict[str, Callable[[int], Case]] = {
     "naics-counts": partial(raw_counts, "naics"),
     "headlines-counts": partial(raw_counts, "headlines"),
@@ -142,4 +172,7 @@ OTHER: dict[str, Callable[[int], Case]] = {
     "binary": binary,
     "scales": scales,
     "sparse-table": sparse_table,
+    "spreads": spreads,
+    "arbitrary-parents": arbitrary_parents,
+    "conjunction": conjunction,
 }

@@ -36,6 +36,9 @@ TITLES = {
     "binary": "40 binary columns, 20 classes",
     "scales": "12 numbers of all scales, 100 classes",
     "sparse-table": "6 numbers and 4 one-hot columns in a sparse matrix, 50 classes",
+    "spreads": "10 numbers, 12 classes, two and two around one centre",
+    "arbitrary-parents": "2,000 columns of yes and no, 150 classes, a tree that says nothing",
+    "conjunction": "300 keys and a year in a sparse matrix, 40 classes by both together",
 }
 
 
