@@ -190,6 +190,19 @@ def test_an_opinion_of_classes_that_have_grown_is_not_asked(model, tmp_path):
     assert isinstance(grown.first_, FirstOpinion) and not grown.first_.speaks(grown.experts_)
 
 
+def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
+    """More than 64 classes have no trained head; the folder was refused when it was loaded."""
+    rng = np.random.default_rng(0)
+    label = np.arange(800) % 80
+    X, y = rng.normal(size=(80, 5))[label] * 6 + rng.normal(size=(800, 5)), label.astype(str)
+    tree = vpunn.Tree.from_paths([(name,) for name in y[:80]], root="all")
+    model = HiPaNClassifier(tree, random_state=0).fit(X[label < 30], y[label < 30])
+    assert model.first_ is not None
+    model.partial_fit(X[label >= 30], y[label >= 30])
+    again = vpunn.load(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(again.predict_node_proba(X), model.predict_node_proba(X))
+
+
 @pytest.mark.parametrize(
     ("sizes", "empty", "chance", "listed"),
     [

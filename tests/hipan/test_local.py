@@ -141,6 +141,17 @@ def test_a_model_stays_local_when_more_classes_are_learned():
     assert np.mean(model.predict(X) == np.array([f"c{k:02}" for k in y])) > 0.5
 
 
+@pytest.mark.parametrize("far", [1e9, 1e30])
+def test_rows_beyond_all_others_are_learned_later(far):
+    """A spread of one axis alone, in 64 bits, has no root."""
+    X, y = circles(0, 300)
+    model = HiPaNClassifier().fit(X, y)
+    more = X[:100].copy()
+    more[5, 0] = far
+    p = model.partial_fit(more, y[:100]).predict_node_proba(X)
+    assert np.isfinite(p).all()
+
+
 def test_a_folder_of_an_older_version_has_one_spread(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("vpunn.hipan._local.LOCAL_FROM", 10**9)

@@ -31,6 +31,9 @@ FEWER, MORE = 16, 64
 LOCAL_FROM = 100
 #: Rows that a spread of all classes is worth, beside one for each column.
 PRIOR = 10.0
+#: Of rows that were learned later and lie beyond all others a spread keeps at least this share on every axis: less would be lost in
+#: its rounding.
+LEAST = 1e-12
 
 LOCAL = (
     "quadratic head below the best",
@@ -64,7 +67,8 @@ class Local:
             weight *= len(rows) / max(float(weight.sum()), 1e-300)
             Z = unit[rows].astype(np.float64) * length[rows][:, None] * self.axis - self.mean[k]
             doubt = usual_doubt(width, len(rows) - 1)
-            spread = (1.0 - doubt) * (Z.T * weight) @ Z / max(len(rows) - 1, 1) + doubt * np.eye(width)
+            spread = (1.0 - doubt) * (Z.T * weight) @ Z / max(len(rows) - 1, 1)
+            spread += max(doubt, LEAST * float(np.trace(spread))) * np.eye(width)
             low = np.linalg.cholesky(spread * (1.0 + 1.0 / len(rows)))  # a mean is itself unsure
             self.root[k], self.constant[k] = np.linalg.inv(low), -np.log(np.diag(low)).sum()
             self.freedom[k] = len(rows) + PRIOR

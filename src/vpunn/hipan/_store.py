@@ -73,7 +73,7 @@ def write(model: Answering, draft: Draft) -> None:
     draft.settings["evidence"] = list(model.experts_.names())
     draft.array("miss_scores", model.miss_scores_)
     draft.settings |= {"remembers": int(balls.remembers), "by_likelihood": bool(balls.by_likelihood)}
-    if model.first_ is not None:
+    if model.first_ is not None and model.first_.speaks(model.experts_):  # not of classes that have grown since
         draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory", "near")}
         draft.array("first.weight", model.first_.weight)
     write_layout(model.layout_, draft)
