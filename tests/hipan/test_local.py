@@ -141,6 +141,16 @@ def test_a_model_stays_local_when_more_classes_are_learned():
     assert np.mean(model.predict(X) == np.array([f"c{k:02}" for k in y])) > 0.5
 
 
+def test_candidates_alone_are_scored():
+    """A model may learn thousands of classes later: a row has some candidates still, each scored as among all."""
+    X, items = table()
+    block = Dense("x", TREE, items)
+    look, n = block.look(X[:5]), len(block.classes)
+    every = block.local.scores(look.unit, look.length, np.tile(np.arange(n, dtype=np.int32), (5, 1)))
+    some = block.local.scores(look.unit, look.length, np.tile(np.array([2, n, -1], np.int32), (5, 1)))
+    np.testing.assert_array_equal(some, np.column_stack([every[:, 2], np.full((5, 2), -1e4, np.float32)]))
+
+
 @pytest.mark.parametrize("far", [1e9, 1e30])
 def test_rows_beyond_all_others_are_learned_later(far):
     """A spread of one axis alone, in 64 bits, has no root."""

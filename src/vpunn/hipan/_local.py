@@ -80,13 +80,12 @@ class Local:
         self.item_square = ((memory**2).sum(1) * block.memory_length**2).astype(np.float32)
         self.item_class = np.where(block.memory_kind == 0, block.class_at[block.memory_node], -1).astype(np.int32)
 
-    def scores(self, unit: Floats, length: Floats) -> Floats:
-        """Scores (rows, classes) by the quadratic head."""
+    def scores(self, unit: Floats, length: Floats, class_of: npt.NDArray[np.int32]) -> Floats:
+        """Scores (rows, candidates) by the quadratic head: of the candidates alone, as a model may learn many classes later."""
         from vpunn.hipan.kernels.local import quadratic
 
-        return quadratic(
-            unit[:, : len(self.axis)], length, self.axis, (self.mean, self.root, self.constant, self.freedom)
-        )
+        classes = (self.mean, self.root, self.constant, self.freedom)
+        return quadratic(unit[:, : len(self.axis)], length, self.axis, classes, class_of)
 
     def evidence(self, block: Dense, row: tuple[Floats, Floats, Floats], class_of: npt.NDArray[np.int32]) -> Floats:
         """Evidence (rows, candidates + 1, columns) about candidates: ``class_of`` is the place of each among the classes, behind
@@ -95,4 +94,5 @@ class Local:
 
         unit, length, near = row
         items = (self.item_square, block.memory_length, self.item_class)
-        return gather_local(class_of, length, self.scores(unit, length), near, items, self.share, (FEWER, MORE))
+        score = self.scores(unit, length, class_of)
+        return gather_local(class_of, length, score, near, items, self.share, (FEWER, MORE))

@@ -11,18 +11,22 @@ from vpunn.hipan.kernels.ranks import below_best
 N_LOCAL = 4
 
 
-def quadratic(unit, length, axis, classes) -> np.ndarray:
-    """Scores (rows, classes) of rows, each class by its mean, root of its inverse spread, constant and freedom."""
-    out = np.zeros((len(unit), len(classes[0])), np.float32)
-    _quadratic(unit, length, axis, *classes, np.empty(len(axis)), out)
+def quadratic(unit, length, axis, classes, class_of) -> np.ndarray:
+    """Scores (rows, candidates) of rows, each class by its mean, root of its inverse spread, constant and freedom; of a class that
+    is none of these the least."""
+    out = np.full(class_of.shape, -1e4, np.float32)
+    _quadratic(unit, length, axis, *classes, class_of, np.empty(len(axis)), out)
     return out
 
 
 @kernel
-def _quadratic(unit, length, axis, mean, root, constant, freedom, off, out):
+def _quadratic(unit, length, axis, mean, root, constant, freedom, class_of, off, out):
     width = len(axis)
     for r in range(len(out)):
-        for c in range(len(mean)):
+        for j in range(out.shape[1]):
+            c = class_of[r, j]
+            if c < 0 or c >= len(mean):
+                continue
             for k in range(width):
                 off[k] = np.float64(unit[r, k]) * length[r] * axis[k] - mean[c, k]
             far = 0.0
@@ -31,7 +35,7 @@ def _quadratic(unit, length, axis, mean, root, constant, freedom, off, out):
                 for k in range(i + 1):
                     along += root[c, i, k] * off[k]
                 far += along * along
-            out[r, c] = constant[c] - 0.5 * (freedom[c] + width) * np.log1p(far / freedom[c])
+            out[r, j] = constant[c] - 0.5 * (freedom[c] + width) * np.log1p(far / freedom[c])
 
 
 def gather_local(class_of, length, score, near, items, share, voters) -> np.ndarray:
@@ -86,7 +90,7 @@ def _gather_local(class_of, length, score, near, items, share, fewer, gap, neare
         none, count = z[width], 0
         while count < width and class_of[r, count] >= 0:
             c = class_of[r, count]
-            z[count, 0] = score[r, c] if c < score.shape[1] else np.float32(-1e4)
+            z[count, 0] = score[r, count]
             z[count, 2] = np.log((votes[0, c] + share[c]) / total)
             z[count, 3] = np.log((votes[1, c] + share[c]) / more)
             count += 1
