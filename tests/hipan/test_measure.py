@@ -195,3 +195,22 @@ def test_where_it_has_nothing_to_add_it_leaves_no_trace(monkeypatch):
     never = HiPaNClassifier(TREE, random_state=0).fit(take(X, slice(700)), labels[:700])
     new = take(X, slice(700, None))
     assert np.array_equal(tried.posterior(new).probability, never.posterior(new).probability)
+
+
+def test_one_row_to_judge_by_decides_nothing_quietly():
+    """Half of one row is none: its mean weight was NumPy's warning."""
+    X, node = careers(400)
+    X["noise"] = np.random.default_rng(3).normal(size=(400, 2))
+    y = TREE.labels[node]
+    model = HiPaNClassifier(TREE, random_state=0).fit(X, y, validation=(take(X, slice(1)), y[:1]))
+    assert model.measure_ is None
+
+
+def test_weights_of_rows_count_by_their_ratio():
+    start, rows = small_case(3)
+    node = np.random.default_rng(0).choice(CLASSES, len(rows))
+    found = [
+        fit_weights(start, Sample(rows, node, np.full(len(rows), w, np.float32), np.zeros(len(rows), np.int8)))
+        for w in (1.0, 2.0**-90)
+    ]
+    np.testing.assert_array_equal(found[1], found[0])

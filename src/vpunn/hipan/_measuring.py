@@ -112,7 +112,7 @@ class _Votes:
         weight: npt.NDArray[Any],
     ) -> None:
         self.parts, self.there, self.own = parts.reshape(-1, parts.shape[2]), there, own
-        self.weight = weight.astype(np.float64) / max(float(weight.mean()), 1e-12)
+        self.weight = weight.astype(np.float64) / max(float(weight.mean()) if len(weight) else 1.0, 1e-300)
 
     def shares(self, weight: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], ...]:
         """By some weights: the loss of every row, minus the logarithm of its own class's likely share, the share, and the votes."""
