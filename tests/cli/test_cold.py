@@ -87,7 +87,7 @@ def test_a_first_fit_compiles_few_functions_once_each(tmp_path):
     lines = [f"{words[i % 400]} {draw.choice(words)} {draw.choice(words)},c{i % 400}" for i in range(1600)]
     (tmp_path / "table.csv").write_text("\n".join(["text,label", *lines]) + "\n")
     options = ["fit", "table.csv", "--target", "label", "--text", "text", "--out", "model"]
-    for most in (48, 0):
+    for most in (49, 0):
         done = subprocess.run(
             [sys.executable, "-c", COUNTING, *options],
             cwd=tmp_path,
