@@ -196,7 +196,40 @@ def describe_table(
     if numbers is None:  # several numbers in one place are no conflict, but its spread
         labels_of_input = both.drop_duplicates().groupby("inside").size()
         conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
-    notes = []
+    notes = [*_notes_on_cells(cells, rematched, conflicts), *left_out]
+    if len(count) > 1 and len(count) == len(frame) and not inputs.levels and sets is None:
+        notes.append("every class has one row, so none can be held out: probabilities are a guess, and likely too sure")
+    notes += _notes_on_columns(frame, inputs.columns)
+    if sets is not None:
+        count = pd.Series([(label,) for row in sets for label in row], dtype=object).value_counts()
+        bare = sum(not row for row in sets)
+        if bare:
+            notes.append(f"{counted(bare, 'row has', 'rows have')} no label, which teaches too")
+        if not any(len(row) > 1 for row in sets):
+            notes.append(f"no cell of {inputs.target[0]!r} holds {inputs.label_sep!r} between two labels")
+    notes += _notes_on_case({name for path in count.index for name in path if isinstance(name, str)})
+    depth = max((sum(cell is not None for cell in path) for path in count.index), default=0)
+    singles = int((count == 1).sum())
+    return TableReport(
+        str(where),
+        len(frame),
+        frame.shape[1],
+        len(count),
+        depth,
+        cells.gaps,
+        cells.ends,
+        dropped,
+        cells.trimmed,
+        int(again.sum()),
+        conflicts,
+        singles,
+        tuple(notes),
+    )
+
+
+def _notes_on_cells(cells: LabelCells, rematched: int, conflicts: int) -> list[str]:
+    """How the cells of labels were read, a sentence each."""
+    notes: list[str] = []
     if cells.gaps:
         notes.append(
             f'{counted(cells.gaps, "row has", "rows have")} a blank level above a given one; it is called "{UNKNOWN}"'
@@ -217,49 +250,34 @@ def describe_table(
         notes.append(
             f"{counted(conflicts, 'row has', 'rows have')} the same inputs as another row and a different label"
         )
-    notes += left_out
-    if len(count) > 1 and len(count) == len(frame) and not inputs.levels and sets is None:
-        notes.append("every class has one row, so none can be held out: probabilities are a guess, and likely too sure")
-    notes += [
+    return notes
+
+
+def _notes_on_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Numeric columns that may not be meant as numbers."""
+    import pandas as pd
+
+    notes = [
         f"the column {name!r} holds TRUE and FALSE, which are read as 1 and 0"
-        for name in inputs.columns
+        for name in columns
         if pd.api.types.is_bool_dtype(frame[name].dtype)
     ]
     notes += [
         f"the column {name!r} holds {different} different whole numbers and is read as a quantity; if they stand for kinds, "
         "name it in --text"
-        for name, different in _coded_columns(frame, inputs.columns)
+        for name, different in _coded_columns(frame, columns)
     ]
-    if sets is not None:
-        count = pd.Series([(label,) for row in sets for label in row], dtype=object).value_counts()
-        bare = sum(not row for row in sets)
-        if bare:
-            notes.append(f"{counted(bare, 'row has', 'rows have')} no label, which teaches too")
-        if not any(len(row) > 1 for row in sets):
-            notes.append(f"no cell of {inputs.target[0]!r} holds {inputs.label_sep!r} between two labels")
-    texts = {name for path in count.index for name in path if isinstance(name, str)}
-    twins = [names for names in _same_but_for_case(texts) if len(names) > 1]
-    if twins:
-        differ = counted(len(twins), "name differs", "names differ")
-        told = "they count as different, so write them alike if they are one"
-        notes.append(f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}: {told}")
-    depth = max((sum(cell is not None for cell in path) for path in count.index), default=0)
-    singles = int((count == 1).sum())
-    return TableReport(
-        str(where),
-        len(frame),
-        frame.shape[1],
-        len(count),
-        depth,
-        cells.gaps,
-        cells.ends,
-        dropped,
-        cells.trimmed,
-        int(again.sum()),
-        conflicts,
-        singles,
-        tuple(notes),
-    )
+    return notes
+
+
+def _notes_on_case(names: set[str]) -> list[str]:
+    """Names that differ in how they are written only."""
+    twins = [alike for alike in _same_but_for_case(names) if len(alike) > 1]
+    if not twins:
+        return []
+    differ = counted(len(twins), "name differs", "names differ")
+    told = "they count as different, so write them alike if they are one"
+    return [f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}: {told}"]
 
 
 #: A numeric column with at most so many different values, all whole and each met ten times, may hold codes of kinds.
