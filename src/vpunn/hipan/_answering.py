@@ -20,7 +20,8 @@ from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._first import FirstOpinion, among_settled, in_their_slots, settle
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._measure import Measure
-from vpunn.hipan._rest import Prior, down_the_largest, rounded
+from vpunn.hipan._rest import Prior, rounded
+from vpunn.hipan._unknown import unknown_answer
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan._weights import Heads
 from vpunn.hipan.posterior import Posterior, Rule
@@ -47,6 +48,7 @@ class Answering(Storable):
     linear_: Linear
     dense_: dict[str, Dense]
     measure_: Measure | None = None
+    alone_: np.ndarray | None = None  #: rows of every node that share no feature with any other; None in older folders
     combiner_: Combiner
     first_: FirstOpinion | None = None
     layout_: Layout
@@ -127,7 +129,9 @@ class Answering(Storable):
         self.prior_ = rounded(share / share.sum())
         self.fixed_ = Prior(tree, self.prior_, self.balls_.branch_of)
         self.branch_share_ = self.fixed_.by_branch[1:]
-        self.usual_ = down_the_largest(tree, self.prior_)
+        self.unknown_ = unknown_answer(
+            tree, self.prior_, np.zeros(tree.n_nodes) if self.alone_ is None else self.alone_
+        )
         self.class_nodes_ = np.flatnonzero(share)
         labels = tree.labels[self.class_nodes_]
         self.classes_ = flat if flat is not None else labels
@@ -208,10 +212,12 @@ class Answering(Storable):
         candidates, unknown = seen.candidates, seen.candidates[:, 0] < 0
         p, none = combiner.shares(seen.evidence, candidates, len(self.class_nodes_))
         tilt = combiner.tilt(seen.branch_score, self.branch_share_, ~unknown)
-        if unknown.any() and self.prior_[self.usual_] < 1:
-            candidates = candidates.copy()
-            candidates[unknown, 0], p[unknown, 0] = self.usual_, min(float(self.prior_.max()) * (1 + 1e-9), 1.0)
-            none[unknown] = 1.0 - p[unknown, 0]
+        if unknown.any() and self.prior_.max() < 1:
+            named, share = self.unknown_
+            wide = max(candidates.shape[1], len(named))
+            candidates, p = _widened(candidates.copy(), wide, -1), _widened(p, wide, 0)
+            candidates[unknown, : len(named)], p[unknown, : len(named)] = named, share
+            none[unknown] = max(1.0 - float(share.sum()), 0.0)
         return Posterior(
             self.tree_,
             candidates,

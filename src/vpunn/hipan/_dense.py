@@ -126,9 +126,11 @@ class Space:
         scale = np.where(
             scale > 1e-9 * np.maximum(np.abs(centre), 1e-9), scale, LARGEST
         )  # constant columns say nothing
+        width = Z.shape[1]
+        if width >= WIDE:  # the layout has given its columns the scales that they count by
+            scale[scale < LARGEST] = np.sqrt((scale[scale < LARGEST] ** 2).mean()) if (scale < LARGEST).any() else 1.0
         Z -= centre
         Z /= scale
-        width = Z.shape[1]
         basis = _spanned(Z)
         Z = Z if basis is None else Z @ basis
         spread, doubt, n_classes = within(Z, node, width)

@@ -72,6 +72,9 @@ def write(model: Answering, draft: Draft) -> None:
         draft.array(f"combiner.{name}", value)
     draft.settings["evidence"] = list(model.experts_.names())
     draft.array("miss_scores", model.miss_scores_)
+    if model.alone_ is not None and model.alone_.any():
+        draft.array("alone.node", np.flatnonzero(model.alone_))
+        draft.array("alone.count", model.alone_[model.alone_ > 0], balls=True)
     draft.settings |= {"remembers": int(balls.remembers), "by_likelihood": bool(balls.by_likelihood)}
     if model.first_ is not None and model.first_.speaks(model.experts_):  # not of classes that have grown since
         draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory", "near")}
@@ -127,9 +130,19 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     model.measure_ = _measure(stored, balls, layout)
     model.combiner_ = _combiner(stored, model.experts_.names())
     model.first_ = _first(stored, model)
+    model.alone_ = _alone(stored, tree)
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
+
+
+def _alone(stored: Stored, tree: Tree) -> np.ndarray | None:
+    """How many rows of each node share no feature with any other; older folders do not say."""
+    if "alone.node" not in stored:
+        return None
+    node = stored.array("alone.node", dtype="i8", shape=(None,), low=0, high=tree.n_nodes)
+    count = stored.array("alone.count", dtype="f8", shape=(len(node),), low=0, high=1e18)
+    return np.bincount(node, count, tree.n_nodes)
 
 
 def _measure(stored: Stored, balls: Balls, layout: Layout) -> Measure | None:

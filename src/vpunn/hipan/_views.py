@@ -21,6 +21,8 @@ from vpunn.errors import VpunnError, examples
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Items
 from vpunn.hipan._numbers import number_columns
+from vpunn.hipan._scales import as_measured
+from vpunn.hipan._within import WIDE
 
 if TYPE_CHECKING:
     from vpunn._types import Features, FittedModel
@@ -159,13 +161,13 @@ class Layout:
         return [len(columns) for name, (_, columns) in self.numbers().items() if name not in self.silent]
 
     @classmethod
-    def of(cls, blocks: dict[str, Any]) -> Layout:
-        """The layout of checked blocks."""
+    def of(cls, blocks: dict[str, Any], node: np.ndarray | None = None) -> Layout:
+        """The layout of checked blocks; where rows have one ``node`` each, those tell how columns count (`_scales`)."""
         dense = tuple(not sparse.issparse(X) and not _wordy(X) for X in blocks.values())
         words = (X for X, is_dense in zip(blocks.values(), dense, strict=True) if not is_dense)
         apart = tuple(number_columns(_canonical(X)) for X in words)
         layout = cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()), (), apart=apart)
-        return replace(layout, scales=tuple(_scale(layout.table(blocks, name)) for name in layout.numbers()))
+        return replace(layout, scales=tuple(_scale(layout.table(blocks, name), node) for name in layout.numbers()))
 
     def table(self, blocks: Mapping[str, Any], called: str) -> np.ndarray:
         """The numbers of one of `numbers` as they were given."""
@@ -198,13 +200,18 @@ class Layout:
 _NONE = np.zeros(0, np.int64)
 
 
-def _scale(X: np.ndarray) -> np.ndarray:
-    """Mean and standard deviation of every column, in 64 bits; a column that does not vary has spread 1."""
+def _scale(X: np.ndarray, node: np.ndarray | None) -> np.ndarray:
+    """Mean and standard deviation of every column, in 64 bits; a column that does not vary has spread 1. Columns that count as
+    they were measured have one spread, the root of their mean square."""
     X = np.ascontiguousarray(X, np.float64)  # sums in another order are other bits
     largest = np.maximum(np.abs(X).max(0, initial=0.0), 1e-300)  # first, so that squares neither overflow nor vanish
     centre = (X / largest).mean(0)
     spread = np.sqrt(((X / largest - centre) ** 2).mean(0))
-    return np.stack([centre * largest, np.where(spread > 1e-14, spread, 1.0 / largest) * largest])
+    scale = np.stack([centre * largest, np.where(spread > 1e-14, spread, 1.0 / largest) * largest])
+    if node is not None and X.shape[1] >= WIDE and as_measured(X, scale, node):
+        most = float((spread * largest).max())
+        scale[1] = most * np.sqrt(((spread * largest / most) ** 2).mean())
+    return scale
 
 
 def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -43,6 +43,7 @@ from vpunn.hipan._training import (
     train,
     with_better_bounds,
 )
+from vpunn.hipan._unknown import alone
 from vpunn.hipan._views import Layout, Sample
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.sets import _front as label_sets
@@ -153,7 +154,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         first = next(iter(blocks.values()))
         weight = targets.checked_weight(sample_weight, first)
         group = row_groups(groups, first.shape[0])
-        self.layout_ = Layout.of(blocks)
+        self.layout_ = Layout.of(blocks, node)
         keep = weight > 0
         if not keep.all():
             blocks = {name: block[keep] for name, block in blocks.items()}
@@ -162,6 +163,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rows = inputs.half_precision(rows)
         del X, blocks, first  # where the caller keeps none, nobody does
         sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
+        self.alone_ = np.bincount(sample.node, sample.weight / sample.weight.mean() * alone(rows), self.tree_.n_nodes)
         unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
         if X_nodes is not None:
             sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)

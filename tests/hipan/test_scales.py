@@ -1,0 +1,85 @@
+"""Wide dense blocks: columns standardised, or as they were measured, whichever tells rows left out better."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vpunn.hipan import HiPaNClassifier, _scales
+from vpunn.hipan._scales import as_measured
+from vpunn.hipan._views import _scale
+
+
+def table(seed: int, rows: int = 240, columns: int = 1000, told: int = 30) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of all scales, four classes told by ``told`` of those that vary most (or, if negative, by any)."""
+    rng = np.random.default_rng(seed)
+    scale = np.sort(np.exp(rng.normal(0, 1, columns)))[::-1]
+    where = np.arange(told) if told > 0 else rng.permutation(columns)[:-told]
+    means = np.zeros((4, columns))
+    means[:, where] = rng.normal(size=(4, abs(told))) * scale[where]
+    y = rng.integers(0, 4, rows)
+    return means[y] + rng.normal(size=(rows, columns)) * scale, y
+
+
+def answered(X: np.ndarray, y: np.ndarray, known: int = 60) -> float:
+    model = HiPaNClassifier(random_state=0).fit(X[:known], y[:known])
+    return float((model.predict(X[known:]) == y[known:]).mean())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_columns_that_vary_most_are_not_drowned_by_those_that_say_nothing(seed, monkeypatch):
+    X, y = table(seed)
+    assert as_measured(X[:60], _scale(X[:60], None), y[:60])
+    assert answered(X, y) > 0.95
+    monkeypatch.setattr("vpunn.hipan._views.as_measured", lambda *_: False)
+    assert answered(X, y) < 0.85
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_columns_of_other_units_count_alike(seed):
+    X, y = table(seed, told=-100)
+    units = np.exp(np.random.default_rng(seed).normal(0, 3, X.shape[1]))
+    assert not as_measured(X[:60] * units, _scale(X[:60] * units, None), y[:60])
+    assert answered(X * units, y) > 0.9
+
+
+def test_the_answer_does_not_depend_on_the_unit_of_all_columns():
+    X, y = table(0)
+    for unit in (1e-9, 1e9):
+        assert as_measured(unit * X[:60], _scale(unit * X[:60], None), y[:60])
+        assert answered(unit * X, y) > 0.95
+
+
+def test_errors_of_rows_left_out_are_those_of_ridge_regressions_without_them():
+    rng = np.random.default_rng(0)
+    Z, node = rng.normal(size=(20, 7)), rng.integers(0, 3, 20)
+    target = np.eye(3)[node]
+    expected = []
+    for ridge in _scales.RIDGES:
+        errors = []
+        for left in range(20):
+            kept = np.delete(np.arange(20), left)
+            unit = np.trace((Z - Z.mean(0)) @ (Z - Z.mean(0)).T) / 20  # of all rows
+            centre, mean = Z[kept].mean(0), target[kept].mean(0)
+            A, B = Z[kept] - centre, target[kept] - mean
+            weight = np.linalg.solve(A.T @ A + ridge * unit * np.eye(7), A.T @ B)
+            errors.append(((target[left] - mean - (Z[left] - centre) @ weight) ** 2).sum())
+        expected.append(np.array(errors))
+    best = min(expected, key=np.mean)
+    assert np.allclose(_scales._losses(Z, target), best)
+
+
+@pytest.mark.parametrize("classes", [1, 3, 40, 5000])
+def test_rows_that_tell_are_of_classes_of_several(classes):
+    rng = np.random.default_rng(1)
+    node = np.concatenate([rng.integers(0, classes, 9000), classes + np.arange(50)])
+    some = _scales._some_rows(node)
+    assert len(some) <= _scales.ENOUGH and len(np.unique(some)) == len(some)
+    if classes == 1:
+        assert not len(some)
+    else:
+        assert (np.unique(node[some], return_counts=True)[1] > 1).all() and len(some) > 300
+
+
+def test_rows_that_are_all_the_same_say_nothing():
+    assert not as_measured(np.ones((8, 70)), _scale(np.ones((8, 70)), None), np.arange(8) % 2)
