@@ -93,9 +93,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     random_state : seed; the same seed gives the same bytes.
 
     Cost: O(non-zeros of X · depth) memory, a few passes of O(candidates · depth) per non-zero to fit, about 0.1–0.2 ms a
-    row to predict. Sparse X is used as it is, dense X is standardised; rows are scaled to unit length. Features never
-    seen carry no weight; an empty row gets the prior. A node without training rows stays possible through the
-    rest mass, and becomes a candidate of its own through ``X_nodes``.
+    row to predict. Sparse X is used as it is, dense X is standardised (wide tables: unless that tells less); rows are scaled
+    to unit length. Features never seen carry no weight; an empty row gets the prior and the classes of rows like it. A node
+    without training rows stays possible through the rest mass, and becomes a candidate of its own through ``X_nodes``.
 
     >>> from vpunn import Tree
     >>> tree = Tree.from_paths([("animal", "bird"), ("animal", "fish"), ("plant", "tree"), ("plant", "fern")], root="life")
