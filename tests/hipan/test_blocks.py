@@ -14,7 +14,7 @@ from vpunn.errors import VpunnError
 from vpunn.explain import contrast, describe_ball, explain
 from vpunn.hipan import HiPaNClassifier, Views, _dense
 from vpunn.hipan._arrays import Lift
-from vpunn.hipan._balls import Items, branches
+from vpunn.hipan._balls import FEW_CLASSES, Items, branches
 from vpunn.hipan._dense import EVIDENCE, PER_KIND, SHARPNESS, VOTERS, WIDE, Dense, Space
 from vpunn.hipan._holdout import pace, plan_holdout, units
 from vpunn.hipan._logistic import fit_logistic
@@ -318,12 +318,13 @@ def test_of_texts_with_copies_a_third_leaves_whole_and_a_third_row_by_row():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "at_once", "rows"), [(50_000, 400, 2000), (200_000, 400, 1600), (500_000, 800, 800)]
+    ("numbers", "classes", "at_once", "rows"),
+    [(50_000, 40, 400, 2000), (200_000, 40, 400, 1600), (500_000, 40, 800, 800), (50_000, 90, 400, 3200)],
 )
-def test_experts_that_judge_have_nearly_all_rows_where_rounds_are_cheap(numbers, at_once, rows):
+def test_experts_that_judge_have_nearly_all_rows_where_rounds_are_cheap(numbers, classes, at_once, rows):
     rng = np.random.default_rng(0)
-    share, enough = pace(0.1, 4000, 0, numbers)
-    rounds = plan_holdout(rng.integers(0, 40, 4000), np.arange(4000), 0, share, rng, None, enough)
+    share, enough = pace(0.1, 4000, 0, numbers, classes <= FEW_CLASSES)
+    rounds = plan_holdout(rng.integers(0, classes, 4000), np.arange(4000), 0, share, rng, None, enough)
     assert [len(one.out) for one in rounds] == [at_once] * (rows // at_once)
 
 

@@ -95,8 +95,9 @@ def _nearness(measure: Measure, rows: Rows, item: npt.NDArray[np.int32]) -> npt.
     """What each weight multiplies in the nearness of some items to each row, (rows, items, weights)."""
     words, at = measure.balls.items.X, measure.placed(rows)
     parts = np.zeros((*item.shape, 1 + at.shape[1]), np.float32)
-    for r in range(len(item)):
-        parts[r, :, 0] = (words[item[r]] @ rows.words[r].T).toarray()[:, 0] if words.shape[1] else 0.0
+    if words.shape[1]:
+        asked = rows.words[np.repeat(np.arange(len(item)), item.shape[1])]
+        parts[:, :, 0] = np.asarray(words[item.ravel()].multiply(asked).sum(1)).reshape(item.shape)
     parts[:, :, 1:] = -np.square(np.nan_to_num(at[:, None, :] - measure.numbers[item]))
     return parts
 

@@ -138,7 +138,10 @@ def fit_parts(
     rounds = []
     if unmet != 0.0:
         nearest = _nearest_row(sample.take(asked).rows, unit)
-        share, enough = pace(settings.holdout, len(asked), len(sample.node) - len(asked), _numbers(sample))
+        few_classes = len(np.unique(node)) <= FEW_CLASSES
+        others = len(sample.node) - len(asked)
+        rich = others > 0 or len(sample.rows.dense) > 0
+        share, enough = pace(settings.holdout, len(asked), others, _numbers(sample), few_classes, rich)
         rounds = plan_holdout(node, unit, n_empty, share, rng, nearest, enough)
         del nearest  # it holds all rows by feature
     found: list[HeldOut] = []
