@@ -1,9 +1,13 @@
-"""Whether the columns of a wide dense block count each by its own spread, or all as they were measured.
+"""How the columns of a dense block count: each by its own spread, all as they were measured, or bent.
 
 Columns of different units must be standardised. But of pixels, spectra or genes those that vary most often tell most, and
-standardising drowns them among a thousand that hardly vary and say nothing. Rows left out one at a time tell which it is: ridge
-regression on the classes answers for each as if it had not been learned, in closed form from the products of the rows, so that a
-table of thousands of columns costs what its rows cost. Columns keep the scales they came with only if that surely tells better.
+standardising drowns them among a thousand that hardly vary and say nothing. And the spread of prices, areas or masses is made by a
+few rows, beside which all others are alike: such columns are *bent*, to asinh((x − median) / typical distance), which is about
+linear near the median and a logarithm far from it.
+
+Rows left out one at a time tell which it is: ridge regression on the classes answers for each as if it had not been learned, in
+closed form from the products of the rows, so that a table of thousands of columns costs what its rows cost. Columns are
+standardised unless something else surely tells better.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn.hipan._within import WIDE
+
 Array = npt.NDArray[Any]
 
 #: Rows that are enough to tell.
@@ -21,18 +27,85 @@ ENOUGH = 400
 RIDGES = (0.01, 0.1, 1.0, 10.0)
 #: The mean gain must be above its standard deviation, and be such a share of the loss: less changes no answers to speak of.
 WORTH = 0.012
+#: A column has long tails if its standard deviation is so many times what the middle half of its rows tells; of normal columns it
+#: is 1, of exponential ones 1.2, of lognormal ones with a deviation of 1 (in logarithms) 2, of 1.5 it is 5.
+LONG_TAILS = 3.0
+#: Rows that tell the middle half.
+LOOKED_AT = 2000
 
 
-def as_measured(X: Array, scale: Array, node: Array) -> bool:
-    """Whether the classes of rows left out are told surely better by the columns as they are than by standardised ones (``scale``:
-    their means and spreads)."""
+def column_scales(X: Array, node: Array | None) -> Array:
+    """How every column is read, (4, columns): mean and spread (of bent ones after that), and the centre and unit by which it is
+    bent, unit 0 if it is not. Sums are in 64 bits; a column that does not vary has spread 1. Columns that count as they were
+    measured have one spread, the root of their mean square. Without a ``node`` of every row all columns are standardised.
+    """
+    X = np.ascontiguousarray(X, np.float64)  # sums in another order are other bits
+    plain = np.concatenate([_mean_and_spread(X), np.zeros((2, X.shape[1]))])
+    if node is None:
+        return plain
     some = _some_rows(node)
     if not len(some):
-        return False
+        return plain
     target = (node[some][:, None] == np.unique(node[some])).astype(np.float64)
-    raw = np.ascontiguousarray(X[some], np.float64) - scale[0]
-    usual = _losses(raw / scale[1], target)
-    gain = usual - _losses(raw / np.abs(raw).max(initial=1e-300), target)
+    scale = _bent_if_better(X, plain, some, target)
+    if X.shape[1] >= WIDE and _tell_as_measured(bend(X[some], scale) - scale[0], scale[1], target):
+        varies = np.ptp(X, axis=0) > 0
+        largest = float(scale[1][varies].max())
+        scale[1] = largest * np.sqrt((np.where(varies, scale[1] / largest, 0.0) ** 2).mean())
+    return scale
+
+
+def bend(X: Array, scale: Array) -> Array:
+    """Columns of long tails as their logarithms far from the centre, in 64 bits; others as they are."""
+    X = np.ascontiguousarray(X, np.float64)
+    at = np.flatnonzero(scale[3] > 0)
+    if len(at):
+        X = X.copy()
+        X[:, at] = np.arcsinh((X[:, at] - scale[2, at]) / scale[3, at])
+    return X
+
+
+def _mean_and_spread(X: Array) -> Array:
+    largest = np.maximum(np.abs(X).max(0, initial=0.0), 1e-300)  # first, so that squares neither overflow nor vanish
+    centre = (X / largest).mean(0)
+    spread = np.sqrt(((X / largest - centre) ** 2).mean(0))
+    return np.stack([centre * largest, np.where(spread > 1e-14, spread, 1.0 / largest) * largest])
+
+
+def _bent_if_better(X: Array, plain: Array, some: Array, target: Array) -> Array:
+    """The scales with columns of long tails bent, if rows left out are told surely better so."""
+    centre, unit = _middle(X, plain[1])
+    if not unit.any():
+        return plain
+    bent = np.stack([*plain[:2], centre, unit])
+    bent[:2] = _mean_and_spread(bend(X, bent))
+    usual, losses = (_losses((bend(X[some], scale) - scale[0]) / scale[1], target) for scale in (plain, bent))
+    return bent if _surely_less(usual, losses) else plain
+
+
+def _middle(X: Array, spread: Array) -> tuple[Array, Array]:
+    """Medians and typical distances from them, 0 of columns without long tails, and of those that have two values."""
+    rows = X if len(X) <= LOOKED_AT else X[np.linspace(0, len(X) - 1, LOOKED_AT).astype(np.int64)]
+    low, centre, high = np.quantile(rows, (0.25, 0.5, 0.75), axis=0)
+    away = np.abs(rows - centre)
+    unit = np.median(away, axis=0)
+    for k in np.flatnonzero(unit == 0):  # more than half of the rows are the same
+        others = away[away[:, k] > 0, k]
+        unit[k] = np.median(others) if len(others) else 0.0
+    with np.errstate(over="ignore"):
+        tails = spread * 1.349 > LONG_TAILS * (high - low)
+    several = (away > 0) & (np.abs(away - unit) > 1e-9 * unit)
+    return centre, np.where(tails & several.any(0), unit, 0.0)
+
+
+def _tell_as_measured(raw: Array, spread: Array, target: Array) -> bool:
+    """Whether the classes of rows left out are told surely better by columns as they are than by standardised ones."""
+    return _surely_less(_losses(raw / spread, target), _losses(raw / np.abs(raw).max(initial=1e-300), target))
+
+
+def _surely_less(usual: Array, losses: Array) -> bool:
+    """Whether losses are less than usual by more than a standard deviation of that, and by something."""
+    gain = usual - losses
     return bool(gain.mean() > max(gain.std() / np.sqrt(len(gain)), WORTH * usual.mean()))
 
 

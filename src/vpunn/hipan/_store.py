@@ -175,7 +175,9 @@ def write_layout(layout: Layout, draft: Draft) -> None:
     draft.settings["blocks"] = [list(row) for row in zip(layout.names, layout.dense, layout.columns, strict=True)]
     draft.settings["silent"] = list(layout.silent)
     for number, scale in enumerate(layout.scales):
-        draft.array(f"scale{number}", scale)
+        draft.array(f"scale{number}", scale[:2])
+        if scale[3].any():
+            draft.array(f"bend{number}", scale[2:])
     for number, columns in enumerate(layout.apart):
         draft.array(f"apart{number}", columns)
 
@@ -244,10 +246,18 @@ def layout_of(stored: Stored, total: int) -> Layout:
     if not set(silent) <= set(layout.numbers()):
         raise DataError(f"{str(stored.path)!r}: blocks {examples(silent)} are not among those of the model.")
     widths = layout.dense_widths()
-    scales = [stored.array(f"scale{k}", dtype="f8", shape=(2, width)) for k, width in enumerate(widths)]
-    if any((scale[1] <= 0).any() for scale in scales):
-        raise DataError(f"{str(stored.path)!r}: the spread of a column is not above 0; the model is damaged.")
+    scales = [_scale(stored, k, width) for k, width in enumerate(widths)]
     return replace(layout, scales=tuple(scales), silent=tuple(silent))
+
+
+def _scale(stored: Stored, number: int, width: int) -> np.ndarray:
+    """How the columns of a dense block are read (`column_scales`); in older folders none is bent."""
+    scale, bend = stored.array(f"scale{number}", dtype="f8", shape=(2, width)), np.zeros((2, width))
+    if f"bend{number}" in stored:
+        bend = stored.array(f"bend{number}", dtype="f8", shape=(2, width))
+    if (scale[1] <= 0).any() or (bend[1] < 0).any():
+        raise DataError(f"{str(stored.path)!r}: the spread of a column is not above 0; the model is damaged.")
+    return np.concatenate([scale, bend])
 
 
 def _apart(stored: Stored, number: int, width: int) -> np.ndarray:

@@ -21,8 +21,7 @@ from vpunn.errors import VpunnError, examples
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._balls import Items
 from vpunn.hipan._numbers import number_columns
-from vpunn.hipan._scales import as_measured
-from vpunn.hipan._within import WIDE
+from vpunn.hipan._scales import bend, column_scales
 
 if TYPE_CHECKING:
     from vpunn._types import Features, FittedModel
@@ -122,7 +121,7 @@ class Layout:
     names: tuple[str, ...]
     dense: tuple[bool, ...]
     columns: tuple[int, ...]
-    scales: tuple[np.ndarray, ...]  #: mean and spread (2, columns) of what is in `numbers`, in that order
+    scales: tuple[np.ndarray, ...]  #: how the columns of what is in `numbers` are read, in that order (`column_scales`)
     silent: tuple[str, ...] = ()  #: dense blocks that said nothing about held-out rows; they are not read
     apart: tuple[np.ndarray, ...] = ()  #: columns of every block of words that are numbers
 
@@ -167,7 +166,9 @@ class Layout:
         words = (X for X, is_dense in zip(blocks.values(), dense, strict=True) if not is_dense)
         apart = tuple(number_columns(_canonical(X)) for X in words)
         layout = cls(tuple(blocks), dense, tuple(int(X.shape[1]) for X in blocks.values()), (), apart=apart)
-        return replace(layout, scales=tuple(_scale(layout.table(blocks, name), node) for name in layout.numbers()))
+        return replace(
+            layout, scales=tuple(column_scales(layout.table(blocks, name), node) for name in layout.numbers())
+        )
 
     def table(self, blocks: Mapping[str, Any], called: str) -> np.ndarray:
         """The numbers of one of `numbers` as they were given."""
@@ -200,23 +201,9 @@ class Layout:
 _NONE = np.zeros(0, np.int64)
 
 
-def _scale(X: np.ndarray, node: np.ndarray | None) -> np.ndarray:
-    """Mean and standard deviation of every column, in 64 bits; a column that does not vary has spread 1. Columns that count as
-    they were measured have one spread, the root of their mean square."""
-    X = np.ascontiguousarray(X, np.float64)  # sums in another order are other bits
-    largest = np.maximum(np.abs(X).max(0, initial=0.0), 1e-300)  # first, so that squares neither overflow nor vanish
-    centre = (X / largest).mean(0)
-    spread = np.sqrt(((X / largest - centre) ** 2).mean(0))
-    scale = np.stack([centre * largest, np.where(spread > 1e-14, spread, 1.0 / largest) * largest])
-    if node is not None and X.shape[1] >= WIDE and as_measured(X, scale, node):
-        most = float((spread * largest).max())
-        scale[1] = most * np.sqrt(((spread * largest / most) ** 2).mean())
-    return scale
-
-
 def _standard(X: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Columns standardised, rows that say nothing zero."""
-    standard = (np.ascontiguousarray(X, np.float64) - scale[0]) / scale[1]
+    """Columns as they count (`column_scales`), rows that say nothing zero."""
+    standard = (bend(X, scale) - scale[0]) / scale[1]
     said = says(X)
     standard[~said] = 0
     standard = np.asarray(np.clip(standard, -LARGEST, LARGEST), np.float32)
