@@ -299,6 +299,20 @@ def units(
     return np.asarray(connected_components(links, directed=False)[1][:n], np.int64)
 
 
+def in_halves(together: Ints, rng: np.random.Generator) -> list[Ints]:
+    """All rows in two halves by chance, those of the same number in one of them.
+
+    >>> [half.tolist() for half in in_halves(np.array([5, 5, 5, 8, 9, 2]), np.random.default_rng(3))]
+    [[5, 4], [2, 1, 3, 0]]
+    """
+    order = rng.permutation(len(together))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first, at = np.unique(together, return_index=True, return_inverse=True)[1:]
+    early = place[first][at.ravel()] < (len(order) + 1) // 2
+    return [order[early[order]], order[~early[order]]]
+
+
 def _same(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) -> Ints:
     """Equal numbers for rows with equal features; empty rows stay apart."""
     number, empty = _numbered(words, dense)

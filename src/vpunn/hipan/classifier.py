@@ -22,11 +22,12 @@ from vpunn.hipan._answering import Answering
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
+from vpunn.hipan._copies import written_once
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import BATCH
 from vpunn.hipan._first import choose_first, settle
-from vpunn.hipan._holdout import units
+from vpunn.hipan._holdout import in_halves, units
 from vpunn.hipan._linear import Linear
 from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._ram import give_back
@@ -133,8 +134,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         the blocks. Several kinds of description (names, definitions) are given as a list of such matrices. Descriptions count as
         training rows of their node (not with label sets), and each kind is also compared directly. Rows of one of the ``groups``
         (texts of one source) are held out together; of rows with the same features some leave with all of their copies, the others
-        one by one. With ``validation=(X, y)`` the combiner learns from those rows and none are held out: better where they look
-        more like the questions to come than the training rows do.
+        one by one. A table in which every row stands g times is learned as if each stood there once. With ``validation=(X, y)``
+        the combiner learns from those rows and none are held out: better where they look more like the questions to come than the
+        training rows do.
         """
         settings = self._settings()
         if y is None:
@@ -158,13 +160,18 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         keep = weight > 0
         if not keep.all():
             blocks = {name: block[keep] for name, block in blocks.items()}
-        rows = self.layout_.read(blocks)
+        rows, node, weight = self.layout_.read(blocks), node[keep], weight[keep]
+        group = None if group is None else group[keep]
+        once = written_once(rows, node, group) if np.ptp(weight) == 0 else None
+        if once is not None:
+            rows, node, weight = rows[once], node[once], weight[once]
+            group = None if group is None else group[once]
         kinds = kinds_of_words(rows.words)
         rows = inputs.half_precision(rows)
         del X, blocks, first  # where the caller keeps none, nobody does
-        sample = Sample(rows, node[keep], weight[keep], np.zeros(int(keep.sum()), np.int8))
+        sample = Sample(rows, node, weight, np.zeros(len(node), np.int8))
         self.alone_ = np.bincount(sample.node, sample.weight / sample.weight.mean() * alone(rows), self.tree_.n_nodes)
-        unit = units(rows.words, list(rows.dense.values()), None if group is None else group[keep], sample.node)
+        unit = units(rows.words, list(rows.dense.values()), group, sample.node)
         if X_nodes is not None:
             sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
         del rows
@@ -184,7 +191,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         known = known_rows(experts, sample, settings)
         settings = self._set_combiner(held, known, settings, rng)
         reached("calibration", 0.85)
-        self._calibrate_on(held, kinds, settings, rng)
+        together = np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
+        self._calibrate_on(held, together, kinds, settings, rng)
         del held, known
         self.balls_.complete()
         give_back()
@@ -223,15 +231,18 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rings = rings_around(self.fixed_, Answer(found.candidates, found.probability), found.tilt)
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
-    def _calibrate_on(self, held: HeldOut, kinds: Kinds, settings: Settings, rng: np.random.Generator) -> None:
-        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it.
+    def _calibrate_on(
+        self, held: HeldOut, together: np.ndarray, kinds: Kinds, settings: Settings, rng: np.random.Generator
+    ) -> None:
+        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it: copies and
+        rows of one group, those of the same number in ``together``, are in the same half.
 
         Rows that many others are like are scored as the model will answer them (`_alike`). The evidence is gone afterwards.
         """
         self.first_ = None
-        halves = np.array_split(rng.permutation(len(held.node)), 2)
+        halves = in_halves(together, rng)
         combiners = [self.combiner_] * 2
-        if len(halves[1]) >= WORTH_A_COMBINER:
+        if min(map(len, halves)) >= WORTH_A_COMBINER:
             combiners, temperature = self._combiners_of(held, halves, settings, rng)
             self.combiner_ = self.combiner_.cooled(temperature)
         give_back()
