@@ -132,3 +132,15 @@ def test_long_tails_that_tell_by_their_size_stay():
     )
     model = HiPaNClassifier(random_state=0).fit(X[:300], y[:300])
     assert (model.predict(X[300:]) == y[300:]).all()
+
+
+@pytest.mark.parametrize("far", [1e10, 1e150])
+def test_the_longest_tails_are_finite(far):
+    rng = np.random.default_rng(2)
+    y = np.arange(300) % 2
+    X = np.column_stack([rng.normal(size=300) * 1e-200, rng.normal(size=300) + 2 * y])
+    X[:5, 0], X[5:9, 1] = far, far
+    scale = column_scales(X, y)
+    assert np.isfinite(scale).all() and np.isfinite(bend(X, scale)).all() and scale[3, 0] == 0
+    model = HiPaNClassifier(random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(np.array([[far, -far], [1e-200, 1.0]]))).all()

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from vpunn.hipan._within import WIDE
 
@@ -30,8 +31,8 @@ WORTH = 0.012
 #: A column has long tails if its standard deviation is so many times what the middle half of its rows tells; of normal columns it
 #: is 1, of exponential ones 1.2, of lognormal ones with a deviation of 1 (in logarithms) 2, of 1.5 it is 5.
 LONG_TAILS = 3.0
-#: Rows that tell the middle half.
-LOOKED_AT = 2000
+#: Rows that tell the middle half, and distances of which the largest numbers are multiples that can be written.
+LOOKED_AT, TINY = 2000, 1e-100
 
 
 def column_scales(X: Array, node: Array | None) -> Array:
@@ -47,8 +48,10 @@ def column_scales(X: Array, node: Array | None) -> Array:
     if not len(some):
         return plain
     target = (node[some][:, None] == np.unique(node[some])).astype(np.float64)
-    scale = _bent_if_better(X, plain, some, target)
-    if X.shape[1] >= WIDE and _tell_as_measured(bend(X[some], scale) - scale[0], scale[1], target):
+    with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
+        scale = _bent_if_better(X, plain, some, target)
+        measured = X.shape[1] >= WIDE and _tell_as_measured(bend(X[some], scale) - scale[0], scale[1], target)
+    if measured:
         varies = np.ptp(X, axis=0) > 0
         largest = float(scale[1][varies].max())
         scale[1] = largest * np.sqrt((np.where(varies, scale[1] / largest, 0.0) ** 2).mean())
@@ -95,7 +98,7 @@ def _middle(X: Array, spread: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         tails = spread * 1.349 > LONG_TAILS * (high - low)
     several = (away > 0) & (np.abs(away - unit) > 1e-9 * unit)
-    return centre, np.where(tails & several.any(0), unit, 0.0)
+    return centre, np.where(tails & several.any(0) & (unit > TINY), unit, 0.0)
 
 
 def _tell_as_measured(raw: Array, spread: Array, target: Array) -> bool:
@@ -118,9 +121,8 @@ def _some_rows(node: Array) -> Array:
         return np.zeros(0, np.int64)
     each = max(ENOUGH // len(several), 2)
     several = several[np.unique(np.linspace(0, len(several) - 1, ENOUGH // each).astype(np.int64))]
-    return np.concatenate([
-        order[start[c] + np.unique(np.linspace(0, count[c] - 1, each).astype(np.int64))] for c in several
-    ])  # fmt: skip
+    places = [start[c] + np.unique(np.linspace(0, count[c] - 1, each).astype(np.int64)) for c in several]
+    return np.asarray(order[np.concatenate(places)])
 
 
 def _losses(Z: Array, target: Array) -> Array:
