@@ -45,8 +45,8 @@ PLENTY, TELLING, HELD_AT_ONCE = 2000, 200, 0.2
 MOST_HELD = 10_000
 #: Numbers that experts of all rows read: to train again on few costs next to nothing, on many more than held-out rows are worth.
 LIGHT, HEAVY = 100_000, 500_000
-#: Rounds go on until so many rows were held out, or all have had their turn: of few classes light rows and others, of many classes.
-#: (Of few, twice as many brought nothing on validation rows; of many 0.003 in exact answers.)
+#: Rounds go on until so many rows were held out, or all have had their turn: light rows, others, and rows of many classes. (Of few,
+#: twice as many brought nothing on validation rows; of many 0.003 in exact answers, but not where words have descriptions beside.)
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
 #: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
@@ -79,7 +79,7 @@ def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bo
     are held out at once the better, and the more rounds it takes, each of which reads as many ``numbers`` as all rows have. Heavy
     rows are held out once, up to a fifth of them; of few rows it is a fifth as well. ``others`` are items that always stay
     (descriptions): among many of those a fifth of the rows is missed less. Where classes are not ``few`` a combiner has more to
-    learn, and most where evidence is ``rich``, of descriptions or dense blocks.
+    learn, and most where evidence is ``rich``, of dense blocks.
 
     >>> pace(0.1, 4000, 0, 40_000, True), pace(0.1, 4000, 0, 200_000, True), pace(0.1, 4000, 8000, 200_000, True)
     ((0.1, 2000), (0.1, 1500), (0.2, 1500))
@@ -87,12 +87,13 @@ def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bo
     ((0.1, 3000), (0.1, 1), (0.2, 1))
     """
     share = max(share, min(TELLING / max(rows, 1), HELD_AT_ONCE))
+    more = not few and (rich or not others)
     if numbers < LIGHT:
-        return share, ENOUGH_LIGHT if few else ENOUGH_OF_MANY
+        return share, ENOUGH_OF_MANY if more else ENOUGH_LIGHT
     if numbers >= HEAVY:
         return max(share, min((MOST_HELD if rich and not few else PLENTY) / max(rows, 1), HELD_AT_ONCE)), 1
     most = min(PLENTY / max(rows, 1), HELD_AT_ONCE, share * (1.0 + others / max(rows, 1)))
-    return max(share, most), ENOUGH if few else ENOUGH_OF_MANY
+    return max(share, most), ENOUGH_OF_MANY if more else ENOUGH
 
 
 def plan_holdout(

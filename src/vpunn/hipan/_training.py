@@ -138,9 +138,8 @@ def fit_parts(
     rounds = []
     if unmet != 0.0:
         nearest = _nearest_row(sample.take(asked).rows, unit)
-        few_classes = len(np.unique(node)) <= FEW_CLASSES
+        few_classes, rich = len(np.unique(node)) <= FEW_CLASSES, len(sample.rows.dense) > 0
         others = len(sample.node) - len(asked)
-        rich = others > 0 or len(sample.rows.dense) > 0
         share, enough = pace(settings.holdout, len(asked), others, _numbers(sample), few_classes, rich)
         rounds = plan_holdout(node, unit, n_empty, share, rng, nearest, enough)
         del nearest  # it holds all rows by feature
