@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.hipan._arrays import Sparse
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
 from vpunn.hipan.kernels.propose import keep_best, longest_row
 
@@ -112,11 +112,11 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
             v = value[a] * weight[r]
             seen += v
             rows += 1
-            for b in range(profile_start[r], profile_start[r + 1]):
-                g = profile_feature[b]
+            for b in range(at(profile_start[r]), at(profile_start[r + 1])):
+                g = at(profile_feature[b])
                 if not known[g]:
                     known[g] = True
-                    listed[count] = g
+                    listed[at(count)] = profile_feature[b]
                     count += 1
                 total[g] += v * profile_value[b]
         if seen > 0:
@@ -133,9 +133,9 @@ def _meanings(by_feature, weight, profiles, usual, doubt, totals, best, out):
                 meaning[filled] = best[j]
                 strength[filled] = total[best[j]]
                 filled += 1
-        for j in range(count):
-            total[listed[j]] = 0
-            known[listed[j]] = False
+        for j in range(at(count)):
+            total[at(listed[j])] = 0
+            known[at(listed[j])] = False
         start[f + 1] = filled
     return filled
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan._arrays import Hits, Listed
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
 from vpunn.hipan.kernels.propose import MARKS, list_marked, log_growth, longest_row
 from vpunn.hipan.kernels.ranks import below_best
@@ -54,11 +54,11 @@ def _products(x, mark, start, stop, indices, data, found):
     """Of one item: its product with the row, with the row read through the dictionary, and its share that the row has."""
     count = list_marked(indices, start, stop, mark, found)
     s, t, known = np.float32(0), np.float32(0), np.float32(0)
-    for i in range(count):
-        f, v = indices[found[i]], data[found[i]]
-        s += v * x[f, 0]
-        t += v * x[f, 1]
-        known += v * v if x[f, 0] != 0 else np.float32(0)
+    for i in range(at(count)):
+        f, v = at(indices[at(found[i])]), data[at(found[i])]
+        s += v * x[f, at(0)]
+        t += v * x[f, at(1)]
+        known += v * v if x[f, at(0)] != 0 else np.float32(0)
     return s, t, known
 
 
@@ -205,9 +205,9 @@ def _add_up(rows, r, entries, listed, hits, count, numbers, work):
         for a in range(m):
             sums[q, a] = 0
     n_hits = find_hits(rows, r, entries, listed, count, hits, (numbers.entry_sum, numbers.weight))
-    for i in range(n_hits):
-        q, a, e = hits.block[i], hits.position[i], hits.entry[i]
-        v, s = data[start + a], numbers.entry_sum[e]
+    for i in range(at(n_hits)):
+        q, a, e = at(hits.block[i]), at(hits.position[i]), at(hits.entry[i])
+        v, s = data[at(start) + a], numbers.entry_sum[e]
         head[q] += numbers.weight[e] * v
         dot[q] += s * v
         cover[q] += v * v if s != 0 else np.float32(0)
@@ -288,8 +288,8 @@ def _remember(c, memory, x, mark, found, norm2, z):
         s, t, known = _products(x, mark, indptr[i], indptr[i + 1], indices, data, found)
         total += t * weight[i]
         if kind[i]:
-            at = N_EVIDENCE + N_PER_KIND * (kind[i] - 1)
-            z[at], z[at + 1], z[at + 2] = s, known, t
+            first_of = N_EVIDENCE + N_PER_KIND * (kind[i] - 1)
+            z[first_of], z[first_of + 1], z[first_of + 2] = s, known, t
             continue
         if s > first:
             first, second = s, first

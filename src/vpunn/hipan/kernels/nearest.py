@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan._arrays import filled
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import fetch
 from vpunn.hipan.kernels.propose import MARKS, fetch_first, keep_best, list_marked, longest_row, rarest_first
 
@@ -53,23 +53,24 @@ def _nearest(rows, own, index, label, total, met, listed, best, found, value):
         count = np.int64(0)
         for a in range(indptr[r], indptr[r + 1]):
             f, v = indices[a], data[a]
-            for e in range(start[f], start[f + 1]):
-                i = item[e]
+            for e in range(at(start[f]), at(start[f + 1])):
+                i = at(item[e])
                 total[i] += v * weight[e]
-                listed[count] = i
+                listed[at(count)] = item[e]
                 count += not met[i]  # no question asked: a wrong guess costs more than a write
                 met[i] = True
-        for j in range(count):
-            met[listed[j]] = False
-            if own[r] >= 0 and label[listed[j]] == own[r]:
-                total[listed[j]] = 0
+        for j in range(at(count)):
+            i = at(listed[j])
+            met[i] = False
+            if own[r] >= 0 and label[i] == own[r]:
+                total[i] = 0
         kept = keep_best(total, count, len(best), listed, best)
         for j in range(kept):
             if total[best[j]] > 0:
                 found[r, j] = best[j]
                 value[r, j] = total[best[j]]
-        for j in range(count):
-            total[listed[j]] = 0
+        for j in range(at(count)):
+            total[at(listed[j])] = 0
 
 
 def nearest_among_all(rows, own, index, label, limit, room) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +91,8 @@ def _nearest_among_all(rows, own, index, label, total, some, best, found, value)
     for r in range(len(found)):
         for a in range(indptr[r], indptr[r + 1]):
             f, v = indices[a], data[a]
-            for e in range(start[f], start[f + 1]):
-                total[item[e]] += v * weight[e]
+            for e in range(at(start[f]), at(start[f + 1])):
+                total[at(item[e])] += v * weight[e]
         if own[r] >= 0:
             for i in range(len(total)):
                 total[i] = np.float32(0) if label[i] == own[r] else total[i]
@@ -181,9 +182,10 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
                 if full and count * DEAR <= more:
                     break
             if full:  # no item that was not met can be among the best
-                for e in range(start[f], start[f + 1]):
-                    t = total[item[e]]
-                    total[item[e]] = t + v * weight[e] if t > 0 else np.float32(0)
+                for e in range(at(start[f]), at(start[f + 1])):
+                    i = at(item[e])
+                    t = total[i]
+                    total[i] = t + v * weight[e] if t > 0 else np.float32(0)
             else:
                 count = _meet(f, v, index, own[r], label, total, listed, count, least - bound[k + 1])
             k += 1
@@ -200,8 +202,8 @@ def _nearest_of(rows, own, index, items, most, label, everything, work, found, v
             if total[best[j]] > 0:
                 found[r, j] = best[j]
                 value[r, j] = total[best[j]]
-        for j in range(count):
-            total[listed[j]] = 0
+        for j in range(at(count)):
+            total[at(listed[j])] = 0
         for a in range(indptr[r], indptr[r + 1]):
             x[indices[a]] = 0
             mark[indices[a] & (MARKS - 1)] = False
@@ -212,12 +214,12 @@ def _meet(f, v, index, own, label, total, listed, count, worth):
     """Add a feature's part to the products of its items and list those not met before, unless that part is below ``worth``: with
     what the remaining features can add they are not among the best. Returns how many are listed."""
     start, item, weight = index
-    for e in range(start[f], start[f + 1]):
-        i = item[e]
+    for e in range(at(start[f]), at(start[f + 1])):
+        i = at(item[e])
         if own >= 0 and label[i] == own:
             continue
         t, more = total[i], v * weight[e] + TINY
-        listed[count] = i
+        listed[at(count)] = item[e]
         new = t == 0 and more >= worth
         count += new  # no question asked: a wrong guess costs more than a write
         total[i] = t + more if t > 0 or new else np.float32(0)
@@ -229,10 +231,10 @@ def _near_enough(total, count, listed, least, bound):
     """Keep the items that may still reach ``least`` if no product grows by more than ``bound``, the others are as not met; returns
     how many."""
     near = np.int64(0)
-    for j in range(count):
-        i = listed[j]
+    for j in range(at(count)):
+        i = at(listed[j])
         t = total[i]
-        listed[near] = i
+        listed[at(near)] = listed[j]
         near += t + bound >= least
         total[i] = t if t + bound >= least else np.float32(0)
     return near
@@ -243,8 +245,9 @@ def _product(i, items, x, mark, shared):
     """The product of an item with the row, in the order of features."""
     count = list_marked(items.indices, items.indptr[i], items.indptr[i + 1], mark, shared)
     s = np.float32(0)
-    for j in range(count):
-        s += x[items.indices[shared[j]]] * items.data[shared[j]]
+    for j in range(at(count)):
+        a = at(shared[j])
+        s += x[at(items.indices[a])] * items.data[a]
     return s
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vpunn.hipan._arrays import Room, filled
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import fetch
 
 #: Places in which a row marks its features by their last bits, so that they stay in the nearest cache; a power of two.
@@ -23,11 +23,11 @@ MARKS = 4096
 def list_marked(indices, start, stop, mark, found):
     """List the entries from ``start`` to ``stop`` whose feature is marked, without a branch: every wrong guess whether a feature is
     shared costs as much as ten features. Returns how many."""
-    count = 0
-    for a in range(start, stop):
+    count = at(0)
+    for a in range(at(start), at(stop)):
         found[count] = a
-        count += mark[indices[a] & (MARKS - 1)]
-    return count
+        count += at(mark[at(indices[a] & (MARKS - 1))])
+    return np.int64(count)
 
 
 @helper
@@ -50,14 +50,14 @@ def fetch_first(indices, rarest, count, start, stored, numbers):
 def keep_best(values: np.ndarray, count: int, limit: int, ids: np.ndarray, best: np.ndarray) -> int:
     """The ``limit`` ids of largest value in descending order, smaller ids first among equals; returns how many."""
     filled = 0
-    for j in range(count if limit > 0 else 0):
+    for j in range(at(count if limit > 0 else 0)):
         i = ids[j]
-        value = values[i]
+        value = values[at(i)]
         if filled < limit:
             place = filled
             filled += 1
         else:
-            worst = values[best[limit - 1]]
+            worst = values[at(best[at(limit - 1)])]
             if not value >= worst or (value == worst and i > best[limit - 1]):  # also what is not a number
                 continue
             place = limit - 1
@@ -192,22 +192,22 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
             f, v = indices[rarest[k]], data[rarest[k]]
             square += v * v
             read += feature_start[f + 1] - feature_start[f]
-            for e in range(feature_start[f], feature_start[f + 1]):
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
                 c = entry_block[e]
                 if c >= n_nodes:
                     break
-                dot[c] += v * entry_sum[e]
+                dot[at(c)] += v * entry_sum[e]
                 if c != own[r] or entry_sum[e] - row_weight[r] * v > 1e-6:
-                    covered[c] += v * v
-                if k < openers and not opened[c]:
-                    opened[c] = True
+                    covered[at(c)] += v * v
+                if k < openers and not opened[at(c)]:
+                    opened[at(c)] = True
                     classes[count] = c
                     count += 1
         for j in range(count):
-            c = classes[j]
+            c = at(classes[j])
             opened[c] = False
             s, q = dot[c], norm2[c]
-            if c == own[r]:
+            if classes[j] == own[r]:
                 w = row_weight[r]
                 q = q - 2 * w * s + w * w * square
                 s -= w * square
@@ -225,12 +225,12 @@ def _by_centroid(rows, own, row_weight, entries, entry_sum, norm2, budget, total
             continue
         for k in range(scorers):
             f = indices[rarest[k]]
-            for e in range(feature_start[f], feature_start[f + 1]):
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
                 c = entry_block[e]
                 if c >= n_nodes:
                     break
-                dot[c] = 0
-                covered[c] = 0
+                dot[at(c)] = 0
+                covered[at(c)] = 0
 
 
 def propose_by_likelihood(rows, entries, entry_sum, background, alone, limit, budget, room) -> np.ndarray:
@@ -255,13 +255,13 @@ def _by_likelihood(rows, entries, entry_sum, background, alone, budget, fit, ope
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             size += v
-            for e in range(feature_start[f], feature_start[f + 1]):
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
                 c = entry_block[e]
                 if c >= n_nodes:
                     break
-                fit[c] += v * log_growth(entry_sum[e], background[f], alone.expected)
-                if k < openers and not opened[c]:
-                    opened[c] = True
+                fit[at(c)] += v * log_growth(entry_sum[e], background[f], alone.expected)
+                if k < openers and not opened[at(c)]:
+                    opened[at(c)] = True
                     classes[count] = c
                     count += 1
         for j in range(count):
@@ -272,10 +272,10 @@ def _by_likelihood(rows, entries, entry_sum, background, alone, budget, fit, ope
             out[r, j] = best[j]
         for k in range(scorers):  # leave nothing behind
             f = indices[rarest[k]]
-            for e in range(feature_start[f], feature_start[f + 1]):
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
                 if entry_block[e] >= n_nodes:
                     break
-                fit[entry_block[e]] = 0
+                fit[at(entry_block[e])] = 0
 
 
 class Sums(NamedTuple):
@@ -322,33 +322,30 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
         for k in range(scorers):
             f, v = indices[rarest[k]], data[rarest[k]]
             read += feature_start[f + 1] - feature_start[f]
-            for e in range(
-                feature_start[f], feature_start[f + 1]
-            ):  # no question asked: a wrong guess costs more than an addition
-                local[entry_block[e]] += weight[e] * v
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
+                local[at(entry_block[e])] += weight[e] * v  # no question asked: a wrong guess costs more than an addition
         for k in range(openers):
             f = indices[rarest[k]]
-            for e in range(feature_start[f], feature_start[f + 1]):
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
                 c = entry_block[e]
                 if c >= n_nodes:
                     break
-                if not opened[c]:
-                    opened[c] = True
+                if not opened[at(c)]:
+                    opened[at(c)] = True
                     classes[n_classes] = c
                     n_classes += 1
-        for j in range(n_classes):
-            c = classes[j]
+        for j in range(at(n_classes)):
             waiting = 0
-            u = c
+            c = u = at(classes[j])
             while u > 0 and not known[u]:
-                stack[waiting] = u
+                stack[at(waiting)] = u
                 waiting += 1
-                u = parent[u]
+                u = at(parent[u])
             s = chain[u] if u > 0 else np.float32(0)
             for i in range(waiting - 1, -1, -1):
-                u = stack[i]
+                u = at(stack[at(i)])
                 if inner[u]:
-                    s += bias[n_nodes + u] + local[n_nodes + u]
+                    s += bias[at(n_nodes) + u] + local[at(n_nodes) + u]
                 chain[u] = s
                 known[u] = True
             total[c] = s + bias[c] + local[c]
@@ -358,11 +355,11 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
         while known_before < first.shape[1] and first[r, known_before] >= 0:
             out[r, known_before] = first[r, known_before]
             known_before += 1
-        for j in range(n_classes):  # leave nothing behind
-            u = classes[j]
+        for j in range(at(n_classes)):  # leave nothing behind
+            u = at(classes[j])
             while u > 0 and known[u]:
                 known[u] = False
-                u = parent[u]
+                u = at(parent[u])
         kept = known_before
         for j in range(filled):
             fresh = True
@@ -377,5 +374,5 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
             continue
         for k in range(scorers):
             f = indices[rarest[k]]
-            for e in range(feature_start[f], feature_start[f + 1]):
-                local[entry_block[e]] = 0
+            for e in range(at(feature_start[f]), at(feature_start[f + 1])):
+                local[at(entry_block[e])] = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.hipan._arrays import filled
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 
 #: Share of the candidates' probability that is added on both sides of a step inwards.
 DAMPING = 0.02
@@ -108,7 +108,7 @@ def fill_masses(answer, shares, size, rest, dense):
     (candidates, probability), (prior, _, branch), (chain, _, factor, outer) = answer, shares, rest
     for r in range(len(dense)):
         for v in range(len(prior)):
-            dense[r, v] = outer[r, branch[v]] * prior[v]
+            dense[r, v] = outer[r, at(branch[v])] * prior[v]
         for k in range(1, chain.shape[1]):
             u = chain[r, k]
             if u < 0:

@@ -9,7 +9,7 @@ import numpy as np
 from vpunn._rows import slices
 from vpunn.hipan._arrays import Hits, Listed
 from vpunn.hipan._ram import ROWS_AT_ONCE
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
 
 #: Entries of a feature that are asked for while the row before is worked on.
@@ -20,22 +20,22 @@ ENTRIES_AHEAD = 64
 def add_chain(c, ancestry, listed, count):
     """Append the blocks of class ``c``'s chain that are not listed yet, ancestors before descendants."""
     (parent, inner), (place, blocks, stack) = ancestry, listed
-    n_nodes = len(parent)
+    n_nodes = at(len(parent))
     waiting = 0
-    if place[c] < 0:
-        stack[waiting] = c
+    u = at(c)
+    if place[u] < 0:
+        stack[at(waiting)] = u
         waiting += 1
-    u = c
     while u > 0:
         if inner[u]:
             if place[n_nodes + u] >= 0:
                 break
-            stack[waiting] = n_nodes + u
+            stack[at(waiting)] = n_nodes + u
             waiting += 1
-        u = parent[u]
+        u = at(parent[u])
     for j in range(waiting - 1, -1, -1):
-        place[stack[j]] = count
-        blocks[count] = stack[j]
+        place[at(stack[at(j)])] = count
+        blocks[at(count)] = stack[at(j)]
         count += 1
     return count
 
@@ -62,30 +62,33 @@ def find_hits(rows, row, entries, listed, count, hits, wanted):
 
     Each is written behind those found before, and counts if it is one: no question asked.
     """
-    found = 0
+    found = at(0)
     start_row = rows.indptr[row]
     for a in range(start_row, rows.indptr[row + 1]):
         f = rows.indices[a]
-        start, stop, direct = entries.start[f], entries.start[f + 1], entries.row[f]
-        few = stop - start <= (4 if direct >= 0 else 16) * count
-        for i in range(stop - start if few else np.int64(count)):
-            if few:
-                e = start + i
-                q = np.int64(listed.place[entries.block[e]])
-                there = q >= 0
-            elif direct >= 0:
-                q, (there, e) = i, _in_table(entries.table, direct, np.int64(listed.blocks[i]))
-                e += start
-                for array in wanted:
-                    fetch(array, e)
-            else:
-                q, e = i, _in_order(entries.block, start, stop, listed.blocks[i])
-                there = e < stop
-            hits.entry[found] = e
-            hits.block[found] = q
-            hits.position[found] = a - start_row
-            found += there
-    return found
+        first, start, stop, direct = found, entries.start[f], entries.start[f + 1], entries.row[f]
+        if stop - start <= (4 if direct >= 0 else 16) * count:
+            for e in range(at(start), at(stop)):
+                hits.entry[found] = e
+                found += at(listed.place[at(entries.block[e])] >= 0)
+            for i in range(first, found):
+                hits.block[i] = listed.place[at(entries.block[at(hits.entry[i])])]
+        else:
+            for q in range(count):
+                if direct >= 0:
+                    there, e = _in_table(entries.table, direct, np.int64(listed.blocks[q]))
+                    e += start
+                    for array in wanted:
+                        fetch(array, e)
+                else:
+                    e = _in_order(entries.block, start, stop, listed.blocks[q])
+                    there = e < stop
+                hits.entry[found] = e
+                hits.block[found] = q
+                found += at(there)
+        for i in range(first, found):
+            hits.position[i] = a - start_row
+    return np.int64(found)
 
 
 @helper
@@ -105,7 +108,7 @@ def _in_order(block, start, stop, b):
     low, high = start, stop
     while low < high:
         middle = (low + high) >> 1
-        if block[middle] < b:
+        if block[at(middle)] < b:
             low = middle + 1
         else:
             high = middle
@@ -181,16 +184,17 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
             gradient[q] = 0
         start = rows.indptr[r]
         n_hits = find_hits(rows, r, entries, listed, count, hits, (weight_energy,))
-        for i in range(n_hits):
-            score[hits.block[i]] += weight_energy[hits.entry[i], 0] * rows.data[start + hits.position[i]]
+        for i in range(at(n_hits)):
+            e, v = at(hits.entry[i]), rows.data[at(start + hits.position[i])]
+            score[at(hits.block[i])] += weight_energy[e, at(0)] * v
         top = np.float32(-1e30)
         for j in range(n_classes):
-            s = score[place[classes[j]]]
-            u = classes[j]
+            u = at(classes[j])
+            s = score[at(place[u])]
             while u > 0:
                 if inner[u]:
-                    s += score[place[n_nodes + u]]
-                u = parent[u]
+                    s += score[at(place[at(n_nodes) + u])]
+                u = at(parent[u])
             p[j] = s
             top = max(top, s)
         total = np.float32(0)
@@ -200,24 +204,23 @@ def _train_heads(rows, own, row_weight, candidates, ancestry, entries, weights, 
         losses[r] = -np.log(p[truth] / total + 1e-30)
         for j in range(n_classes):
             g = (p[j] / total - (1 if j == truth else 0)) * row_weight[r]
-            gradient[place[classes[j]]] += g
-            u = classes[j]
+            u = at(classes[j])
+            gradient[at(place[u])] += g
             while u > 0:
                 if inner[u]:
-                    gradient[place[n_nodes + u]] += g
-                u = parent[u]
-        for i in range(n_hits):
-            q = hits.block[i]
+                    gradient[at(place[at(n_nodes) + u])] += g
+                u = at(parent[u])
+        for i in range(at(n_hits)):
+            q = at(hits.block[i])
             g = gradient[q]
             if abs(g) > 1e-2:  # rows already explained cost nothing further
-                e = hits.entry[i]
-                d = g * rows.data[start + hits.position[i]]
-                weight_energy[e, 1] += d * d
-                weight_energy[e, 0] -= (
-                    (own_rate if blocks[q] < n_nodes else ball_rate) * d / np.sqrt(weight_energy[e, 1])
-                )
+                e = at(hits.entry[i])
+                d = g * rows.data[at(start + hits.position[i])]
+                energy = weight_energy[e, at(1)] + d * d
+                weight_energy[e, at(1)] = energy
+                weight_energy[e, at(0)] -= (own_rate if blocks[q] < n_nodes else ball_rate) * d / np.sqrt(energy)
         for q in range(count):
-            b = blocks[q]
+            b = at(blocks[q])
             place[b] = -1
             g = gradient[q]
             bias_energy[b] += g * g
