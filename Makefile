@@ -40,7 +40,7 @@ $(BENCH)/.installed: pyproject.toml constraints.txt
 $(PECOS)/.installed:
 	$(PYTHON) -m venv $(PECOS)
 	$(PECOS)/bin/pip install -q --disable-pip-version-check --no-deps libpecos
-	$(PECOS)/bin/pip install -q --disable-pip-version-check 'numpy<2' 'scipy<1.14' 'scikit-learn<1.6' tqdm
+	$(PECOS)/bin/pip install -q --disable-pip-version-check 'numpy<2' 'scipy<1.14' 'scikit-learn<1.6' tqdm pandas pyarrow
 	@touch $@
 
 $(HSM)/.installed: constraints.txt

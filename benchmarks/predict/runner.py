@@ -114,6 +114,11 @@ class Data:
             scaled = [a if sparse.issparse(a) else sparse.csr_matrix(a / np.sqrt(a.shape[1])) for a in asked]
             self.asked = sparse.hstack(scaled).tocsr()
 
+    def forget(self, *names: str) -> None:
+        """Let go of forms of the data that a method does not read, so that they do not count as its memory."""
+        for name in names:
+            setattr(self, name, None)
+
     def sparse_train(self) -> Any:
         return sparse.csr_matrix(self.train, dtype=np.float32)
 
@@ -192,6 +197,7 @@ def run_pecos(data: Data) -> tuple[Any, ...]:
     rows = len(data.nodes)
     targets = sparse.csr_matrix((np.ones(rows, np.float32), (np.arange(rows), data.nodes)), shape=(rows, n))
     rows, asked = data.sparse_train(), data.sparse_asked()
+    data.forget("blocks", "described", "train", "asked")
     start = begin()
     model = XLinearModel.train(rows, targets, C=ClusterChain(chain), threads=1)
     fitted = clock()
@@ -479,7 +485,10 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
         }
         return join[only] if single else join
 
-    described: Any = {b: [table[back] for table in tables] for b, tables in data.described.items()}
+    described: Any = data.described
+    if shuffled:
+        described = {b: [table[back] for table in tables] for b, tables in described.items()}
+    data.forget("train", "asked", "described")
     if single:
         described = described.get(only)
     described = described or None

@@ -10,13 +10,13 @@ from vpunn._types import Groups, Targets, Weights
 from vpunn.errors import VpunnError, counted, examples
 
 
-def slices(rows: int, step: int) -> Iterator[slice]:
-    """``step`` rows at a time, one slice after the other; none of no rows.
+def slices(rows: int, step: int, first: int = 0) -> Iterator[slice]:
+    """``step`` rows at a time, one slice after the other, from the ``first`` on; none of no rows.
 
     >>> list(slices(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+    return (slice(start, min(start + step, rows)) for start in range(first, rows, step))
 
 
 def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:

@@ -91,7 +91,7 @@ def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bo
     if numbers < LIGHT:
         return share, ENOUGH_OF_MANY if more else ENOUGH_LIGHT
     if numbers >= HEAVY:
-        return max(share, min((MOST_HELD if rich and not few else PLENTY) / max(rows, 1), HELD_AT_ONCE)), 1
+        return max(share, min((PLENTY if few else MOST_HELD) / max(rows, 1), HELD_AT_ONCE)), 1
     most = min(PLENTY / max(rows, 1), HELD_AT_ONCE, share * (1.0 + others / max(rows, 1)))
     return max(share, most), ENOUGH_OF_MANY if more else ENOUGH
 

@@ -77,9 +77,17 @@ class HeldOut:
     weight: np.ndarray
     row: np.ndarray  #: which of the rows it was, −1 if it was asked otherwise
 
-    def take(self, rows: np.ndarray) -> HeldOut:
-        """Some of the rows."""
+    def take(self, rows: np.ndarray | slice) -> HeldOut:
+        """Some of the rows; of a slice nothing is copied."""
         return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows], self.row[rows])
+
+    def put_in_order(self, order: np.ndarray) -> None:
+        """Move all rows, a slot at a time: nothing is held twice."""
+        candidates, evidence, branch_score = self.seen
+        for slot in range(evidence.shape[1]):
+            evidence[:, slot] = evidence[order, slot]
+        self.seen = Seen(candidates[order], evidence, branch_score[order])
+        self.node, self.weight, self.row = self.node[order], self.weight[order], self.row[order]
 
     def forget_evidence(self) -> None:
         """Keep where the rows belong, no more."""

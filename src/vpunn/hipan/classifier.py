@@ -240,15 +240,17 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         Rows that many others are like are scored as the model will answer them (`_alike`). The evidence is gone afterwards.
         """
         self.first_ = None
-        halves = in_halves(together, rng)
+        first, second = in_halves(together, rng)
+        held.put_in_order(np.concatenate([first, second]))
+        halves = slice(0, len(first)), slice(len(first), len(together))
         combiners = [self.combiner_] * 2
-        if min(map(len, halves)) >= WORTH_A_COMBINER:
+        if min(len(first), len(second)) >= WORTH_A_COMBINER:
             combiners, temperature = self._combiners_of(held, halves, settings, rng)
             self.combiner_ = self.combiner_.cooled(temperature)
         give_back()
         scores = np.empty(len(held.node))
         for half, combiner in zip(halves, combiners, strict=True):
-            for rows in (half[part] for part in slices(len(half), BATCH)):
+            for rows in slices(half.stop, BATCH, half.start):
                 seen = held.take(rows).seen
                 posterior = self._posterior_of(seen, combiner)
                 if self.first_ is not None:
@@ -266,7 +268,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.miss_scores_ = conformal.of_equal_weight(scores, held.weight)
 
     def _combiners_of(
-        self, held: HeldOut, halves: list[np.ndarray], settings: Settings, rng: np.random.Generator
+        self, held: HeldOut, halves: tuple[slice, slice], settings: Settings, rng: np.random.Generator
     ) -> tuple[list[Combiner], float]:
         """For each half of the held-out rows a combiner of the other half, new to it, and their temperature; what may be settled by
         a first opinion follows from them too.
@@ -278,7 +280,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         give_back()
         score = np.empty((len(candidates), candidates.shape[1] + 1), np.float32)
         for half, combiner in zip(halves, combiners, strict=True):
-            for rows in (half[part] for part in slices(len(half), BATCH)):
+            for rows in slices(half.stop, BATCH, half.start):
                 score[rows] = combiner.scores(evidence[rows], candidates[rows])
         valid, truth = slots(candidates, held.node, len(self.class_nodes_))
         temperature = fit_temperature(score, valid, truth, held.weight)
