@@ -21,7 +21,7 @@ GROUPS = {"owl": "bird", "robin": "bird", "carp": "fish", "eel": "fish"}
 def models(tmp_path_factory):
     """flat: text → kind. levels: text → group,kind. code: text → 01…04. num: size,weight → kind. mass: order,genus → mass.
 
-    sets: text → tags, several in a cell. loose: kind → mass on a tree that writes other letters.
+    both: text and size,weight → kind. sets: text → tags, several in a cell. loose: kind → mass on a tree that writes other letters.
     """
     here = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)
@@ -41,6 +41,7 @@ def models(tmp_path_factory):
         "levels": ["--levels", "group,kind", "--text", "text"],
         "code": ["--target", "code", "--text", "text"],
         "num": ["--target", "kind", "--columns", "size,weight"],
+        "both": ["--target", "kind", "--text", "text", "--columns", "size,weight"],
         "mass": ["--regress", "mass", "--levels", "group,kind"],
         "tree": ["--target", "kind", "--text", "text", "--tree", str(here / "zoo.csv")],
         "sets": ["--target", "tags", "--text", "text", "--label-sep", "|"],

@@ -198,6 +198,10 @@ CLASHES = [
     no("predict {mass} t.csv --top 3", "this model predicts a number", {"t.csv": LV}),
     no("predict {mass} --ask owl", "cannot be asked a text"),
     no("predict {num} --ask owl", "cannot be asked a text"),
+    no(
+        "predict {both} --ask owl",
+        "reads texts and the numbers 'size', 'weight', so a text is not enough; give a table",
+    ),
     no("evaluate {flat}", "give a table with the target column"),
     no(fit("--text text --columns size --target kind"), "has no column 'size' (block 'numbers')", T),
     no(fit("--target kind"), "say --text", T),

@@ -138,6 +138,8 @@ PAGES = [
     yes("report {sets} --test t.csv --out r.html", "('zzz') left out", {"t.csv": "text,tags\nnight bird,wings|zzz\n"}),
     yes("report {sets} --test t.csv --out r.html --json", '"Labels"', {"t.csv": "text,tags\nnight bird,wings\n"}),
     no("report {sets} --out r.html", "needs --test TABLE"),
+    no("report both --test t.csv", "there is no folder 'both'; --test needs", {"t.csv": "text,tags\nnight bird,wings\n"}),
+    no("report t.nwk --test t.csv", "t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;", "t.csv": "text,tags\nnight bird,wings\n"}),
     no("report {sets} --test t.csv --out r.docx", "'.docx' is not one of", {"t.csv": "text,tags\nnight,wings\n"}),
 ]  # fmt: skip
 

@@ -108,9 +108,13 @@ BLANKS = [
     ],
     no(fit(), "no label in 'kind'", {"t.csv": "text,kind\na,\nb,\n"}),
     no(fit("--text text --target kind --missing drop"), "no row of 't.csv' is left", {"t.csv": "text,kind\na,\nb,\n"}),
-    no(fit("--text text --target kind --missing maybe"), "choose one of error, drop", {"t.csv": "text,kind\na,b\n"}),
-    no("predict {num} t.csv", ("column 'size'", "no number (NaN)", "row 1"), {"t.csv": "size,weight\n1,2\n,3\n"}),
-    no("evaluate {num} t.csv", ("column 'weight'", "row 0"), {"t.csv": "size,weight,kind\n1,,owl\n3,4,eel\n"}),
+    no(
+        fit("--text text --target kind --missing maybe"),
+        "choose one of error, drop, median",
+        {"t.csv": "text,kind\na,b\n"},
+    ),
+    no("predict {num} t.csv", "'weight' of 't.csv' has no number in any of 2 rows", {"t.csv": "size,weight\n1,\n2,\n"}),
+    no("predict {num} t.csv", ("column 'size'", "'12,5x'", "row 1"), {"t.csv": "size;weight\n1,5;\n12,5x;2\n"}),
     no(
         "evaluate {flat} t.csv",
         ("no label in 'kind'", "--unseen skip"),

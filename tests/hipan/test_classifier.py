@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import vpunn
@@ -17,6 +20,7 @@ from vpunn.hipan._balls import PARTS, Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
 from vpunn.hipan._dictionary import learn_dictionary
 from vpunn.hipan._rest import BY_PRIOR, Prior, fit_rings, rings_around, rounded
+from vpunn.hipan._targets import without_gaps
 from vpunn.hipan._unseen import as_unseen
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads
@@ -538,3 +542,40 @@ def test_rings_are_found_again():
     truth = (2 * np.cumsum(other, 1) < rng.random((rows, 1))).sum(1)
     rings = rings_around(Prior(tree, prior, branch), Answer(candidates, probability), tilt)
     np.testing.assert_allclose(fit_rings(rings, tree, truth), weights, atol=0.15)
+
+
+def _shop() -> tuple[list[str], np.ndarray]:
+    """Texts about things of a shop and their levels, some of which are blank."""
+    rng, things = np.random.default_rng(0), {"kitchen": ("pan", "bowl", "kettle"), "garden": ("spade", "rake")}
+    chosen = [(name, rng.choice(things[name])) for name in rng.choice(list(things), 200)]
+    texts = [f"{name[:3]} nice {thing} {rng.integers(9)}" for name, thing in chosen]
+    levels = np.array([(name, thing if rng.random() < 0.9 else None) for name, thing in chosen], object)
+    return texts, levels
+
+
+def test_columns_are_in_the_order_of_labels_as_log_loss_takes_them() -> None:
+    texts, levels = _shop()
+    whole = np.flatnonzero([cell is not None for cell in levels[:, 1]])
+    X, y = text_features().fit_transform(np.array(texts)[whole]), levels[whole, 1].astype(str)
+    tree = Tree.from_paths([(a, b) for a, b in levels if b], root="shop")
+    model = HiPaNClassifier(tree).fit(X, y)
+    assert model.classes_.tolist() == sorted(model.classes_) != tree.labels[tree.is_leaf].tolist()
+    p = model.predict_proba(X)
+    of_truth = p[np.arange(len(y)), np.searchsorted(model.classes_.astype(str), y)]
+    assert log_loss(y, p) == pytest.approx(-np.log(of_truth).mean())
+    assert log_loss(y, p) < 0.2
+    assert (model.classes_[p.argmax(1)] == model.predict(X)).all()
+    assert (model.predict_proba(X, k=5).toarray() == p).all()
+
+
+def test_level_columns_are_scored_as_they_are_fitted() -> None:
+    texts, levels = _shop()
+    X = text_features().fit_transform(texts)
+    model = HiPaNClassifier().fit(X, levels)
+    right = model.posterior(X).best() == model.tree_.index_paths(without_gaps(levels))
+    assert model.score(X, levels) == right.mean() > 0.8
+    new = levels.copy()
+    new[:50, 1] = "hoe"  # a path that no tree has is wrong, not an error: folds leave some out
+    assert model.score(X, new) == right[50:].sum() / 200
+    blank = np.where(levels == None, "", levels).astype(str)  # noqa: E711  # scikit-learn sorts what it is given
+    assert (cross_val_score(make_pipeline(text_features(), HiPaNClassifier()), texts, blank, cv=3) > 0.7).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,6 +51,66 @@ def test_a_pickled_model_still_knows_its_tree(model, tmp_path):
     more = copy.partial_fit(S[:8], LABELS[:8])
     assert np.array_equal(more.classes_, model.classes_)
     assert more.calibrate(S, LABELS).predict(S[:1], stop="risk").shape == (1,)
+
+
+def test_a_model_of_read_only_arrays_answers_as_before(model, tmp_path):
+    """As in the processes of joblib, which get large arrays so."""
+    joblib.dump(model, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert np.array_equal(mapped.predict_proba(S), model.predict_proba(S))
+
+
+@pytest.mark.parametrize("options", [{"X_nodes": "none"}, {"validation": (sparse.csr_matrix((2, 9)), ["moss"] * 2)}])
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was(options):
+    model = fitted()
+    before = model.predict_proba(S)
+    wide, other = sparse.random(60, 9, 0.5, format="csr", random_state=0), np.array(["oak", "elm"] * 30)
+    with pytest.raises(VpunnError):
+        model.fit(wide, other, **options)
+    assert np.array_equal(model.predict_proba(S), before) and model.n_features_in_ == 6
+
+
+@pytest.mark.parametrize("column", [-1, 6, 10**6])
+def test_entries_outside_of_a_sparse_matrix_are_refused(model, column):
+    """SciPy does not look, and ``vocabulary.get(word, -1)`` gives them."""
+    bad = sparse.csr_matrix(S[:3])
+    bad.indices = bad.indices.copy()
+    bad.indices[1] = column
+    for use in (
+        model.predict,
+        lambda X: fitted(LABELS[:3], X),
+        lambda X: fitted(LABELS[:3], {"words": X}),
+        lambda X: fitted(X_nodes=X, tree=TREE),
+    ):
+        with pytest.raises(VpunnError, match=f"entry in column {column:,}"):
+            use(bad)
+    bad = sparse.csr_matrix(S[:3])
+    bad.indptr = np.array([0, 5, 2, bad.nnz], bad.indptr.dtype)
+    with pytest.raises(VpunnError, match="indptr does not rise"):
+        model.predict(bad)
+
+
+def test_weights_too_small_for_32_bits_are_refused():
+    with pytest.raises(VpunnError, match="multiply all of them by the same number"):
+        fitted(sample_weight=np.full(60, 1e-50))
+
+
+def test_a_block_without_descriptions_that_its_only_row_leaves():
+    rng = np.random.default_rng(0)
+    blocks = {"meaning": rng.normal(size=(1, 16)), "size": rng.normal(size=(1, 2))}
+    model = fitted(LABELS[:1], blocks, TREE, X_nodes={"size": rng.normal(size=(TREE.n_nodes, 2))})
+    assert model.predict(blocks).tolist() == LABELS[:1].tolist()
+
+
+def test_a_data_frame_of_zeros_and_ones_names_its_classes():
+    table = pd.get_dummies(pd.Series(LABELS)).astype(int)
+    table.iloc[:5, 0] = table.iloc[:5, 1] = 1
+    model, named = (
+        fitted(table, multilabel=True),
+        fitted(table.to_numpy(), multilabel=True, classes=list(table.columns)),
+    )
+    assert set(model.classes_) >= set(table.columns)
+    assert np.array_equal(model.predict_proba(S), named.predict_proba(S))
 
 
 @pytest.mark.parametrize(

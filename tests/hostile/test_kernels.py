@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from vpunn.hipan._arrays import Answer, Room
 from vpunn.hipan._rest import Prior, Rest, rings_around
 from vpunn.hipan.kernels.propose import keep_best, rarest_first
 from vpunn.hipan.kernels.rest import merge_best
+from vpunn.hipan.kernels.sets import NEAREST, ByRow, Tray, _find_nearest
 from vpunn.hipan.kernels.walk import along, at_depth, deepest
 
 NAN = float("nan")
@@ -99,6 +101,18 @@ def test_rings_around_candidates_that_are_not_numbers():
             assert np.array_equal(found[0], tree.paths([3, 2])) and len(found[1]) == 2
         else:
             assert len(found) == 2 and ((found >= 0) & (found < 5)).all()
+
+
+def test_items_whose_products_cancel_on_the_way_are_listed_once():
+    """They were listed anew each time their sum was zero, behind the end of the list."""
+    product = np.array([1.0, -1.0, 1.0, -1.0, 0.5], np.float32)  # of five features with the one item
+    memory = SimpleNamespace(columns=ByRow(np.arange(6), np.zeros(5, np.int32), product))
+    near, row = np.zeros(NEAREST, np.float32), np.zeros(NEAREST, np.int32)
+    room = np.zeros(1, np.float32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros((7, 1), np.float32)
+    tray = Tray(np.ones(5, np.float32), *room, near, row)
+    rows = ByRow(np.array([0, 5]), np.arange(5), np.ones(5, np.float32))
+    assert _find_nearest.py_func(rows, 0, memory, tray) == 1 and tray.near[0] == 0.5
+    assert tray.similarity[0] == 0 and not tray.met[0]
 
 
 def test_a_classifier_of_words_and_of_numbers_end_to_end():

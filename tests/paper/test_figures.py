@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from commands import run
 from strategies import random_tree
-from vpunn import HiPaN, VpunnError, write_tree
+from vpunn import HiPaN, Tree, VpunnError, write_tree
 from vpunn.cli import app
 from vpunn.metrics import reliability
 from vpunn.paper._study import Study
@@ -141,3 +142,14 @@ def test_command(tmp_path):
     with pytest.raises(VpunnError, match="no figure 'F99'"):
         run(app, "figures", "F99", *where, tmp_path / "no")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_tree_of_ones_own_gets_its_own_figures_only(tmp_path):
+    """F2, F3, F4 and F17 are about no tree or another one; F10 and F19 need more leaves than three."""
+    write_tree(Tree.from_paths(["a/b/c", "a/b/d", "a/e"], sep="/"), tmp_path / "tiny.json")
+    found = CliRunner().invoke(app, ["figures", "--data", str(tmp_path / "tiny.json"), "--out", str(tmp_path / "out")])
+    assert found.exit_code == 1
+    assert "left out: F2, F3, F4, F17, which are not about" in found.stderr
+    assert "F10 skipped" in found.stderr and "F19 skipped" in found.stderr
+    drawn = {path.stem for path in (tmp_path / "out").glob("*.png")}
+    assert not drawn & {"F02", "F03", "F04", "F10", "F17", "F19"} and "F13" in drawn

@@ -123,7 +123,10 @@ def test_planted_over_confidence_is_found_and_honesty_is_not_accused():
 
 def test_all_right_and_refusals(fitted):
     model, X, _ = fitted
-    assert triage(model, X, model.predict(X)).verdict == "all 300 rows are right."
+    answers = model.predict(X)
+    assert triage(model, X, answers).verdict == "all 300 rows are right."
+    one = np.append(answers[1:2] if answers[1] != answers[0] else answers[answers != answers[0]][:1], answers[1:])
+    assert "happen at" not in triage(model, X, one).verdict  # one mistake at one ball says nothing about balls
     with pytest.raises(VpunnError, match="one label per row"):
         triage(model, X, model.predict(X)[:5])
     with pytest.raises(VpunnError, match="posterior"):

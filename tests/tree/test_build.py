@@ -280,6 +280,7 @@ def test_separated_strings():
     [
         (["a/b"], {}, "got strings as paths .'a/b'.; pass sep='/'"),
         ([("a", "b")], {"sep": "/"}, "every path must be a string, got"),
+        (pd.DataFrame({"genus": ["Mus"]}), {}, r"a table with the columns 'genus'; Tree.from_levels\(table\)"),
         (["a//b"], {"sep": "/"}, "'a//b' has an empty label between"),
         (["a"], {"sep": ""}, "sep='' cannot separate"),
         (["a"], {"sep": 5}, "sep=5 cannot separate"),

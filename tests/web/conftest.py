@@ -9,6 +9,7 @@ import pytest
 
 from vpunn.datasets import load_wordnet
 from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan.tables import Inputs
 from vpunn.text import text_features
 from vpunn.tree import Tree
 from vpunn.web.beliefs import Believer
@@ -41,7 +42,7 @@ def believer():
     answers, texts, labels = mammals()
     features = text_features(characters=None, min_rows=1)
     model = HiPaNClassifier(answers, random_state=0).fit(features.fit_transform(texts), labels)
-    found = Believer(model, features, ["text"], "label")
+    found = Believer(model, features, Inputs(("label",), ("text",)))
     found.sample = texts, labels
     return found
 

@@ -7,7 +7,12 @@ import httpx
 import numpy as np
 import pytest
 
+from vpunn.hipan import HiPaNClassifier
 from vpunn.report import triage
+from vpunn.text import text_features
+from vpunn.web.beliefs import Believer
+from vpunn.web.server import Running
+from vpunn.web.subject import Subject
 
 QUESTION = "a small wild cat with a spotted coat that hunts at night"
 
@@ -166,6 +171,37 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
     page.locator("#forget").click()
     page.locator("#answer:empty").wait_for(state="attached")
     assert page.evaluate("explorer.view.beliefs") is None
+
+
+def test_an_answer_keeps_its_siblings_in_view(visit):
+    """On a small tree of chains, the newcomer's case: the page zoomed into one solid chain, with no alternative beside it."""
+    names = [(c, f"{c}{i}", f"{c}{i}9") for c in "EIJNS" for i in range(2)]
+    texts = [f"word{k} of {path[-1]} case {i}" for i in range(8) for k, path in enumerate(names)]
+    features = text_features(characters=None, min_rows=1)
+    labels = np.array([path for _ in range(8) for path in names], object)
+    model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), labels)
+    with Running(Subject(model.tree_, "codes", Believer(model, features))) as url:
+        for layout in ("icicle", "radial"):
+            page = visit().open(f"{url}#tab=ask&text=word3&layout={layout}")
+            page.locator("#stopped").wait_for()
+            settle(page)
+            assert page.locator(".path .p").last.text_content().split()[0].isdigit()
+            seen = page.evaluate(
+                """() => [...Array(explorer.shape.n).keys()].filter((i) => explorer.view.shows(i)).length"""
+            )
+            assert seen >= 20, layout
+        boxes = page.evaluate("""() => ["view", "map", "legend"].map((id) => {
+          const b = document.getElementById(id).getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })""")
+        (_, _, right, bottom), small, legend = boxes
+        assert right <= small[0] and bottom <= legend[1] + 0.5  # neither map nor legend covers labels
+
+
+def test_a_large_tree_is_still_opened_at_the_answer(visit, url):
+    page = visit().open(f"{url}#tab=ask&text=a+small+wild+cat+with+a+spotted+coat")
+    page.locator("#stopped").wait_for()
+    settle(page)
+    share = page.evaluate("(explorer.view.window.b - explorer.view.window.a) / explorer.shape.total")
+    assert share < 0.5 and page.evaluate("explorer.view.shows(explorer.view.stop)")
 
 
 def test_a_test_table_shows_where_the_model_fails(visit, url, believer):

@@ -3,10 +3,12 @@
 import pytest
 
 from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan.tables import Inputs
 from vpunn.text import text_features
 from vpunn.web.api import Api
 from vpunn.web.beliefs import Believer
 from vpunn.web.replies import ApiError
+from vpunn.web.server import Running
 from vpunn.web.subject import Subject
 
 WORDS = {"red": "crimson", "round": "ball", "sweet": "honey"}
@@ -19,7 +21,7 @@ def believer():
     texts = [" ".join(WORDS[name] for name in sorted(one)) + f" thing {i % 5}" for i, one in enumerate(sets)]
     features = text_features(characters=None, min_rows=1)
     model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), sets)
-    return Believer(model, features, ["text"], "tags")
+    return Believer(model, features, Inputs(("tags",), ("text",)))
 
 
 @pytest.mark.parametrize("rule", [{}, {"threshold": 0.5}, {"risk": 0.1}])
@@ -41,3 +43,27 @@ def test_it_warms_up_and_refuses_a_test_table(believer):
     api = Api(Subject(believer.tree, "tags", believer))
     with pytest.raises(ApiError, match="use vpunn evaluate"):
         api.triage({}, b"text,tags\ncrimson,red\n")
+
+
+def test_the_page_lists_all_labels_with_their_probabilities(visit, believer):
+    """Every label of the set, likeliest first, outlined and in view; not the likeliest alone."""
+    with Running(Subject(believer.tree, "tags", believer)) as url:
+        page = visit().open(url + "#tab=ask&text=crimson+ball+honey&stop=threshold&risk=0.45")
+        page.locator("#labels li").first.wait_for()
+        body = {"texts": ["crimson ball honey"], "threshold": 0.45}
+        (answer,) = believer.answer([believer.read_ask(body, 1)])[0]["answers"]
+        assert len(answer["labels"]) == 3
+        assert page.locator("#labels a").all_text_contents() == [one["label"] for one in answer["labels"]]
+        p = [one["probability"] for one in answer["labels"]]
+        assert p == sorted(p, reverse=True)
+        assert (
+            p
+            == believer.model.predict_node_proba(believer.features.transform(body["texts"]))[
+                0, [one["node"] for one in answer["labels"]]
+            ].tolist()
+        )
+        page.wait_for_timeout(700)
+        assert page.evaluate("explorer.view.answers.every((i) => explorer.view.shows(i))")
+        assert page.evaluate("explorer.view.answers") == [one["node"] for one in answer["labels"]]
+        assert "all labels with at least 45 %" in page.locator("#level").text_content()
+        assert page.locator("#triage-part").is_hidden()

@@ -58,7 +58,13 @@ def figures(
             )
         study = Study(name, TITLES.get(name, Path(name).stem), tree, fitting, seed, labels, str(source or ""))
         folder = out / (name if name in TITLES else Path(name).stem) if len(wanted) > 1 else out
-        keys = [figure.key for figure in find_figures(names) if figure.about_data or name == wanted[0]]
+        figures = find_figures(names)
+        others = [figure.key for figure in figures if not figure.about_data]
+        if name in TITLES or names:
+            others = others if name != wanted[0] else []
+        elif name == wanted[0]:
+            typer.echo(f"left out: {', '.join(others)}, which are not about {name}; name them to draw them", err=True)
+        keys = [figure.key for figure in figures if figure.key not in others]
         for figure, caption, error in draw_figures(study, keys, folder):
             if error is not None:
                 skipped += 1

@@ -108,9 +108,13 @@ class Places:
     match: Annotated[
         str | None, typer.Option(help="exact, or loose: Homo_sapiens in the tree is 'homo sapiens' in the table.")
     ] = None
-    missing: Annotated[str, typer.Option(help="Rows without a label or number, or not in the tree: error or drop.")] = (
-        "error"
-    )
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Rows without a label or number, or not in the tree: error, drop, or median (of a column, for numbers of "
+            "--columns; drops the others)."
+        ),
+    ] = "error"
     format: Format = None
     policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None
     option: Options = None

@@ -137,8 +137,8 @@ EXAMPLES = {
 #: Commands that run for minutes, wait for visitors, or print what belongs to one machine: where their output is shown.
 ELSEWHERE = {
     "demo": "The model it leaves behind is the one in the explorer's picture on the project's front page.",
-    "explore": "What it shows, with pictures: [The explorer](explorer.md).",
-    "serve": "Requests and answers: [The explorer](explorer.md).",
+    "explore": "It needs `pip install '.[web]'`. What it shows, with pictures: [The explorer](explorer.md).",
+    "serve": "It needs `pip install '.[web]'`. Requests and answers: [The explorer](explorer.md).",
     "reproduce": "What it makes, table by table: [The paper](paper.md).",
     "tabular generate": "A worked example: [Tables](tabular.md).",
     "tabular edit": "A worked example: [Tables](tabular.md).",
@@ -190,7 +190,8 @@ def worked_example() -> str:
     steps = [
         "## From a messy CSV to a scored, explained, exported prediction",
         "A shop's export has semicolons, decimal commas, article numbers with leading zeros, blanks around names, blank levels and "
-        "repeated rows:",
+        "repeated rows. (Decimal commas are read where cells are not separated by commas. In a file that is, `7,7` in quotes may "
+        "mean thousands too, so it is refused: write 7.7.)",
         fenced("$ head -n 4 shop.csv\n" + "\n".join(messy_shop().splitlines()[:4])),
         "The first line of a `fit` says what was read, the notes what was odd. A blank at the end of the level columns ends "
         'the path; one above a given level is called "(missing)", so that deeper names keep their depth. `--folds` scores rows '
@@ -235,8 +236,12 @@ def words_and_numbers() -> str:
         "shop, a patient): its rows are held out together, so that scores and probabilities are those of a new source.",
         run("vpunn fit shop.csv --levels dept,category --text title --columns price --groups sku --out both"),
         run("vpunn explain both shop.csv --row 3"),
-        "A number that is missing or is none is refused with block, column and row; a column of kinds (colours, brands) "
-        "belongs in `--text`.",
+        "A missing number (an empty cell, NA, NaN, null) is read as the median of its column in the training rows, which the model "
+        "keeps; the row is answered from all the rest, and one sentence says how many rows and which columns that were. Such "
+        "answers are surer than they should be. A row without any number and known word has `known` false, and a column without "
+        "any number in a table of several rows is refused. `fit` refuses missing numbers unless told with `--missing`. A cell "
+        "that is something else (`-`, which may mean nothing or zero; `?`; `<5`) is refused with block, column and row: write a "
+        "number or empty it. A column of kinds (colours, brands) belongs in `--text`.",
     ]
     return "\n\n".join(steps)
 
@@ -263,7 +268,8 @@ def regression() -> str:
         "## A number from levels",
         "`--regress` predicts a number from level columns (or the label column of a `--tree`, with `--match loose` for "
         "Homo_sapiens ~ Homo sapiens) and, with `--columns`, covariates. Predictions have a standard deviation and a 90 % "
-        "interval; unseen genera borrow from their order.",
+        "interval; unseen genera borrow from their order. Masses and prices go in as logarithms, as here: intervals of the numbers "
+        "themselves may begin below zero. Rows without a number are left out by `--missing drop`.",
         run("vpunn fit mass.csv --regress log_mass --levels order,genus --out mass"),
         run("vpunn predict mass mass.csv --keep species"),
         "A model keeps how names were matched, so new tables may write them as the first did:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,6 +95,7 @@ def predict(
             from vpunn.io.frames import check_table_path
 
             check_table_path(out)
+    from vpunn.hipan.table_gaps import FILL_IN, Gaps
     from vpunn.hipan.table_models import TableRegressor, open_table_model
 
     fitted = open_table_model(model, answers_only=True)
@@ -101,15 +103,19 @@ def predict(
     if isinstance(fitted, TableRegressor):
         refuse_unused({"--stop": until.stop, "--top": top if top > 1 else None}, "this model predicts a number")
         chosen = {}
-    frame = None
+    frame, filled = None, []
     if table is not None:
         rows = reading.read(table, fitted.inputs, split_names(keep))
+        gaps = Gaps.of(rows, fitted.inputs, table)
+        gaps.refuse_empty(table, FILL_IN)
         frame = fitted.predict(rows, table, keep=split_names(keep), **chosen)
+        filled = gaps.said(fitted.inputs)
         found = {str(name): cells for name, cells in frame.to_dict("list").items()}
     else:
         assert ask is not None and not isinstance(fitted, TableRegressor)
         found = fitted.ask(ask, **chosen)  # without pandas, which takes longer to import than a text to answer
-    _say_unknown(found, bool(fitted.inputs.levels))
+    _say_unknown(found, fitted.fallback, bool(fitted.inputs.levels))
+    _say_all(filled)
     if out is not None:
         import pandas as pd
 
@@ -141,7 +147,8 @@ def _predict_files(
         raise VpunnError(f"--out {out} is the table that is read; name another file, or it would be lost.")
     predictor = Predictor(model, keep=keep, **options)
     done = predict_stream(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
-    _say_dark(done.unknown, list(done.examples), not predictor.places)
+    _say_dark(done.unknown, list(done.examples), predictor.fallback, not predictor.places)
+    _say_all(done.notes)
     typer.echo(f"written: {out} ({counted(done.rows, 'row')})")
 
 
@@ -159,6 +166,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
     from vpunn.hipan.table_fits import task_rows
+    from vpunn.hipan.table_gaps import FILL_IN, Gaps
     from vpunn.hipan.table_models import open_table_model
 
     fitted = open_table_model(model)
@@ -170,6 +178,7 @@ def evaluate(
         found = evaluate_stream(fitted, table, unseen=unseen, **how)  # type: ignore[arg-type]
     else:
         frame = task_rows(fitted.inputs) if table is None else reading.read(table, fitted.inputs)
+        Gaps.of(frame, fitted.inputs, table).refuse_empty(table, FILL_IN)
         found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
     if json:
         emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
@@ -198,6 +207,7 @@ def explain(
 
     from vpunn.explain import explain as explain_row
     from vpunn.hipan.table_cells import texts_of
+    from vpunn.hipan.table_gaps import Gaps, filled_numbers
     from vpunn.hipan.table_models import open_table_model
     from vpunn.text import by_word
 
@@ -211,12 +221,15 @@ def explain(
     if row >= len(frame):
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
     frame, inputs = frame.iloc[[row]], fitted.inputs
-    X = fitted.rows(frame, "--ask" if table is None else f"row {row} of {table}")
+    where = "--ask" if table is None else f"row {row} of {table}"
+    X = fitted.rows(frame, where)
+    _say_all(Gaps.of(frame, inputs, where).said(inputs))
     features = getattr(fitted, "features", None)
-    cells = {name: f"{float(frame[name].iloc[0]):.4g}" for name in inputs.columns}
+    numbers = filled_numbers(frame, inputs, where)[0].tolist()
+    cells = {name: f"{number:.4g}" for name, number in zip(inputs.columns, numbers, strict=True)}
     found: Any
     if features is None:
-        names = None if inputs.levels else [f"{name}={cell}" for name, cell in cells.items()]
+        names = [*inputs.levels, *cells] if inputs.levels else [f"{name}={cell}" for name, cell in cells.items()]
         found = explain_row(fitted.model, X, node, feature_names=names)
     else:  # all features, so that the words of a ball sum to what it contributes
         every = fitted.feature_names()  # type: ignore[union-attr]
@@ -257,28 +270,34 @@ def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, readin
         raise VpunnError("give either a table or --ask with a text.")
     if ask is None:
         return
-    if not fitted.inputs.text or fitted.inputs.columns:
+    if not fitted.inputs.text:
         raise VpunnError("this model reads numeric columns or levels, so it cannot be asked a text; give a table.")
+    if fitted.inputs.columns:
+        raise VpunnError(
+            f"this model reads texts and the numbers {examples(fitted.inputs.columns)}, so a text is not enough; give a table."
+        )
     refuse_unused({"--delimiter": reading.delimiter, "--encoding": reading.encoding}, "--ask is no table")
 
 
-def _say_unknown(found: dict[str, Any], numbers: bool) -> None:
+def _say_unknown(found: dict[str, Any], fallback: str, numbers: bool) -> None:
     """Answers that rest on nothing in the row are said to."""
     dark = list(dict.fromkeys(int(row) for row, known in zip(found["row"], found["known"], strict=True) if not known))
-    _say_dark(len(dark), dark[:4], numbers)
+    _say_dark(len(dark), dark[:4], fallback, numbers)
 
 
-def _say_dark(count: int, rows: list[int], numbers: bool) -> None:
+def _say_dark(count: int, rows: list[int], fallback: str, numbers: bool) -> None:
     if count:
-        what, then = (
-            ("levels the model does not know", "deepest known ancestor")
-            if numbers
-            else ("nothing the model knows", "prior")
-        )
+        what = "levels the model does not know" if numbers else "nothing the model knows"
+        whose = f"{fallback}'" if fallback.endswith("s") else f"{fallback}'s"
         holds = "holds" if count == 1 else "hold"
         say(
-            f"{counted(count, 'row')} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {then}'s"
+            f"{counted(count, 'row')} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {whose}"
         )
+
+
+def _say_all(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        say(sentence)
 
 
 def _records(found: dict[str, Any]) -> list[dict[str, Any]]:

@@ -59,6 +59,8 @@ def _tree_page(source: str, test: Path | None, out: Path) -> Report:
     from vpunn.report import report_tree
 
     if test is not None:
+        if not Path(source).exists():
+            raise VpunnError(f"there is no folder {source!r}; --test needs one that vpunn fit has written (its --out).")
         raise VpunnError(f"{source} is a tree, and --test is for models; leave it out, or name a folder of vpunn fit.")
     title = source if "." not in source else Path(source).stem
     return report_tree(read_source(source), f"{title}: a hierarchy", f"vpunn report {source} --out {out}")
@@ -67,6 +69,7 @@ def _tree_page(source: str, test: Path | None, out: Path) -> Report:
 def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading) -> Report:
     """Rows without an answer, or with one the model does not know, are left out, and the page says how many."""
     from vpunn.hipan.table_fits import task_rows
+    from vpunn.hipan.table_gaps import FILL_IN, Gaps
     from vpunn.hipan.table_models import open_table_model
     from vpunn.report import report_model
 
@@ -88,14 +91,16 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading) ->
     rows, y, left_out = pick(fitted, frame, where)
     if not len(rows):
         raise VpunnError(f"no row of {where} has an answer this model knows in {', '.join(inputs.target)}.")
+    gaps = Gaps.of(frame.iloc[rows], inputs, where)
+    gaps.refuse_empty(where, FILL_IN)
     X = fitted.rows(frame.iloc[rows], where)
     shown = frame[list(inputs.text)].iloc[rows].fillna("") if inputs.text else None
     texts = None if shown is None else [" / ".join(map(str, row)) for row in shown.itertuples(index=False)]
     command = f"vpunn report {folder}{f' --test {test}' if test else ''} --out {out}"
-    title = f"{folder.name}: {kind} on {counted(len(rows), 'test row')}"
+    title = f"{folder.name}: {kind} on {counted(len(rows), 'row')} of {where}"
     names = getattr(fitted, "feature_names", lambda: None)()
     page = report_model(fitted.model, X, y, title, command, texts=texts, feature_names=names)
-    for note in left_out:
+    for note in [*left_out, *gaps.said(inputs)]:
         page.text(f"{note}.")
         say(note)
     return page

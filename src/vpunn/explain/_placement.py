@@ -88,6 +88,8 @@ def explain(
     if isinstance(model, VPuNNRegressor | PadicTargetEncoder):
         if node is not None:
             raise VpunnError(f"a {type(model).__name__} explains its number, not a node ({node!r}); leave node out.")
+        if isinstance(model, VPuNNRegressor):
+            return model.explain(x, feature_names=feature_names)
         return model.explain(x)
     if getattr(model, "multilabel_", False):
         check_whole("k", k, 0)

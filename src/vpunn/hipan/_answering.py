@@ -13,6 +13,7 @@ from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan import _store, conformal
 from vpunn.hipan import _targets as targets
+from vpunn.hipan._arrays import own
 from vpunn.hipan._balls import Balls
 from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
@@ -133,6 +134,8 @@ class Answering(Storable):
             tree, self.prior_, np.zeros(tree.n_nodes) if self.alone_ is None else self.alone_
         )
         self.class_nodes_ = np.flatnonzero(share)
+        if flat is None:  # scikit-learn's log loss and AUC take columns to be in the order of labels
+            self.class_nodes_ = targets.by_label(tree, self.class_nodes_)
         labels = tree.labels[self.class_nodes_]
         self.classes_ = flat if flat is not None else labels
         self.labels_ = tree.labels
@@ -329,7 +332,8 @@ class Answering(Storable):
         return self.labels_[nodes], p
 
     def predict_proba(self, X: Features, k: int | None = None) -> np.ndarray | sparse.csr_matrix:
-        """Probability of every class in ``classes_``, dense; with ``k`` a sparse matrix of each row's k largest."""
+        """Probability of every class in ``classes_`` (in the order of labels), dense; with ``k`` a sparse matrix of each row's k
+        largest."""
         if k is not None:
             _check_k(k)
         posterior = self.posterior(X)
@@ -357,6 +361,11 @@ class Answering(Storable):
         return out
 
     # ---- keeping -----------------------------------------------------------------------------------------------------
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        checked = getattr(super(), "__setstate__", vars(self).update)  # scikit-learn's compares versions
+        checked(state)
+        vars(self).update(own(vars(self)))
 
     def _to_store(self, draft: Draft) -> None:
         (label_sets if self._several() else _store).write(targets.as_estimator(self), draft)

@@ -167,6 +167,22 @@ def filled(shape: int | tuple[int, ...], value: float, dtype: npt.DTypeLike) -> 
     return out
 
 
+def own(thing: Any) -> Any:
+    """The thing with arrays of its own where they are read-only, as in processes that joblib hands a model to: loops are compiled
+    for arrays that can be written to. Objects of this package are changed in place."""
+    if isinstance(thing, np.ndarray):
+        return thing if thing.flags.writeable else np.array(thing)
+    if isinstance(thing, list | tuple):
+        parts = [own(part) for part in thing]
+        return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
+    if isinstance(thing, dict):
+        return {name: own(part) for name, part in thing.items()}
+    if type(thing).__module__.startswith(("vpunn.hipan.", "scipy.sparse.")) and hasattr(thing, "__dict__"):
+        for name, part in vars(thing).items():
+            object.__setattr__(thing, name, own(part))  # some are frozen for everybody else
+    return thing
+
+
 class Room:
     """Arrays that a caller wants again and again, made once; whoever uses one leaves it as it was."""
 

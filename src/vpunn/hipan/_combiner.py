@@ -117,8 +117,9 @@ ALONE = (
 )
 #: Where the best linear combination loses less than this a row, hidden units have nothing to add.
 SETTLED = 0.01
-#: Held-out rows that the start is worth.
-DOUBT = 5.0
+#: Held-out rows that the start is worth where there are so many columns, as of words alone; of twice as many it is worth four times
+#: as many rows, as there are more ways to fit chance.
+DOUBT, COLUMNS = 5.0, 44
 #: Slots less likely than this by the best linear combination teach the hidden units nothing.
 HOPELESS = 1e-4
 #: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
@@ -308,7 +309,7 @@ def fit_combiner(
     standardise(flat, centre, scale)
     flat[:, ~read] = 0
     seen = Slots.of(flat, valid, truth, weight)
-    penalty = np.float32(DOUBT / n)
+    penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / n)
     alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
     if n < FEW_ROWS:
         alone = _as_they_are(names, read, scale) if misled else alone

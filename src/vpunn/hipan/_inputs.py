@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set, ValuesView
+from collections.abc import Iterator, Mapping, Set, ValuesView
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,19 @@ def check_column(y: Targets) -> None:
     targets.refuse_single(y)
     if not (hasattr(y, "__len__") or hasattr(y, "__array__")) or isinstance(y, Mapping | Set | ValuesView):
         raise VpunnError(f"y must hold one label per row in a list or an array, got {repr(y)[:60]}.")
+
+
+@contextmanager
+def whole_or_as_before(model: HiPaNClassifier) -> Iterator[None]:
+    """What is done inside changes the model as a whole, or, if it is refused or interrupted, not at all: half of it is new numbers
+    beside old ones of other sizes."""
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
 
 
 def half_precision(rows: Rows) -> Rows:
@@ -136,6 +150,7 @@ def descriptions(given: Descriptions, layout: Layout, tree: Tree) -> dict[str, l
 def _description(given: Features, expected: tuple[int, int], dense: bool, block: str) -> Features:
     """One table of descriptions: finite numbers, a row per node and the columns of X."""
     of = f" of block {block!r}" if block else ""
+    targets.refuse_misplaced(given, f"X_nodes{of}")
     try:
         table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

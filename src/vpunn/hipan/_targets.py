@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from vpunn.hipan.classifier import HiPaNClassifier
 
 
-#: Beyond this, weights squared leave the range of 32-bit numbers.
-LARGEST_WEIGHT = 1e9
+#: Beyond these, weights squared leave the range of 32-bit numbers.
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e9, 1e-15
 #: Beyond this, squares and sums of features leave the range of 64-bit numbers.
 LARGEST_FEATURE = 1e150
+#: Nobody asks for the probabilities of more classes than this, and to sort their labels would take seconds.
+A_COLUMN_EACH = 500_000
 
 
 def nodes_of(tree: Tree, y: Targets) -> np.ndarray:
@@ -56,6 +58,14 @@ def tree_of(y: Targets) -> tuple[Tree, np.ndarray, np.ndarray | None]:
     labels[1:] = classes.tolist()
     tree = Tree.from_parents(np.concatenate([[-1], np.zeros(len(classes), np.int64)]), labels)
     return tree, (place + 1).astype(np.int32), classes
+
+
+def path_nodes(tree: Tree, y: Targets) -> np.ndarray | None:
+    """Nodes of level columns or paths, −1 where the tree has none; None if the targets are labels."""
+    values = paths_of(y) if _is_table(y) else as_column(y)
+    if not len(values) or not isinstance(values[0], tuple) or values[0] in set(tree.labels[:1]):
+        return None
+    return tree.index_paths(without_gaps(values), strict=False)  # type: ignore[arg-type]
 
 
 def _is_table(y: Targets) -> bool:
@@ -163,6 +173,22 @@ def _absent(cell: Cell) -> bool:
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
+def by_label(tree: Tree, nodes: np.ndarray) -> np.ndarray:
+    """Nodes in the order of their labels; as they are where labels cannot be compared, or are too many for a column each.
+
+    >>> tree = Tree.from_edges([("root", "b"), ("root", "a")])
+    >>> tree.labels[by_label(tree, np.array([1, 2]))].tolist()
+    ['a', 'b']
+    """
+    labels = tree.labels[nodes]
+    if len(nodes) > A_COLUMN_EACH:
+        return nodes
+    try:
+        return nodes[np.argsort(labels, kind="stable")]
+    except TypeError:  # numbers and texts
+        return nodes
+
+
 def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
     """`nodes_of` with the sentence that names the fit."""
     refuse_single(y)
@@ -175,6 +201,7 @@ def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
 
 def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> Features:
     """Features checked as scikit-learn does, its complaints as errors of this library."""
+    refuse_misplaced(X)
     plain = _plain(X, None if reset else getattr(model, "n_features_in_", -1))
     if plain is not None and (reset or not hasattr(model, "feature_names_in_")):
         if reset:
@@ -265,6 +292,25 @@ def _plain(X: Features, columns: int | None = None) -> Features | None:
     return X if not values.size or max(float(values.max()), -float(values.min())) <= LARGEST_FEATURE else None
 
 
+def refuse_misplaced(X: Features, name: str = "X") -> None:
+    """Refuse a compressed sparse matrix whose numbers stand outside of its shape: SciPy makes one without a look, and loops over
+    its places would read what is no part of it."""
+    if not sparse.issparse(X) or not hasattr(X, "indptr"):
+        return
+    start, columns = X.indptr, X.shape[0 if X.format == "csc" else 1] // getattr(X, "blocksize", (1, 1))[1]
+    if start[0] != 0 or start[-1] > len(X.indices) or (len(start) > 2 and (start[1:] < start[:-1]).any()):
+        raise VpunnError(
+            f"{name} is a sparse matrix whose indptr does not rise from 0 to the number of its entries; build it anew."
+        )
+    at = X.indices[: start[-1]]
+    if len(at) and (at.min() < 0 or at.max() >= columns):
+        found = at.min() if at.min() < 0 else at.max()
+        raise VpunnError(
+            f"{name} is a sparse matrix of {columns:,} columns with an entry in column {found:,}; words that the columns do not "
+            "know must be left out."
+        )
+
+
 def refuse_huge(X: Features, name: str = "X") -> Features:
     """The features, after refusing numbers that are finite but would not stay so when they are standardised or squared."""
     values = X.data if sparse.issparse(X) else X
@@ -280,6 +326,7 @@ def refuse_huge(X: Features, name: str = "X") -> Features:
 
 def checked_block(X: Features, name: str) -> Features:
     """One named block of features: a table of finite numbers, sparse or dense."""
+    refuse_misplaced(X, f"block {name!r}")
     plain = _plain(X)
     if plain is not None:
         return plain
@@ -303,5 +350,10 @@ def checked_weight(sample_weight: Weights, X: Features) -> np.ndarray:
         found = f"{weight.max():g}"
         raise VpunnError(
             f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number."
+        )
+    if X.shape[0] and weight.max() < SMALLEST_WEIGHT:
+        raise VpunnError(
+            f"some sample weight must be at least {SMALLEST_WEIGHT:g}, got {weight.max():g} at most; multiply all of them by "
+            "the same number."
         )
     return weight.astype(np.float32)

@@ -108,10 +108,10 @@ class Sample:
     def numbers(self, name: str) -> Items:
         """The items of a dense block that say something in it."""
         X = self.rows.dense[name]
-        some = says(X)
-        if not some.any():
-            some[:1] = True
-        return Items(X[some], self.node[some], self.weight[some], self.kind[some])
+        some, kind = says(X), self.kind
+        if not some.any():  # any item stands for none, as a row: the block has no descriptions
+            some[:1], kind = True, np.zeros_like(kind)
+        return Items(X[some], self.node[some], self.weight[some], kind[some])
 
 
 @dataclass(frozen=True)

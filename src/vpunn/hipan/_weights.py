@@ -75,6 +75,12 @@ class Heads:
         heads.branch = self.branch.copy()
         return heads
 
+    def draw_to(self, other: Heads, share: float) -> None:
+        """Move by a ``share`` of the way to other heads of the same balls."""
+        for name in ("weight", "bias", "energy", "bias_energy"):
+            mine = getattr(self, name)
+            mine += np.float32(share) * (getattr(other, name) - mine)
+
     def rounded(self) -> Heads:
         """Weights as they are stored: half precision, so that a loaded model equals the saved one bit for bit.
 

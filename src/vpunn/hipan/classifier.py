@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
-from vpunn._rows import row_groups, slices
+from vpunn._rows import row_groups, row_weights, slices
 from vpunn._seed import generator_of
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
@@ -141,62 +141,67 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         settings = self._settings()
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
-        sets = label_sets.read_sets(y, multilabel, classes)
-        if sets is not None and not sets.single():
-            return label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups, validation)
-        self.multilabel_, y = False, y if sets is None else list(sets.labels)
-        validation = label_sets.single_pair(validation)
-        flat: np.ndarray | None = None
-        blocks, y = inputs.checked_pair(self, X, y)
-        if self.tree is None:
-            self.tree_, node, flat = targets.tree_of(y)
-        else:
-            self.tree_ = self.tree
-            node = targets.check_in_tree(self.tree_, y)
-        first = next(iter(blocks.values()))
-        weight = targets.checked_weight(sample_weight, first)
-        group = row_groups(groups, first.shape[0])
-        self.layout_ = Layout.of(blocks, node)
-        keep = weight > 0
-        if not keep.all():
-            blocks = {name: block[keep] for name, block in blocks.items()}
-        rows, node, weight = self.layout_.read(blocks), node[keep], weight[keep]
-        group = None if group is None else group[keep]
-        once = written_once(rows, node, group) if np.ptp(weight) == 0 else None
-        if once is not None:
-            rows, node, weight = rows[once], node[once], weight[once]
-            group = None if group is None else group[once]
-        kinds = kinds_of_words(rows.words)
-        rows = inputs.half_precision(rows)
-        del X, blocks, first  # where the caller keeps none, nobody does
-        sample = Sample(rows, node, weight, np.zeros(len(node), np.int8))
-        self.alone_ = np.bincount(sample.node, sample.weight / sample.weight.mean() * alone(rows), self.tree_.n_nodes)
-        unit = units(rows.words, list(rows.dense.values()), group, sample.node)
-        if X_nodes is not None:
-            sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
-        del rows
-        rng = generator_of(self.random_state)
-        empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
-        asked = None if validation is None else inputs.validation_rows(validation, self, flat)
-        experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
-        if asked is None:
-            kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
-        else:
-            kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
-        self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
-        self.linear_, self.measure_ = experts.linear, experts.measure
-        self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
-        self._set_classes(flat)
-        reached("combiner", HEADS_SHARE)
-        known = known_rows(experts, sample, settings)
-        settings = self._set_combiner(held, known, settings, rng)
-        reached("calibration", 0.85)
-        together = np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
-        self._calibrate_on(held, together, kinds, settings, rng)
-        del held, known
-        self.balls_.complete()
-        give_back()
-        return self
+        with inputs.whole_or_as_before(self):
+            sets = label_sets.read_sets(y, multilabel, classes)
+            if sets is not None and not sets.single():
+                return label_sets.fit_label_sets(self, X, sets, sample_weight, X_nodes, groups, validation)
+            self.multilabel_, y = False, y if sets is None else list(sets.labels)
+            validation = label_sets.single_pair(validation)
+            flat: np.ndarray | None = None
+            blocks, y = inputs.checked_pair(self, X, y)
+            if self.tree is None:
+                self.tree_, node, flat = targets.tree_of(y)
+            else:
+                self.tree_ = self.tree
+                node = targets.check_in_tree(self.tree_, y)
+            first = next(iter(blocks.values()))
+            weight = targets.checked_weight(sample_weight, first)
+            group = row_groups(groups, first.shape[0])
+            self.layout_ = Layout.of(blocks, node)
+            keep = weight > 0
+            if not keep.all():
+                blocks = {name: block[keep] for name, block in blocks.items()}
+            rows, node, weight = self.layout_.read(blocks), node[keep], weight[keep]
+            group = None if group is None else group[keep]
+            once = written_once(rows, node, group) if np.ptp(weight) == 0 else None
+            if once is not None:
+                rows, node, weight = rows[once], node[once], weight[once]
+                group = None if group is None else group[once]
+            kinds = kinds_of_words(rows.words)
+            rows = inputs.half_precision(rows)
+            del X, blocks, first  # where the caller keeps none, nobody does
+            sample = Sample(rows, node, weight, np.zeros(len(node), np.int8))
+            self.alone_ = np.bincount(
+                sample.node, sample.weight / sample.weight.mean() * alone(rows), self.tree_.n_nodes
+            )
+            unit = units(rows.words, list(rows.dense.values()), group, sample.node)
+            if X_nodes is not None:
+                sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
+            del rows
+            rng = generator_of(self.random_state)
+            empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
+            asked = None if validation is None else inputs.validation_rows(validation, self, flat)
+            experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
+            if asked is None:
+                kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
+            else:
+                kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
+            self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
+            self.linear_, self.measure_ = experts.linear, experts.measure
+            self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
+            self._set_classes(flat)
+            reached("combiner", HEADS_SHARE)
+            known = known_rows(experts, sample, settings)
+            settings = self._set_combiner(held, known, settings, rng)
+            reached("calibration", 0.85)
+            together = (
+                np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
+            )
+            self._calibrate_on(held, together, kinds, settings, rng)
+            del held, known
+            self.balls_.complete()
+            give_back()
+            return self
 
     def _settings(self) -> Settings:
         self._check_params()
@@ -361,10 +366,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
-        """Accuracy; of a model of label sets the mean F1 of predicted and true sets with their ancestors."""
+        """Accuracy, of labels, level columns or paths; of a model of label sets the mean F1 of predicted and true sets with their
+        ancestors."""
         if not self._several():
             inputs.check_column(y)
-            return float(super().score(X, y, sample_weight))
+            nodes = None if self.flat_ else targets.path_nodes(self.tree_, y)
+            if nodes is None:
+                return float(super().score(X, y, sample_weight))
+            right = self.posterior(X).best() == nodes
+            return float(np.average(right, weights=row_weights(sample_weight, len(right))))
         if sample_weight is not None:
             raise VpunnError("score of label sets takes no sample_weight; pass the rows that count.")
         return label_sets.score(self, X, y)

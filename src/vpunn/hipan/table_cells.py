@@ -155,8 +155,12 @@ def texts_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: st
 
 
 def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> np.ndarray:
-    """Numeric columns as floats, NaN where a cell is empty; a cell that is no finite number is refused with its place."""
+    """Numeric columns as floats, NaN where a cell is missing: empty, blank, or a word such as NA, also in JSON and Parquet.
+
+    A cell that is something else and no finite number is refused with its place.
+    """
     import pandas as pd
+    from pandas._libs.parsers import STR_NA_VALUES
 
     check_columns(frame, names, where, block)
     found = np.empty((len(frame), len(names)))
@@ -167,6 +171,7 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
         else:
             values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
             odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+            odd = odd[[str(cell).strip() not in STR_NA_VALUES for cell in column.iloc[odd]]] if len(odd) else odd
             if len(odd) and _PLAIN_NUMBER.fullmatch(
                 str(column.iloc[odd[0]])
             ):  # as older versions of pandas give up on 1e999
@@ -183,9 +188,10 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
 def _refuse_no_numbers(column: pd.Series[Any], odd: np.ndarray, where: object, block: str) -> None:
     """Refuse cells that are no numbers: beside numbers such as 19,8 those few that kept their commas from being read."""
     commas = column.iloc[odd].astype(str).str.strip().str.fullmatch(COMMA_NUMBER).to_numpy(bool)
+    few = "write numbers there, or empty these cells (predict reads the column's median there; fit needs --missing median or drop)"
     if commas.any() and not commas.all():
-        _refuse_cells(column, odd[~commas], where, block, "not numeric", "write numbers there, or empty these cells")
-    fix = "write numbers like 3.5, or name the column in --text if it holds words or kinds"
+        _refuse_cells(column, odd[~commas], where, block, "not numeric", few)
+    fix = few if len(odd) < column.notna().sum() else "write numbers like 3.5; words and kinds belong in --text"
     if commas.all():
         fix = "write 3,5 as 3.5, and thousands without a comma"
     _refuse_cells(column, odd, where, block, "not numeric", fix)

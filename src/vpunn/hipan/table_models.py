@@ -31,6 +31,7 @@ from vpunn.hipan.table_cells import (
     texts_of,
     unseen_error,
 )
+from vpunn.hipan.table_gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.hipan.table_samples import TableRows
 from vpunn.hipan.tables import Inputs, target_cells
 from vpunn.io.frames import check_columns
@@ -101,7 +102,7 @@ class TableClassifier:
 
         bar = bar or Bar()
         where = sample.report.where
-        features = None
+        inputs, features = with_medians(inputs, sample.frame, where), None
         with bar.stage("features", 20):
             if inputs.text:
                 features = new_text_features(characters, len(sample), mixed)
@@ -126,22 +127,36 @@ class TableClassifier:
         return draft.write(out)
 
     def rows(self, frame: pd.DataFrame, where: object) -> Features:
-        """The features of a table's rows: words, numbers, or both as blocks."""
-        inputs, words, numbers = self.inputs, None, None
+        """The features of a table's rows: words, numbers (medians where they are missing), or both as blocks."""
+        inputs, words = self.inputs, None
         if self.features is not None:
             words = self.features.transform(texts_of(frame, inputs.text, where, inputs.block("words")))
-        if inputs.columns:
-            block = inputs.block("numbers")
-            numbers = numbers_of(frame, inputs.columns, where, block)
-            refuse_missing(numbers, inputs.columns, where, "fill in or leave out these rows", block)
-        return as_blocks(words, numbers)
+        return as_blocks(words, filled_numbers(frame, inputs, where) if inputs.columns else None)
 
-    def known(self, X: Features) -> np.ndarray:
-        """Which rows hold anything the model knows; the answer for the others is the prior."""
-        if isinstance(X, Mapping):
-            heard = "numbers" not in self.model.layout_.silent
-            return np.asarray((np.diff(X["words"].indptr) > 0) | heard)
-        return np.asarray(np.diff(X.indptr) > 0) if hasattr(X, "indptr") else np.ones(len(X), bool)
+    def known(self, X: Features, frame: pd.DataFrame | None = None, where: object = None) -> np.ndarray:
+        """Which rows hold anything the model knows; the answer for the others is the prior, or that of medians.
+
+        ``frame`` is the table that ``X`` was made of: its rows may lack all numbers.
+        """
+        if hasattr(X, "indptr"):
+            return np.asarray(np.diff(X.indptr) > 0)
+        words = X["words"] if isinstance(X, Mapping) else None
+        given = np.ones(len(X) if words is None else words.shape[0], bool)
+        if frame is not None:
+            given = ~numberless(frame, self.inputs, where)
+        if words is None:
+            return given
+        return np.asarray((np.diff(words.indptr) > 0) | (given & ("numbers" not in self.model.layout_.silent)))
+
+    @property
+    def fallback(self) -> str:
+        """What answers rows that hold nothing the model knows."""
+        return "medians" if self.inputs.columns and "numbers" not in self.model.layout_.silent else "prior"
+
+    def said_of_dark(self, rows: int) -> list[str]:
+        """The note about rows that hold nothing the model knows, if there are any."""
+        held = counted(rows, "row holds", "rows hold")
+        return [f"{held} nothing the model knows (answered by the {self.fallback})"] if rows else []
 
     def feature_names(self) -> list[str]:
         """What the features are called, as `by_word` takes them apart: ``words__…``, ``characters__…`` and ``numbers__column``."""
@@ -185,16 +200,19 @@ class TableClassifier:
         """`said` as a frame, with columns of the table handed through."""
         import pandas as pd
 
-        return pd.DataFrame(self.said(self.rows(frame, where), kept_columns(frame, keep, where), **options))
+        X = self.rows(frame, where)
+        kept = kept_columns(frame, keep, where)
+        return pd.DataFrame(self.said(X, kept, self.known(X, frame, where), **options))
 
     def ask(self, text: str, **options: Any) -> dict[str, Any]:
         """`said` of one text, which stands in the first of the columns."""
         assert self.features is not None
-        return self.said(self.features.transform([text + " " * (len(self.inputs.text) - 1)]), {}, **options)
+        X = self.features.transform([text + " " * (len(self.inputs.text) - 1)])
+        return self.said(X, {}, self.known(X), **options)
 
-    def said(self, X: Features, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def said(self, X: Features, kept: Mapping[str, Any], known: np.ndarray, **options: Any) -> dict[str, Any]:
         """One row per answer, as columns: row, kept ones, label, probability, depth, node, path, and whether anything was known."""
-        return self.answers(X, **options).columns(kept, self.known(X))
+        return self.answers(X, **options).columns(kept, known)
 
     def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
         """Compare predictions with the target columns; ``unseen`` says what happens to labels the model does not know.
@@ -237,9 +255,9 @@ class TableClassifier:
             raise DataError(f"no row of {str(where)!r} can be scored: none has a label that the model knows.")
         X = self.rows(frame.iloc[keep], where)
         scored = self.score(X, nodes[keep], np.asarray(new[keep]) & (unseen == "wrong"))
-        dark = int((~self.known(X)).sum())
-        if dark:
-            notes.append(f"{counted(dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)")
+        dark = int((~self.known(X, frame.iloc[keep], where)).sum())
+        notes += self.said_of_dark(dark)
+        notes += Gaps.of(frame.iloc[keep], self.inputs, where).said(self.inputs)
         return replace(scored, notes=tuple(notes))
 
     def score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
@@ -266,6 +284,8 @@ class TableClassifier:
 class TableRegressor:
     """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
 
+    fallback = "deepest known ancestor"
+
     def __init__(self, model: VPuNNRegressor, inputs: Inputs) -> None:
         self.model, self.inputs = model, inputs
 
@@ -276,6 +296,7 @@ class TableRegressor:
         """Fit on rows of a table; without a tree it is grown from the level columns."""
         from vpunn.regress import VPuNNRegressor
 
+        inputs = with_medians(inputs, sample.frame, sample.report.where)
         made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
         with (bar or Bar()).stage("regression", 100):
             made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
@@ -289,8 +310,7 @@ class TableRegressor:
 
     def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
         """Levels and covariates side by side, as the regressor reads them."""
-        numbers = numbers_of(frame, self.inputs.columns, where)
-        refuse_missing(numbers, self.inputs.columns, where, "fill in or leave out these rows")
+        numbers = filled_numbers(frame, self.inputs, where)
         return np.concatenate([cells.values, numbers.astype(object)], axis=1)
 
     def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
@@ -308,10 +328,12 @@ class TableRegressor:
         X = self.rows(frame, where)
         mean, sd = self.model.predict(X, return_std=True)
         tree = self.model.tree_
-        nodes, unseen = locate(tree, LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)]))
+        cells = LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
+        nodes, unseen = locate(tree, cells)
+        known = ~(unseen | cells.blank)
         half = NORMAL_QUANTILE * sd
         found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
-        found |= {"known": ~unseen, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
+        found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
         return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
 
     def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
@@ -336,6 +358,7 @@ class TableRegressor:
         if new.any():
             how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
             notes.append(f"{counted(int(new.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
+        notes += Gaps.of(frame[keep], self.inputs, where).said(self.inputs)
         mean, sd = self.model.predict(X[keep], return_std=True)
         error = numbers[keep, 0] - mean
         spread = numbers[keep, 0] - numbers[keep, 0].mean()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from vpunn.hipan.table_cells import (
     refuse_missing,
     unseen_error,
 )
+from vpunn.hipan.table_gaps import Gaps, with_medians
 from vpunn.hipan.tables import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
 from vpunn.io.frames import check_columns
 from vpunn.tree import Tree
@@ -60,7 +62,8 @@ def read_sample(
 ) -> TableRows:
     """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
 
-    ``missing="drop"`` leaves out rows that have none; the report counts them. Else they are refused with count, row and fix.
+    ``missing="drop"`` leaves out rows that have none; the report counts them. ``"median"`` does so too, but keeps rows that lack
+    numbers of the inputs (`vpunn.hipan.table_gaps`). Else they are refused with count, row and fix.
     """
     check_choice("missing", missing, MISSING)
     for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
@@ -81,12 +84,9 @@ def read_sample(
     if tree is not None:
         cells, rematched = matched(cells, tree, match)
     keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
-    fix = "fill in or leave out these rows, or give --missing drop"
     if regress:
-        values = numbers_of(frame, [*inputs.target, *inputs.columns], where)
-        if missing == "error":
-            refuse_missing(values, [*inputs.target, *inputs.columns], where, fix)
-        keep &= ~np.isnan(values).any(axis=1)
+        values, numbered = rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
+        keep &= numbered
     else:
         if inputs.path_sep is None:
             refuse_measurements(cells, inputs.target, where)
@@ -95,14 +95,9 @@ def read_sample(
             rows = np.flatnonzero(~keep)
             raise DataError(
                 f"{rows_have(len(rows), len(frame), where)} no label in {examples(inputs.target)}, "
-                f"row {examples(rows, limit=3)} (counted from 0); {fix}."
+                f"row {examples(rows, limit=3)} (counted from 0); {FIX}."
             )
-        if inputs.columns:
-            block = inputs.block("numbers")
-            values = numbers_of(frame, inputs.columns, where, block)
-            if missing == "error":
-                refuse_missing(values, inputs.columns, where, fix, block)
-            keep &= ~np.isnan(values).any(axis=1)
+        keep &= rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
     if tree is not None:
         _, unseen = locate(tree, cells)
         if missing == "error" and (unseen & keep).any():
@@ -123,8 +118,35 @@ def read_sample(
     found = {"left_out": left_out, "dropped": int((~keep).sum()), "rematched": rematched}
     report = describe_table(frame, inputs, kept, where, numbers=numbers, **found)  # type: ignore[arg-type]
     more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
-    report = replace(report, notes=(*report.notes, *more))
+    report = replace(report, notes=(*report.notes, *more, *notes_on_gaps(frame, inputs, where)))
     return with_groups(TableRows(frame, kept, report, numbers), inputs)
+
+
+#: What to do about rows without a label or a number.
+FIX = "fill in or leave out these rows, or give --missing drop"
+
+
+def rows_with_numbers(
+    frame: pd.DataFrame, names: Sequence[str], inputs: Inputs, where: object, missing: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numeric columns, and which rows have the numbers they need: all, or with ``"median"`` those that are no inputs."""
+    block = inputs.block("numbers")
+    values = numbers_of(frame, names, where, block)
+    if missing == "error":
+        target = [
+            name for name in names if name not in inputs.columns
+        ]  # it stands first, and no median stands in for it
+        refuse_missing(values, target, where, FIX, block)
+        refuse_missing(values, names, where, f"{FIX} or --missing median", block)
+    needed = [k for k, name in enumerate(names) if missing != "median" or name not in inputs.columns]
+    return values, ~np.isnan(values[:, needed]).any(axis=1)
+
+
+def notes_on_gaps(frame: pd.DataFrame, inputs: Inputs, where: object) -> list[str]:
+    """A note about numbers that are missing in rows to be fitted, where they may be."""
+    gaps = Gaps.of(frame, inputs, where)
+    gaps.refuse_empty(where, "leave it out of --columns")
+    return gaps.said(with_medians(inputs, frame, where)) if gaps.rows else []
 
 
 def _without_rows(tree: Tree, cells: LabelCells) -> list[str]:

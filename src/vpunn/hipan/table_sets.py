@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan.table_cells import LabelCells, matched, place_cells, unseen_error
+from vpunn.hipan.table_gaps import Gaps
 from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, Unseen, paths_of
-from vpunn.hipan.table_samples import TableRows, with_groups
+from vpunn.hipan.table_samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
 from vpunn.hipan.tables import Inputs, describe_table
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
@@ -68,13 +70,14 @@ def read_set_sample(
 ) -> TableRows:
     """Rows to be fitted; an empty cell is a row without an answer.
 
-    Rows with labels that are not in the tree are refused, or left out with ``missing="drop"``.
+    Rows with labels that are not in the tree are refused, or left out with ``missing="drop"`` or ``"median"``; so are rows that
+    lack numbers, which ``"median"`` keeps.
     """
     if len(inputs.target) != 1 or not inputs.label_sep:
         raise VpunnError(f"--label-sep cuts the cells of one target column, got {examples(inputs.target)}.")
     cells = set_cells(frame, inputs, where)
     sets: list[set[Any]] = [split_cell(cell, inputs.label_sep) for cell in cells.values[:, 0]]
-    dropped = 0
+    new, numbered = np.zeros(len(frame), bool), rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
     if tree is not None:
         sets = named_sets(sets, tree, inputs.match)
         labels = set(tree.labels.tolist())
@@ -83,12 +86,18 @@ def read_set_sample(
             first = [sorted(map(str, row - labels))[0] if row - labels else None for row in sets]
             fix = "give --missing drop to leave these rows out, or --match loose if only case, '_' and blanks differ"
             raise unseen_error(tree, LabelCells(object_array(first)[:, None]), new, where, fix)
-        rows, dropped = np.flatnonzero(~new), int(new.sum())
+    empty, strange = int((~numbered).sum()), int((new & numbered).sum())
+    if empty + strange:
+        rows = np.flatnonzero(numbered & ~new)
         if not len(rows):
-            raise DataError(f"no row of {str(where)!r} is left: all have labels that are not in the tree.")
+            raise DataError(
+                f"no row of {str(where)!r} is left: all lack a number or have labels that are not in the tree."
+            )
         frame, cells, sets = frame.iloc[rows], cells.take(rows), [sets[row] for row in rows.tolist()]
-    left_out = [f"{counted(dropped, 'row')} not in the tree left out"] if dropped else []
-    report = describe_table(frame, inputs, cells, where, left_out=left_out, dropped=dropped, sets=sets)
+    left_out = [f"{counted(empty, 'row')} without a number left out"] if empty else []
+    left_out += [f"{counted(strange, 'row')} not in the tree left out"] if strange else []
+    report = describe_table(frame, inputs, cells, where, left_out=left_out, dropped=empty + strange, sets=sets)
+    report = replace(report, notes=(*report.notes, *notes_on_gaps(frame, inputs, where)))
     return with_groups(TableRows(frame, cells, report), inputs)
 
 
@@ -101,18 +110,18 @@ class SetTableClassifier(TableClassifier):
         tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted
         return sets if tree is None else named_sets(sets, tree, self.inputs.match)
 
-    def said(self, X: Features, kept: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def said(self, X: Features, kept: Mapping[str, Any], known: np.ndarray, **options: Any) -> dict[str, Any]:
         """One row per row: its labels joined by the separator, the least probability among them, and their paths.
 
         With ``top`` one row per label, the likeliest first, as of a model with one label per row. A row without labels has
         no probability.
         """
         if not self.model.multilabel_:
-            return super().said(X, kept, **options)
+            return super().said(X, kept, known, **options)
         sets, p = self._sets(X, **options)
         tree = self.model.tree_
         if options.get("top", 1) > 1:
-            return self._ranked(sets, p, kept, self.known(X))
+            return self._ranked(sets, p, kept, known)
         sep = str(self.inputs.label_sep)
         joint = f"{sep} " if sep in (";", ",") else sep
         found: dict[str, Any] = {"row": np.arange(len(sets))}
@@ -122,7 +131,7 @@ class SetTableClassifier(TableClassifier):
             float(row[nodes].min()) if len(nodes) else np.nan for nodes, row in zip(sets, p, strict=True)
         ]
         found["path"] = [" | ".join(paths_of(tree, nodes)) for nodes in sets]
-        found["known"] = self.known(X)
+        found["known"] = known
         return found
 
     def _ranked(
@@ -202,9 +211,9 @@ class SetTableClassifier(TableClassifier):
             tree, scores.table_of(tree, [[known[x] for x in row if x in known] for row in given])
         )
         X = self.rows(frame, where)
-        dark = int((~self.known(X)).sum())
-        if dark:
-            notes.append(f"{counted(dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)")
+        dark = int((~self.known(X, frame, where)).sum())
+        notes += self.said_of_dark(dark)
+        notes += Gaps.of(frame, self.inputs, where).said(self.inputs)
         posterior = self.model.posterior(X)
         said = posterior.above(0.5)
         every = posterior.node_proba()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, counted, examples
+from vpunn.hipan._targets import LARGEST_FEATURE
 from vpunn.hipan.table_cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
 from vpunn.tree.build import UNKNOWN
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from vpunn._types import Json
 
-MISSING = ("error", "drop")
+MISSING = ("error", "drop", "median")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Inputs:
     label_sep: str | None = None  #: what separates the labels in a cell of the target, if rows have several
     match: str = "exact"  #: how names of the table are found in the tree
     path_sep: str | None = None  #: what separates the levels in a cell of the target, if it holds paths
+    medians: tuple[float, ...] = ()  #: of the numeric columns in the training rows; they stand in for missing numbers
 
     def __post_init__(self) -> None:
         used = Counter([*self.target, *self.text, *self.columns, *self.levels])
@@ -75,6 +77,8 @@ class Inputs:
             kept["match"] = self.match
         if self.path_sep is not None:
             kept["path_sep"] = self.path_sep
+        if self.medians:
+            kept["medians"] = list(self.medians)
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
@@ -88,6 +92,8 @@ class Inputs:
         given = [kept.get(name, []) for name in lists]
         match = kept.get("match", "exact")
         told = isinstance(kept.get("target"), str) and isinstance(kept.get("seed", 0), int) and match in MATCHES
+        medians = kept.get("medians", [])
+        told = told and are_medians(medians, given[1])
         if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
             raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
         task, groups = kept.get("task"), kept.get("groups")
@@ -96,8 +102,25 @@ class Inputs:
         text, columns, levels = (tuple(names) for names in given)
         target = tuple(split_names(kept["target"]))
         return cls(
-            target, text, columns, levels, words[0], words[1], int(kept.get("seed", 0)), words[2], match, words[3]
+            target,
+            text,
+            columns,
+            levels,
+            words[0],
+            words[1],
+            int(kept.get("seed", 0)),
+            words[2],
+            match,
+            words[3],
+            tuple(map(float, medians)),
         )
+
+
+def are_medians(kept: Json, columns: Json) -> bool:
+    """Whether what a model kept are medians of its columns: a usable number of each, or none at all (an older version)."""
+    if not isinstance(kept, list) or not isinstance(columns, list) or len(kept) not in (0, len(columns)):
+        return False
+    return all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= LARGEST_FEATURE for v in kept)
 
 
 def split_names(names: str | None) -> list[str]:

@@ -218,6 +218,7 @@ def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str])
     changed, thousands = [], False
     for column in frame.columns[frame.dtypes.map(pd.api.types.is_string_dtype)]:
         cells = frame[column].dropna().astype(str).str.strip()
+        cells = cells[cells != ""]  # a blank cell is an empty one
         if column in as_text or not len(cells) or not cells.str.fullmatch(COMMA_NUMBER).all():
             continue
         if cells.str.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+").all():

@@ -143,8 +143,16 @@ def _draw_magnitudes(study: Study) -> Figure:
     return figure
 
 
+def _hidden_curves(study: Study) -> dict[int, Any]:
+    """Reliability by depth; a tree with too few leaves has none."""
+    if not study.held_out:
+        raise VpunnError(f"{study.name} has too few leaves for reliability diagrams: no depth has 30 hidden ones.")
+    return study.held_out
+
+
 def _draw_ece(study: Study) -> Figure:
-    return _one(lambda ax: plot.reliability_by_depth(study.held_out, ax), (7.2, 4.0))
+    curves = _hidden_curves(study)
+    return _one(lambda ax: plot.reliability_by_depth(curves, ax), (7.2, 4.0))
 
 
 def _draw_mapper(study: Study) -> Figure:
@@ -198,9 +206,7 @@ def _draw_histograms(study: Study) -> Figure:
 
 
 def _draw_reliability(study: Study) -> Figure:
-    depths = np.array(list(study.held_out))
-    if len(depths) == 0:
-        raise VpunnError(f"{study.name} has too few leaves for reliability diagrams: no depth has 30 hidden ones.")
+    depths = np.array(list(_hidden_curves(study)))
     named = {k + 1 for k in (3, 8, 13, 16)} & set(depths.tolist())  # the paper's digits, where the tree has them
     spread = depths[np.unique(np.linspace(0, len(depths) - 1, 4).astype(int))].tolist()
     wanted = sorted(named) if len(named) == 4 else spread
@@ -216,9 +222,7 @@ def _calibrated(study: Study) -> str:
     """How many depths are calibrated as well as chance allows."""
     curves = study.held_out
     good = [k for k, curve in curves.items() if curve.ece <= 1.5 * plot.chance_error(curve)]
-    worst = max(curves, key=lambda k: curves[k].ece - plot.chance_error(curves[k]), default=None)
-    if worst is None:
-        return "too few hidden leaves at any depth."
+    worst = max(curves, key=lambda k: curves[k].ece - plot.chance_error(curves[k]))
     said = f"at {len(good)} of {len(curves)} depths the error is within 1.5 times what exact probabilities would show"
     ece, chance = 100 * curves[worst].ece, 100 * plot.chance_error(curves[worst])
     return f"{study.judged}; {said}; farthest off is depth {worst} with {ece:.1f} % against {chance:.1f} %."

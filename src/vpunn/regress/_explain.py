@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._types import Features
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 
@@ -80,7 +81,8 @@ def ball_sum(
     return BallSum(name, prediction, tuple(balls), tuple(covariates), max(depth - int(tree.depth[node]), 0))
 
 
-def check_one_row(nodes: npt.NDArray[Any]) -> None:
+def check_one_row(nodes: npt.NDArray[Any], X: Features) -> None:
     """Refuse several rows, or none."""
     if len(nodes) != 1:
-        raise VpunnError(f"explain takes one row, got {len(nodes):,}; pass X[[i]] to keep it two-dimensional.")
+        one = "X.iloc[[i]]" if hasattr(X, "iloc") else "X[[i]]"
+        raise VpunnError(f"explain takes one row, got {len(nodes):,}; pass {one} to keep it two-dimensional.")

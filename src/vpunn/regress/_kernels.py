@@ -1,4 +1,4 @@
-"""The two compiled sweeps of `shrinkage`. A parent precedes its children in preorder, so plain loops suffice.
+"""The compiled sweeps of `shrinkage`. A parent precedes its children in preorder, so plain loops suffice.
 
 ``tests/test_regress.py`` holds their dense-matrix twin. Imported on first use, like `_kernels`.
 """
@@ -44,6 +44,24 @@ def distribute(parent, ratio, precision, information):
         for j in range(information.shape[1]):
             mean[node, j] = share * (ratio[node] * information[node, j] + mean[up, j])
     return mean, variance
+
+
+@njit(cache=True, nogil=True)
+def gather(parent, weight, value, variance):
+    """Up: over the rows of every ball, Σw·((their node's value − the ball's)² + their node's variance), and Σw.
+
+    A ball's sum of squares is moved from its own value to its parent's by the sum of its differences, so nothing cancels.
+    """
+    rows = weight.copy()
+    squares = weight * variance
+    away = np.zeros_like(weight)
+    for node in range(len(parent) - 1, 0, -1):
+        up = parent[node]
+        step = value[node] - value[up]
+        squares[up] += squares[node] + step * (2.0 * away[node] + step * rows[node])
+        away[up] += away[node] + step * rows[node]
+        rows[up] += rows[node]
+    return squares, rows
 
 
 @njit(cache=True, nogil=True)

@@ -236,7 +236,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         ``feature`` counts the columns of y and their classes, in the order of `get_feature_names_out` without ``per_depth``.
         """
         nodes, depths, _ = self._place(X)
-        check_one_row(nodes)
+        check_one_row(nodes, X)
         width = self.node_values_.shape[1]
         if not 0 <= feature < width:
             raise VpunnError(f"feature {feature} is no column of the encoding, which has {width}.")

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vpunn._rows import check_no_missing, row_weights
-from vpunn._types import Features, Label, Ratios, Targets, Weights
+from vpunn._types import FeatureNames, Features, Label, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
@@ -34,9 +34,12 @@ FloatArray = np.ndarray
 #: The fields of a `ShrinkageFit` with their dtypes; those in the second tuple hold one number, or row, per ball.
 _FIT_ARRAYS = {
     **dict.fromkeys(("values", "variance", "noise", "ratios", "beta", "beta_covariance", "centres"), "f8"),
-    **{"log_likelihood": "f8", "evaluations": "i8", "converged": "?"},
+    **dict.fromkeys(("ball_variance", "open_variance", "log_likelihood"), "f8"),
+    **{"evaluations": "i8", "converged": "?"},
 }
-_FIT_OF_BALLS = ("values", "variance", "centres")
+_FIT_OF_BALLS = ("values", "variance", "centres", "ball_variance")
+#: Fields that folders written before do not have.
+_LATE = ("ball_variance", "open_variance")
 
 
 class VPuNNRegressor(RegressorMixin, HierarchicalInput):
@@ -44,7 +47,8 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
 
     Exact ridge on van der Put differences (the nested random-effects BLUP) in O(nodes); the ridge of each depth is found
     by restricted marginal likelihood. A row with unseen labels is predicted at its deepest known ancestor, with a larger
-    predictive standard deviation; a missing level (None, NaN, "") ends the path there.
+    predictive standard deviation. A missing level (None, NaN, "") ends the path: in `fit` the row is at that node; in `predict`
+    it is one more row of that ball, which may be anywhere below, as the ball's training rows are.
 
     Parameters
     ----------
@@ -125,7 +129,18 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         self.log_likelihood_ = self._gather([np.float64(fit.log_likelihood) for fit in self._fits])
 
     def predict(self, X: Features, return_std: bool = False) -> Any:
-        """Posterior mean per row; with ``return_std`` also the standard deviation of a *new observation* there."""
+        """Posterior mean per row; with ``return_std`` also the standard deviation of a *new observation* there.
+
+        Where the path ends at an inner node (a missing level, or the label of one), the variance is the mean over the
+        training rows of its ball, those that ended there and those below: (value at the row's node − value of the ball)² and
+        the variance of that value, plus noise. One row more stands for children no row has shown.
+
+        >>> X = [["bird", "owl"], ["bird", "owl"], ["bird", "emu"], ["bird", "emu"], ["fish", "cod"], ["fish", "cod"]]
+        >>> model = VPuNNRegressor().fit(X, [1.1, 1.3, 4.5, 4.4, 2.2, 2.0])
+        >>> mean, sd = model.predict([["bird", "owl"], ["bird", None]], return_std=True)
+        >>> mean.round(1), sd.round(1)           # an owl, and some bird: an owl or an emu or a new one
+        (array([1.2, 2.6]), array([0.2, 1.6]))
+        """
         nodes, depths, covariates = self._place(X)
         mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
         if not return_std:
@@ -142,17 +157,17 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         """
         check_is_fitted(self)
         nodes = self.tree_.check_nodes(nodes)
-        depths = None
+        depths = self.tree_.depth[nodes]
         if known is not None:
-            depths = np.where(known, self.tree_.depth[nodes], self.tree_.max_depth)
+            depths = np.where(known, depths, self.tree_.max_depth)
         mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
         variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
         return mean, np.sqrt(self._columns(variances))
 
-    def explain(self, X: Features, target: int = 0) -> BallSum:
+    def explain(self, X: Features, target: int = 0, *, feature_names: FeatureNames = None) -> BallSum:
         """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.
 
-        ``target`` chooses the column of y if there are several.
+        ``target`` chooses the column of y if there are several. ``feature_names`` names the columns of X, so the covariates.
 
         >>> X = [["Rodentia", "Mus"], ["Rodentia", "Mus"], ["Rodentia", "Rattus"], ["Cetacea", "Orcinus"]]
         >>> print(VPuNNRegressor().fit(X, [1.2, 1.4, 2.3, 6.5]).explain([["Rodentia", "Glis"]]))
@@ -162,13 +177,17 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         1 level below 'Rodentia' is unseen: its balls add 0
         """
         nodes, depths, covariates = self._place(X)
-        check_one_row(nodes)
+        check_one_row(nodes, X)
         if not 0 <= target < len(self._fits):
             raise VpunnError(f"target {target} is no column of y, which has {len(self._fits)}.")
         fit = self._fits[target]
         extra = []
         if covariates is not None:
-            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            names = feature_names
+            if names is None:
+                names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            if len(names) != self.n_features_in_:
+                raise VpunnError(f"feature_names needs {self.n_features_in_:,} names, got {len(names):,}.")
             for j, value, slope in zip(self._covariate_columns, covariates[0], fit.beta, strict=True):
                 extra.append((f"{names[j]} = {value:g} × {slope:.3g}", float(value * slope)))
         found = float(fit.predict(nodes, covariates)[0])
@@ -187,10 +206,14 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         m = len(stored.array("noise", shape=(None,)))
         shapes: dict[str, tuple[int, ...]] = {"values": (m, n), "variance": (m, n), "centres": (m, n, c)}
         shapes |= {"ratios": (m, K), "beta": (m, c), "beta_covariance": (m, c, c)}
+        shapes |= {"ball_variance": (m, n), "open_variance": (m, K + 1)}
         arrays = {
             name: stored.array(name, dtype=kind, shape=shapes.get(name, (m,)), **_range_of(name))
             for name, kind in _FIT_ARRAYS.items()
+            if name in stored or name not in _LATE
         }
+        if not set(_LATE) <= set(arrays):
+            arrays |= _as_new_names(model.tree_, arrays["variance"], arrays["ratios"] * arrays["noise"][:, None])
         model._fits = []
         for j in range(m):
             one = {name: array[j] if array.ndim > 1 else array[j].item() for name, array in arrays.items()}
@@ -281,7 +304,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
     def explain(self, X: Features, label: Label = None) -> BallSum:
         """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
         nodes, depths, covariates = self._place(X)
-        check_one_row(nodes)
+        check_one_row(nodes, X)
         proba = self.node_proba_[nodes]
         final = proba if self._softmax is None else self._softmax.apply(proba, covariates)
         place = {value: j for j, value in enumerate(self.classes_.tolist())}
@@ -323,8 +346,18 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         return model
 
 
+def _as_new_names(tree: Tree, variance: FloatArray, steps: FloatArray) -> dict[str, FloatArray]:
+    """What rows that end at an inner node add, where no rows were counted: as much as a new name at every depth below."""
+    down = np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
+    below = down[:, -1:] - down
+    balls = np.where(tree.is_leaf, variance, variance + below[:, tree.depth])
+    return {"ball_variance": balls, "open_variance": below}
+
+
 def _range_of(name: str) -> dict[str, Any]:
     """Numbers a prediction is the sum of stay so small that it is finite; a log-likelihood may be infinite."""
+    if name in _LATE:
+        return {"low": 0, "high": 1e300}  # squares of numbers up to 1e150, however small the noise is
     return {"finite": False} if name == "log_likelihood" else {"low": -1e150, "high": 1e150}
 
 

@@ -44,6 +44,8 @@ class ShrinkageFit:
     beta: FloatArray  #: covariate coefficients
     beta_covariance: FloatArray  #: their posterior covariance
     centres: FloatArray  #: per node: shrunken mean of each covariate, which is what β is measured against
+    ball_variance: FloatArray  #: per node: variance around its value of one more row of the ball, without noise
+    open_variance: FloatArray  #: per depth 0…K: variance of what may come below a new name there
     log_likelihood: float  #: restricted log-likelihood at the ratios, without the prior
     evaluations: int
     converged: bool
@@ -56,16 +58,19 @@ class ShrinkageFit:
     def predictive_variance(
         self, tree: Tree, nodes: np.ndarray, depths: np.ndarray | None = None, covariates: FloatArray | None = None
     ) -> FloatArray:
-        """Variance of a new observation at ``nodes``: of the value, of β, of unseen differences, and of the noise.
+        """Variance of a new observation at ``nodes``: of the value, of β, of what lies below, and of the noise.
 
-        ``depths`` says how deep each row's own path goes if it ends below its node (unseen labels): every missing
-        difference adds its depth's variance.
+        ``depths`` says how deep each row's own path goes. If it ends below its node (unseen labels), every missing difference
+        adds its depth's variance, and what may come below it. If it ends at its node, the row is one more row of that ball, at
+        the node or below: `ball_variance`. Without ``depths`` rows are at their nodes and nowhere below.
         """
-        variance = self.variance[nodes] + self.noise
+        variance = self.variance[nodes]
         if depths is not None:
-            below = np.concatenate([[0.0], np.cumsum(self.ratios)]) * self.noise
-            top = len(self.ratios)
-            variance = variance + below[np.minimum(depths, top)] - below[np.minimum(tree.depth[nodes], depths)]
+            down = np.concatenate([[0.0], np.cumsum(self.ratios)]) * self.noise
+            here, there = tree.depth[nodes], np.minimum(depths, len(self.ratios))
+            unseen = variance + (down[there] - down[here]) + self.open_variance[there]
+            variance = np.where(here < there, unseen, self.ball_variance[nodes])
+        variance = variance + self.noise
         if covariates is not None:
             away = covariates - self.centres[nodes]
             variance = variance + np.einsum("ij,jk,ik->i", away, self.beta_covariance, away)
@@ -271,6 +276,9 @@ class _Problem:
         y_scale, x_scale = self.scale[0], self.scale[1:]
         unit = np.divide(1.0, x_scale, out=np.zeros_like(x_scale), where=x_scale > 0)
         noise = state.noise * y_scale**2
+        own = variance * noise
+        below = _open_variance(self.tree, self.weight, ratios * state.noise)
+        ball = self._ball_variance(mean[:, 0] - mean[:, 1:] @ state.beta, variance * state.noise, below)
         beta = state.beta * unit * y_scale
         centres = mean[:, 1:] * x_scale + self.centre[1:]
         values = mean[:, 0] * y_scale + self.centre[0] - centres @ beta
@@ -278,16 +286,43 @@ class _Problem:
         likelihood = -0.5 * (state.deviance + units) - float(np.log(x_scale[x_scale > 0]).sum())
         return ShrinkageFit(
             values=values,
-            variance=variance * noise,
+            variance=own,
             noise=float(noise),
             ratios=ratios,
             beta=beta,
             beta_covariance=state.inverse * np.outer(unit, unit) * noise,
             centres=centres,
+            ball_variance=np.where(self.tree.is_leaf, own, ball * y_scale**2),  # a leaf is a whole name
+            open_variance=below * y_scale**2,
             log_likelihood=float(likelihood),
             evaluations=evaluations,
             converged=converged,
         )
+
+    def _ball_variance(self, value: FloatArray, variance: FloatArray, below: FloatArray) -> FloatArray:
+        """E(F − value of the ball)² of a row whose path ends at the ball: the mean over the ball's rows, where they stand.
+
+        Rows that ended there bring the variance of its value, rows below also their node's squared distance from it. One row
+        more, which goes on as rows of its depth do and to a new child, stands for what no row has shown.
+        """
+        from vpunn.regress import _kernels as kernels
+
+        tree = self.tree
+        squares, rows = kernels.gather(tree.parent, self.weight, value, variance)
+        return np.asarray((squares + variance + below[tree.depth]) / (rows + 1.0))
+
+
+def _open_variance(tree: Tree, weight: FloatArray, steps: FloatArray) -> FloatArray:
+    """Per depth 0…K: the variance below a ball without rows, whose path goes on as often as rows' paths do at its depth.
+
+    ``steps`` are the variances of a difference at depth 1…K. Below depths that no row has reached, paths go on to the end.
+    """
+    reached = np.bincount(tree.depth, weights=weight, minlength=len(steps) + 1)[::-1].cumsum()[::-1]
+    goes_on = np.divide(reached[1:], reached[:-1], out=np.ones(len(steps)), where=reached[:-1] > 0)
+    below = np.zeros(len(steps) + 1)
+    for k in range(len(steps), 0, -1):
+        below[k - 1] = goes_on[k - 1] * (steps[k - 1] + below[k])
+    return below
 
 
 def _fixed_ratios(ratios: Ratios, depth: int) -> FloatArray:

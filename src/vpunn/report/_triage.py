@@ -171,10 +171,8 @@ class Triage:
             if sure
             else "no subtree is over-confident beyond chance"
         )
-        return (
-            f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {share:.0%} of {counted(wrong, 'mistake')} happen at "
-            f"{len(forks)} of {counted(count, 'ball')} ({places}); {trust}."
-        )
+        most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {len(forks)} of {counted(count, 'ball')} ({places}); "
+        return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {most if count < wrong else ''}{trust}."
 
     def to_dict(self, top: int = 20) -> dict[str, Any]:
         """Everything as plain numbers and texts, ready for JSON."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from vpunn._types import DataSource, Engine, HasTree, Table
 from vpunn.errors import DataError, VpunnError, examples
+from vpunn.hipan.table_gaps import Gaps
 from vpunn.io import streams
 from vpunn.io.streams import Parts, read_batches, table_files
 from vpunn.scale.class_sums import ClassSums
@@ -208,7 +209,8 @@ def predict_dataset(
     """Predictions for Parquet files, written by the workers as a folder of parts: the parts of `predict_stream`, byte for byte.
 
     A part appears whole or not at all, and parts that are there are not made again, so a killed worker, or a killed run started
-    again, ends with the same bytes.
+    again, ends with the same bytes. Missing numbers are filled in as by `Predictor`; the result's ``notes`` say so of the parts
+    that this run made.
     """
     predictor = model if isinstance(model, Predictor) else Predictor(model, **options)
     found = table_files(source)
@@ -225,25 +227,26 @@ def predict_dataset(
                 tasks.append((path, at, part, first))
         first += rows
     if engine is None:
-        for task in tasks:
-            _write_part(predictor, parts, task, batch_rows, part_rows)
+        gaps = [_write_part(predictor, parts, task, batch_rows, part_rows) for task in tasks]
     else:
         waiting = [
             engine.submit(_write_part, predictor, parts, task, batch_rows, part_rows, pure=False) for task in tasks
         ]
-        for one in waiting:
-            one.result()
+        gaps = [one.result() for one in waiting]
     parts.finish(rows=first)
-    return Written(Path(out), first)
+    return Written(Path(out), first, notes=tuple(predictor.said(sum(gaps, Gaps()))))
 
 
-def _write_part(predictor: Predictor, parts: Parts, task: tuple[Path, int, int, int], batch: int, size: int) -> None:
+def _write_part(predictor: Predictor, parts: Parts, task: tuple[Path, int, int, int], batch: int, size: int) -> Gaps:
+    """Answer the rows of a part and write them; which numbers they lack."""
     path, at, part, first = task
     begin = part * size
-    tables = []
+    tables, gaps = [], Gaps()
     for i, table in enumerate(_rows_from(path, predictor.names, begin, size, batch)):
         tables.append(predictor(table, start=first + begin + i * batch, where=path))
+        gaps += predictor.gaps(table, path)
     parts.write(at, part, tables)
+    return gaps
 
 
 def _rows_from(path: Path, names: Sequence[str], begin: int, count: int, batch: int) -> Iterator[Any]:

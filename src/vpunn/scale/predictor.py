@@ -15,6 +15,8 @@ from vpunn.io.store import Stored
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from vpunn.hipan.table_gaps import Gaps
+
 
 class Predictor:
     """A model folder as ``batch → answers``: one row of answers per row (``top`` rows with ``top=``), Arrow in, Arrow out.
@@ -23,7 +25,7 @@ class Predictor:
     ``columns=`` naming the label column and then the covariates. Pickling ships the path; the arrays are memory-mapped where
     it is used, so the processes of a machine share one copy. Batches may be Arrow tables or record batches, pandas frames or
     dicts of arrays (as Ray's ``map_batches`` hands them); the answers' types are those of `schema`, whatever a batch holds, also
-    an empty one.
+    an empty one. Where a batch lacks a number, a model of tables reads the median of its training rows; `gaps` counts them.
 
     >>> import tempfile, pyarrow as pa, vpunn
     >>> tree = vpunn.Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"])
@@ -86,6 +88,11 @@ class Predictor:
         return self._classes
 
     @property
+    def fallback(self) -> str:
+        """What answers rows that hold nothing the model knows."""
+        return "deepest known ancestor" if self._table is None else str(self._table.fallback)
+
+    @property
     def names(self) -> list[str]:
         """Columns that a batch must have."""
         return list(dict.fromkeys([*self.columns, *self.keep]))
@@ -143,12 +150,25 @@ class Predictor:
             found["label"] = [None if label is None else str(label) for label in found["label"].tolist()]
         return pa.Table.from_pandas(found, schema=schema, preserve_index=False).replace_schema_metadata()
 
+    def gaps(self, batch: Any, where: object = "the batch") -> Gaps:
+        """The missing numbers of a batch, which its answers rest on medians for; batches add up (``Gaps() + …``)."""
+        from vpunn.hipan.table_gaps import Gaps
+
+        if self._table is None or not self._table.inputs.columns:
+            return Gaps()
+        inputs = self._table.inputs
+        return Gaps.of(as_table(batch, inputs.columns, where).to_pandas(), inputs, where)
+
+    def said(self, gaps: Gaps) -> list[str]:
+        """The sentence about missing numbers, if there were any."""
+        return gaps.said(self._table.inputs) if gaps.rows else []
+
     def _fast(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """A model of node labels: no Python object per row."""
         import pyarrow as pa
 
         model, tree = self._model, self._model.tree_
-        nodes, known = _nodes_of(tree, table[self.columns[0]])
+        nodes, known, blank = _nodes_of(tree, table[self.columns[0]])
         covariates = None
         if len(self.columns) > 1:
             covariates = np.column_stack([_numbers(table[name], name) for name in self.columns[1:]])
@@ -159,7 +179,7 @@ class Predictor:
             label = pa.array(np.asarray(model.classes_)).cast(schema.field("label").type)
             columns += [label.take(pa.array(best)), pa.array(proba[np.arange(len(best)), best])]
         else:
-            mean, sd = model.predict_nodes(nodes, covariates, known=known)
+            mean, sd = model.predict_nodes(nodes, covariates, known=known | blank)
             columns += [pa.array(mean), pa.array(sd)]
         return pa.table([*columns, pa.array(known), pa.array(nodes)], schema=schema)
 
@@ -189,14 +209,14 @@ def as_table(batch: Any, names: Sequence[str], where: object) -> pa.Table:
     return table.select(list(names)).replace_schema_metadata()
 
 
-def _nodes_of(tree: Any, column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes of a column of labels, the root where a label is missing or unseen, and which were known (or missing)."""
+def _nodes_of(tree: Any, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nodes of a column of labels, the root where a label is missing or unseen; which were known, and which missing."""
     import pyarrow.compute as pc
 
     column = labels_like(tree, column)
     found = tree.encode_column(column, unseen="null")
-    unseen = pc.and_(pc.is_null(found), pc.is_valid(column)).to_numpy(zero_copy_only=False)
-    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64), ~np.asarray(unseen, bool)
+    known, blank = (np.asarray(flag.to_numpy(), bool) for flag in (pc.is_valid(found), pc.is_null(column)))
+    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64), known, blank
 
 
 def labels_like(tree: Any, column: Any) -> Any:

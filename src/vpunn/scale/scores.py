@@ -14,6 +14,7 @@ from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
 from vpunn.hipan.table_cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
+from vpunn.hipan.table_gaps import FILL_IN, Gaps
 from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
 from vpunn.hipan.tables import target_cells
 from vpunn.io.streams import read_batches, table_files
@@ -68,17 +69,24 @@ class _Scores:
     def __init__(self, fitted: Any, where: object, unseen: str) -> None:
         self.fitted, self.where, self.unseen = fitted, where, unseen
         self.n = self.new = self.blank = self.dark = 0
+        self.gaps = Gaps()
         self.sums: dict[str, float] = {}
 
     def merge(self, other: Any) -> None:
         """Add the sums of other rows."""
         self.n, self.new, self.blank = self.n + other.n, self.new + other.new, self.blank + other.blank
         self.dark += other.dark
+        self.gaps += other.gaps
         self._count(**other.sums)
 
     def _count(self, **values: Any) -> None:
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
+
+    def _said_of_gaps(self) -> list[str]:
+        """The sentence about missing numbers; a column without any is refused here, where all rows are known."""
+        self.gaps.refuse_empty(self.where, FILL_IN)
+        return self.gaps.said(self.fitted.inputs)
 
 
 class ClassScores(_Scores):
@@ -108,7 +116,8 @@ class ClassScores(_Scores):
         keep = np.flatnonzero(~((new | blank) if self.unseen == "skip" else blank))
         if len(keep):
             X = fitted.rows(frame.iloc[keep], self.where)
-            self.dark += int((~fitted.known(X)).sum())
+            self.dark += int((~fitted.known(X, frame.iloc[keep], self.where)).sum())
+            self.gaps += Gaps.of(frame.iloc[keep], inputs, self.where)
             self._score(X, nodes[keep], np.asarray(new[keep]) & (self.unseen == "wrong"))
 
     def merge(self, other: Any) -> None:
@@ -181,10 +190,8 @@ class ClassScores(_Scores):
         )
         if self.blank:
             notes.append(f"{counted(self.blank, 'row')} without a label left out")
-        if self.dark:
-            notes.append(
-                f"{counted(self.dark, 'row holds', 'rows hold')} nothing the model knows (answered by the prior)"
-            )
+        notes += self.fitted.said_of_dark(self.dark)
+        notes += self._said_of_gaps()
         by_depth = [one.row(depth) for depth, one in enumerate(self.depths, 1)]
         return Evaluation(scores, by_depth, tuple(notes))
 
@@ -222,6 +229,7 @@ class NumberScores(_Scores):
         keep = ~np.isnan(numbers[:, 0]) & ~(new & (self.unseen == "skip"))
         if not keep.any():
             return
+        self.gaps += Gaps.of(frame[keep], inputs, self.where)
         mean, sd = fitted.model.predict(X[keep], return_std=True)
         truth = numbers[keep, 0]
         error, m = truth - mean, len(truth)
@@ -247,6 +255,7 @@ class NumberScores(_Scores):
         notes = (
             [f"{counted(self.new, 'row has', 'rows have')} levels the model does not know, {how}"] if self.new else []
         )
+        notes += self._said_of_gaps()
         return Evaluation(scores, [], tuple(notes))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from vpunn._progress import progress_bar
 from vpunn._types import DataSource, HasTree
 from vpunn.errors import DataError, VpunnError, counted, examples
 from vpunn.hipan.table_cells import Spelling
+from vpunn.hipan.table_gaps import FILL_IN, Gaps
 from vpunn.io import streams
 from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
@@ -35,19 +36,21 @@ ANNOUNCED = 8 << 20
 
 @dataclass(frozen=True)
 class Written:
-    """What a stream wrote: where, how many rows, and which of them held nothing known (their count and the first few)."""
+    """What a stream wrote: where, how many rows, which of them held nothing known (their count and the first few), and what
+    was filled in (``notes``)."""
 
     out: Path
     rows: int
     unknown: int = 0
     examples: tuple[int, ...] = ()
     continued: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """One sentence."""
         said = f"{counted(self.rows, 'row')} written to {self.out}"
-        return said + (f", {self.unknown:,} of them unknown to it" if self.unknown else "")
+        return "; ".join([said + (f", {self.unknown:,} of them unknown to it" if self.unknown else ""), *self.notes])
 
     def __str__(self) -> str:
         return self.verdict
@@ -74,6 +77,7 @@ def predict_stream(
 
     ``model`` is a folder or a `Predictor`; ``columns``, ``keep`` and ``options`` are those of `Predictor`. ``out`` is a table
     file, or a folder of Parquet parts if it ends in ``/`` or the input has several files. Memory: a batch, whatever the rows.
+    Missing numbers are filled in as by `Predictor`, which the result's ``notes`` say; a column without any is refused at the end.
     """
     predictor = model if isinstance(model, Predictor) else Predictor(model, columns=columns, keep=keep, **options)
     as_text = [] if predictor._table is None else predictor._table.inputs.as_text
@@ -81,10 +85,13 @@ def predict_stream(
     told = {**predictor.options, "keep": predictor.keep, "columns": predictor.columns}
     job = {"command": "predict", "model": predictor.checksum, "options": told}
 
+    watch = _GapWatch(predictor, source)
+
     def step(table: pa.Table, start: int, where: object) -> pa.Table:
         return predictor(table, start=start, where=where)
 
-    return _stream(step, predictor.names, source, out, job, reading, batch_rows, part_rows, "predicting")
+    done = _stream(step, predictor.names, source, out, job, reading, batch_rows, part_rows, "predicting", watch)
+    return replace(done, notes=tuple(predictor.said(watch.gaps)))
 
 
 def encode_stream(
@@ -215,8 +222,12 @@ def _stream(
     batch_rows: int,
     part_rows: int,
     what: str,
+    watch: _GapWatch | None = None,
 ) -> Written:
-    """Walk through all batches; a batch's answers depend on its rows alone, so parts can be left out that are there."""
+    """Walk through all batches; a batch's answers depend on its rows alone, so parts can be left out that are there.
+
+    ``watch`` sees all batches, also those of such parts, and may refuse the whole before it counts as written.
+    """
     if part_rows % batch_rows and batch_rows % part_rows:
         raise VpunnError(f"part_rows={part_rows} must be a multiple of batch_rows={batch_rows}.")
     batch_rows = min(batch_rows, part_rows)
@@ -231,6 +242,10 @@ def _stream(
                 for table in inputs[0].tables():
                     writer.write(tally.seen(step(table, tally.rows, inputs[0].name), len(table)))
                     bar.say(f"{tally.rows:,} rows")
+                    if watch is not None:
+                        watch.add(table, inputs[0].name)
+                if watch is not None:
+                    watch.close()
             return Written(Path(out), tally.written, tally.unknown, tuple(tally.examples))
         facts = {"input": [i.facts() for i in inputs], "part_rows": part_rows, "batch_rows": batch_rows}
         parts = Parts.open(Path(out), {**job, **facts})
@@ -247,14 +262,31 @@ def _stream(
                     tally.rows += len(table)
                 else:
                     waiting.append(tally.seen(step(table, tally.rows, one.name), len(table)))
+                if watch is not None:
+                    watch.add(table, one.name)
                 if waiting and (tally.rows - first) % part_rows == 0:
                     parts.write(at, part, waiting)
                     waiting = []
                 bar.say(f"{tally.rows:,} rows")
             if waiting:
                 parts.write(at, (tally.rows - first - 1) // part_rows, waiting)
+        if watch is not None:
+            watch.close()
         parts.finish(rows=tally.rows)
     return Written(Path(out), tally.written + before, tally.unknown, tuple(tally.examples), continued)
+
+
+class _GapWatch:
+    """Missing numbers of the rows read so far; a column without any number in all of them is refused at the end."""
+
+    def __init__(self, predictor: Predictor, source: DataSource) -> None:
+        self.predictor, self.source, self.gaps = predictor, source, Gaps()
+
+    def add(self, table: pa.Table, where: object) -> None:
+        self.gaps += self.predictor.gaps(table, where)
+
+    def close(self) -> None:
+        self.gaps.refuse_empty(self.source, FILL_IN)
 
 
 class _Tally:

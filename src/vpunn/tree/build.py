@@ -116,6 +116,11 @@ def tree_from_paths(
     └─ bin
        └─ README
     """
+    if hasattr(paths, "columns"):  # walking through a DataFrame gives the names of its columns
+        raise TreeError(
+            f"from_paths takes rows of labels, got a table with the columns {examples(list(paths.columns))}; "
+            "Tree.from_levels(table) reads level columns, one path per row."
+        )
     given = list(collection(paths, "paths must be a list of paths, each a sequence of labels"))
     if sep is not None:
         if not isinstance(sep, str) or not sep:

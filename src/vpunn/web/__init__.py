@@ -26,7 +26,7 @@ def explore(
     height: int = 640,
     port: int = 0,
 ) -> Any:
-    """Explore a `Tree`, a fitted classifier (``features`` turns typed texts into its rows) or a model folder.
+    """Explore a `Tree`, a fitted classifier (``features`` turns typed texts into its rows), a `VPuNNRegressor` or a model folder.
 
     In a notebook it returns a widget, ``height`` pixels tall, that needs no port. Elsewhere it serves the page on this machine,
     opens a browser, and returns when interrupted. ``columns`` are further per-node columns to show and colour by.

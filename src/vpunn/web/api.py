@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from vpunn._types import Cell, Json
     from vpunn.web.beliefs import Ask, Believer
+    from vpunn.web.numbers import NumberAsk, NumberBeliever
 
 
 #: Labels, children and search results a single answer may hold.
@@ -64,7 +65,7 @@ class Api:
         self._describe = lru_cache(maxsize=256)(self._description)
         get: dict[str, Callable[[Query], Reply]] = {
             "/api/health": self.health,
-            "/api/openapi.json": lambda _: json_reply(openapi(self.limits, subject.believer is not None)),
+            "/api/openapi.json": lambda _: json_reply(openapi(self.limits, self._answers())),
             "/api/tree": self.tree,
             "/api/shape": self.shape,
             "/api/labels": self.labels,
@@ -154,6 +155,7 @@ class Api:
             "bytes_per_depth": len(subject.shape) // tree.n_nodes,
             "columns": [str(name) for name in tree.columns],
             "layers": self.layers.names(),
+            "color": next(iter(subject.own), None),
             "model": None if believer is None else believer.summary(),
         }
 
@@ -346,20 +348,20 @@ class Api:
 
     def predict(self, query: Query, body: bytes) -> Reply:
         """Answers of the model for texts or rows."""
-        ask = self.read_ask(body)
+        ask: Any = self.read_ask(body)
         return json_reply(self._believer().answer([ask])[0])
 
-    def read_ask(self, body: bytes) -> Ask:
+    def read_ask(self, body: bytes) -> Ask | NumberAsk:
         """A checked question to the model."""
         return self._believer().read_ask(read_json(body), self.limits.rows)
 
     def triage(self, query: Query, body: bytes) -> Reply:
         """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
-        if self._believer().several:
-            raise ApiError(
-                422, "this model gives rows several labels, and a test table is about one; use vpunn evaluate.", "body"
-            )
-        self._tested = TestTable(self._believer(), body, query.get("target"), self.limits.rows)
+        believer: Any = self._believer()
+        what = {"sets": "gives rows several labels", "number": "predicts a number"}.get(self._answers() or "")
+        if what:
+            raise ApiError(422, f"this model {what}, and a test table is about one label; use vpunn evaluate.", "body")
+        self._tested = TestTable(believer, body, query.get("target"), self.limits.rows)
         return json_reply(self._tested.summary())
 
     def rows(self, query: Query) -> Reply:
@@ -369,7 +371,11 @@ class Api:
             raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
         return json_reply(self._tested.rows(node))
 
-    def _believer(self) -> Believer:
+    def _answers(self) -> str | None:
+        """What the model answers: ``places``, ``sets`` or a ``number``; None without a model."""
+        return None if self.subject.believer is None else str(self.subject.believer.summary()["answers"])
+
+    def _believer(self) -> Believer | NumberBeliever:
         if self.subject.believer is None:
             raise ApiError(404, "a tree is served here, without a model; `vpunn serve MODEL` serves one.", "path")
         return self.subject.believer

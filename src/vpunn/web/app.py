@@ -28,6 +28,7 @@ from vpunn.web.replies import ApiError, Reply, error_reply, json_reply
 
 if TYPE_CHECKING:
     from vpunn.web.beliefs import Ask
+    from vpunn.web.numbers import NumberAsk
 
 
 #: Names of this machine for itself.
@@ -179,7 +180,7 @@ class Batcher:
         self._running = False
         self._closed = False
 
-    async def answer(self, ask: Ask) -> Reply:
+    async def answer(self, ask: Ask | NumberAsk) -> Reply:
         """The reply to one question."""
         if self._closed or len(self._waiting) >= MAX_WAITING:
             raise ApiError(503, "too many questions are waiting; ask again in a second.", "path", {"Retry-After": "1"})
@@ -206,7 +207,7 @@ class Batcher:
         finally:
             self._running = False
 
-    def _answer(self, asks: list[Ask]) -> list[Reply]:
+    def _answer(self, asks: list[Any]) -> list[Reply]:
         """Replies to a batch; if it fails as a whole, to each question alone, so that only the culprit gets the error."""
         try:
             return [json_reply(found) for found in self.api.subject.believer.answer(asks)]  # type: ignore[union-attr]

@@ -27,13 +27,15 @@ class TestTable:
 
     def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
         from vpunn.hipan.table_cells import split_paths
+        from vpunn.hipan.table_gaps import FILL_IN, Gaps, filled_numbers
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
+        from vpunn.hipan.tables import split_names
         from vpunn.report import triage
 
         frame = read_csv(data)
         if len(frame) > max_rows:
             raise ApiError(413, f"{len(frame):,} rows are more than the {max_rows:,} a request may hold.", "body")
-        names = [name.strip() for name in (target or believer.target or "label").split(",")]
+        names = split_names(target) or believer.targets or ["label"]
         for name in (*believer.columns, *names):
             if name not in frame:
                 where = "target" if name in names else "body"
@@ -56,7 +58,12 @@ class TestTable:
             said = texts.where(texts.notna(), "").to_numpy().tolist()
             self.texts = [" ".join(map(str, row)) for row in said]
             words = believer.features.transform(self.texts)
-        numbers = self.cells[believer.numeric].to_numpy(float) if believer.numeric else None
+        numbers, self.notes = None, list[str]()
+        if believer.inputs is not None and believer.numeric:
+            gaps = Gaps.of(self.cells, believer.inputs, "the table")
+            gaps.refuse_empty("the table", FILL_IN)
+            numbers = filled_numbers(self.cells, believer.inputs, "the table")
+            self.notes = gaps.said(believer.inputs)
         if numbers is not None:  # the question as the page writes it: cells by name
             rows = self.cells.astype(object).where(self.cells.notna(), "").to_numpy().tolist()
             self.texts = [json.dumps(dict(zip(believer.columns, row, strict=True)), default=str) for row in rows]
@@ -94,7 +101,7 @@ class TestTable:
                 ],
             },
         ]
-        return {**data, "parts": [part for part in parts if part["rows"]]}
+        return {**data, "parts": [part for part in parts if part["rows"]], "notes": self.notes}
 
     def rows(self, node: int) -> dict[str, Any]:
         """The rows behind a ball: those that go wrong in it, the surest first, then the other rows whose truth lies in it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import examples
+from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Vectorizer
     from vpunn.hipan.posterior import Posterior
     from vpunn.hipan.sets._posterior import SetPosterior
+    from vpunn.hipan.tables import Inputs
     from vpunn.tree import Tree
 
 
@@ -44,6 +46,7 @@ class Ask:
     beliefs: bool
     text: str | None = None  #: what the first row says, for its explanation; None if only features are known
     cells: Mapping[str, str] = field(default_factory=dict)  #: its numbers, as they are shown
+    notes: tuple[str, ...] = ()  #: what reading the rows changed
 
     def __len__(self) -> int:
         first = next(iter(self.X.values())) if isinstance(self.X, Mapping) else self.X
@@ -51,23 +54,17 @@ class Ask:
 
 
 class Believer:
-    """A model, the text features in front of it (or None), and its input columns: of text, of numbers, or of both."""
+    """A model, the text features in front of it (or None), and the columns it reads (None if it names none)."""
 
-    def __init__(
-        self,
-        model: FittedModel,
-        features: Vectorizer = None,
-        text: list[str] | None = None,
-        target: str | None = None,
-        numeric: list[str] | None = None,
-        path_sep: str | None = None,
-    ) -> None:
+    def __init__(self, model: FittedModel, features: Vectorizer = None, inputs: Inputs | None = None) -> None:
         self.model = model
         self.features = features
+        self.inputs = inputs
         self.several = bool(getattr(model, "multilabel_", False))  # labels per row
-        self.text, self.numeric = text or [], numeric or []
+        self.text, self.numeric = ([], []) if inputs is None else (list(inputs.text), list(inputs.columns))
         self.columns = [*self.text, *self.numeric]
-        self.target, self.path_sep = target, path_sep
+        self.targets = [] if inputs is None else list(inputs.target)
+        self.path_sep = None if inputs is None else inputs.path_sep
 
     @cached_property
     def names(self) -> FeatureNames:
@@ -90,7 +87,8 @@ class Believer:
             "columns": self.columns,
             "numeric": self.numeric,
             "features": int(self.model.n_features_in_),
-            "target": self.target,
+            "target": ", ".join(self.targets) or None,
+            "answers": "sets" if self.several else "places",
         }
 
     def warm(self) -> None:
@@ -106,18 +104,11 @@ class Believer:
 
     def read_ask(self, body: dict[str, Any], max_rows: int) -> Ask:
         """A question from its JSON; every field is checked."""
-        known = {"texts", "rows", "X", "top", "risk", "threshold", "explain", "beliefs"}
-        for name in body:
-            if name not in known:
-                raise ApiError(422, f"there is no field {clip(name)!r}; fields are {', '.join(sorted(known))}.", name)
+        check_fields(body, {"texts", "rows", "X", "top", "risk", "threshold", "explain", "beliefs"})
         given = [name for name in ("texts", "rows", "X") if name in body]
         if len(given) != 1:
             raise ApiError(422, "give exactly one of texts, rows and X.", "body")
-        listed = body[given[0]]
-        if not isinstance(listed, list) or not listed:
-            raise ApiError(422, f"{given[0]} must be a list with at least one entry.", given[0])
-        if len(listed) > max_rows:
-            raise ApiError(413, f"{len(listed):,} rows are more than the {max_rows:,} a request may hold.", given[0])
+        listed = read_list(body, given[0], max_rows)
         risk, threshold = (_share(body, name) for name in ("risk", "threshold"))
         if risk is not None and threshold is not None:
             raise ApiError(422, "give either a risk or a threshold: they are two rules for where to stop.", "risk")
@@ -131,11 +122,12 @@ class Believer:
             raise ApiError(422, "explain and beliefs are true or false.", "explain")
         if any(flags) and len(listed) > 1:
             raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
-        X = self._features(given[0], listed)  # which refuses what is no text or number
-        text, cells = self._said(given[0], listed[0])
-        return Ask(X, top, risk, threshold, flags[0], flags[1], text, cells)
+        X, notes = self._features(given[0], listed)  # which refuses what is no text or number
+        text, cells = self._said(given[0], listed[0], X)
+        return Ask(X, top, risk, threshold, flags[0], flags[1], text, cells, tuple(notes))
 
-    def _features(self, kind: str, listed: list[Any]) -> Features:
+    def _features(self, kind: str, listed: list[Any]) -> tuple[Features, list[str]]:
+        """The features of a question's rows, and what was done about missing numbers."""
         from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
 
         if kind != "rows" and self.features is not None and self.numeric:
@@ -143,53 +135,33 @@ class Believer:
                 422, f"this model reads texts and the numbers {examples(self.numeric)}; ask with rows.", kind
             )
         if kind == "X":
-            return self._numbers(listed, int(self.model.n_features_in_))
+            return read_numbers(listed, int(self.model.n_features_in_), kind), []
         if kind == "texts":
             if self.features is None:
                 raise ApiError(422, "this model was fitted on numbers; ask with rows or X.", "texts")
             wrong = [text for text in listed if not isinstance(text, str)]
             if wrong:
                 raise ApiError(422, f"texts must be strings, got {clip(repr(wrong[0]))}.", "texts")
-            return self.features.transform(listed)
-        wrong = [row for row in listed if not isinstance(row, dict)]
-        if wrong:
-            raise ApiError(422, f"rows must be objects with cells by column name, got {clip(repr(wrong[0]))}.", "rows")
-        missing = [name for name in self.columns if any(name not in row for row in listed)]
-        if missing or not self.columns:
-            lack = (
-                f"every row needs the columns {examples(self.columns)}"
-                if self.columns
-                else "this model names no columns"
-            )
-            raise ApiError(422, f"{lack}; missing: {examples(missing)}." if missing else f"{lack}; ask with X.", "rows")
-        texts, numbers = ([[row[name] for name in names] for row in listed] for names in (self.text, self.numeric))
-        words = None
+            return self.features.transform(listed), []
+        check_cells(listed, self.columns)
+        words, numbers, notes = None, None, list[str]()
         if self.features is not None:
+            texts = [[row[name] for name in self.text] for row in listed]
             words = self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in texts])
-        return as_blocks(words, self._numbers(numbers, len(self.numeric)) if self.numeric else None)
+        if self.inputs is not None and self.numeric:
+            given = read_numbers([[row[name] for name in self.numeric] for row in listed], len(self.numeric), kind)
+            numbers, notes = fill_gaps(given, self.inputs)
+        return as_blocks(words, numbers), notes
 
-    def _said(self, kind: str, row: Any) -> tuple[str | None, dict[str, str]]:
+    def _said(self, kind: str, row: Any, X: Features) -> tuple[str | None, dict[str, str]]:
         """The text of a question and its numbers as they are shown; no text where features were given in place of it."""
         if kind == "X" or self.features is None:
             return None, {}
         if kind == "texts":
             return row, {}
         words = " ".join("" if row[name] is None else str(row[name]) for name in self.text)
-        return words, {name: f"{row[name]:.4g}" for name in self.numeric}
-
-    def _numbers(self, listed: list[Any], width: int) -> np.ndarray:
-        for row in listed:
-            if not isinstance(row, list) or len(row) != width:
-                raise ApiError(422, f"every row needs {width:,} numbers, got {clip(repr(row))}.", "X")
-            if any(isinstance(v, bool) or not isinstance(v, int | float) for v in row):
-                raise ApiError(422, f"features are numbers, got {clip(repr(row))}.", "X")
-        try:
-            X = np.array(listed, np.float64)
-        except OverflowError:
-            raise ApiError(422, "a feature is too large for a float.", "X") from None
-        if not np.isfinite(X).all():
-            raise ApiError(422, "features must be finite numbers.", "X")
-        return X
+        numbers = X["numbers"][0].tolist() if self.numeric else []
+        return words, {name: f"{number:.4g}" for name, number in zip(self.numeric, numbers, strict=True)}
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +186,7 @@ class Believer:
                 answers[0]["beliefs"] = self._beliefs(posterior, start)
             if ask.explain:
                 answers[0]["turns"] = self._turns(ask)
-            found.append({"answers": answers})
+            found.append({"answers": answers, "notes": list(ask.notes)})
             start += len(ask)
         return found
 
@@ -248,7 +220,15 @@ class Believer:
         if ask.risk is not None:
             threshold = posterior.model.threshold_for(ask.risk)
         kept = deepest_only(self.tree, posterior.above(threshold))
-        return [[self._name(int(i)) for i in kept.indices[kept.indptr[r] : kept.indptr[r + 1]]] for r in rows]
+        p = posterior.node_proba()
+        sets = [kept.indices[kept.indptr[r] : kept.indptr[r + 1]] for r in rows]
+        return [
+            [
+                {**self._name(int(i)), "probability": float(p[r, i])}
+                for i in nodes[np.argsort(-p[r, nodes], kind="stable")]
+            ]
+            for r, nodes in zip(rows, sets, strict=True)
+        ]
 
     def _name(self, node: int) -> dict[str, Any]:
         return {"node": node, "label": clean(str(self.tree.labels[node]))}
@@ -303,11 +283,11 @@ class Believer:
         return by_word(ask.text, named, ask.cells)[:WORDS]
 
     def describe(self, node: int) -> Any:
-        """What the model knows of a ball."""
+        """What the model knows of a ball; of label sets, which have no rows of a ball alone, what the tree says."""
         from vpunn.explain import describe_ball
 
-        labels = self.tree.labels
-        return describe_ball(self.model, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
+        labels, source = self.tree.labels, self.tree if self.several else self.model
+        return describe_ball(source, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
 
 
 def _stacked(parts: list[Any]) -> Features:

@@ -99,7 +99,7 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
     from vpunn.web.layers import Layers
     from vpunn.web.subject import Subject, clean
 
-    part = Subject(tree, api.subject.title)
+    part = Subject(tree, api.subject.title, own=api.subject.own)
     names = [part.name(i) for i in range(tree.n_nodes)]
     labels = [clean(str(label)) for label in tree.labels.tolist()]
     columns = {}
@@ -125,6 +125,7 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
         "bytes_per_depth": len(part.shape) // tree.n_nodes,
         "columns": list(columns),
         "layers": layers.names(),
+        "color": next(iter(part.own), None),
         "model": None,
         "note": note,
         "from": {"id": node, "path": [api.subject.name(i) for i in api.subject.tree.ancestors(node).tolist()]},

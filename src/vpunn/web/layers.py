@@ -45,6 +45,7 @@ class Rows:
     title: str
     nodes: np.ndarray
     values: np.ndarray
+    own: str = ""  #: of balls already, not to be added up: their ``value``, or the ``difference`` from their parents'
 
     @property
     def is_number(self) -> bool:
@@ -83,7 +84,7 @@ class Layers:
         found = []
         for name, rows in self._sources().items():
             kind = "number" if rows.is_number else "category"
-            found.append({"name": name, "title": rows.title, "kind": kind})
+            found.append({"name": name, "title": rows.title, "kind": kind, "own": bool(rows.own)})
         return found
 
     def _sources(self) -> dict[str, Rows]:
@@ -91,7 +92,7 @@ class Layers:
         found: dict[str, Rows] = {}
         for name, values in tree.columns.items():
             if values.ndim == 1 and (values.dtype.kind in "biuf" or _is_category(values)):
-                found[name] = Rows(name, np.arange(tree.n_nodes), values)
+                found[name] = Rows(name, np.arange(tree.n_nodes), values, self.subject.own.get(name, ""))
         with self._lock:
             for table in self._tables.values():
                 found.update(table)
@@ -172,8 +173,9 @@ class Layers:
     def weights(self, name: str) -> np.ndarray:
         """What each node adds to the size of its balls: the sum of its rows' values, nothing where that is not positive."""
         rows = self._rows(name)
-        if not rows.is_number:
-            raise ApiError(400, f"{clip(name)!r} is not a column of numbers, so it gives no sizes.", "name")
+        if not rows.is_number or rows.own:
+            what = "holds a number of each ball" if rows.own else "is not a column of numbers"
+            raise ApiError(400, f"{clip(name)!r} {what}, so it gives no sizes.", "name")
         sums, _ = _totals(self.subject.tree.n_nodes, rows)
         return np.where(sums > 0, sums, 0.0)
 
@@ -188,21 +190,37 @@ class Layers:
 
 
 def paint_number(tree: Tree, rows: Rows, statistic: str) -> Layer:
-    """The mean, sum or count of the rows in every ball, on a scale (logarithmic if it spans three decades)."""
+    """The mean, sum or count of the rows in every ball, on a scale (logarithmic if it spans three decades).
+
+    Numbers that are of balls already are painted as they are. Differences have a scale with 0 in the middle; the root, which
+    differs from nothing, has no colour.
+    """
+    if rows.own:
+        values = rows.values.astype(np.float64)
+        shown = np.where(tree.depth > 0, values, np.nan) if rows.own == "difference" else values
+        return _painted(rows, "", values, shown, centred=rows.own == "difference")
     sums, counts = _totals(tree.n_nodes, rows)
     ball_sums, ball_counts = tree.subtree_sum(sums), tree.subtree_sum(counts)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = {"mean": ball_sums / ball_counts, "sum": ball_sums, "count": ball_counts.astype(float)}[statistic]
     values = np.where(ball_counts > 0, values, np.nan).astype(np.float64)
-    known = values[np.isfinite(values)]
+    return _painted(rows, statistic, values, values)
+
+
+def _painted(rows: Rows, statistic: str, values: np.ndarray, shown: np.ndarray, *, centred: bool = False) -> Layer:
+    """Numbers of all balls on a scale that those ``shown`` span."""
+    known = shown[np.isfinite(shown)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     log = low > 0 and high / low >= 1000
-    if statistic == "mean" and not log and len(known) > 1000:  # single odd nodes would use up the scale
+    if statistic in ("mean", "") and not log and len(known) > 1000:  # single odd nodes would use up the scale
         low, high = (float(q) for q in np.quantile(known, [0.01, 0.99]))
+    if centred:
+        high = max(abs(low), abs(high))
+        low, log = -high, False
     span = (np.log(high) - np.log(low)) if log else high - low
     with np.errstate(invalid="ignore", divide="ignore"):
-        place = ((np.log(values) - np.log(low)) if log else values - low) / (span or 1.0)
-    colour = np.full(tree.n_nodes, NOTHING, np.uint8)
+        place = ((np.log(shown) - np.log(low)) if log else shown - low) / (span or 1.0)
+    colour = np.full(len(values), NOTHING, np.uint8)
     there = np.isfinite(place)
     colour[there] = np.clip(place[there] * (STEPS - 1), 0, STEPS - 1).astype(np.uint8)
     legend = {"kind": "number", "title": rows.title, "stat": statistic, "low": low, "high": high, "log": log}

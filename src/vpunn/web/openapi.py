@@ -83,14 +83,27 @@ _ASK = {
     },
 }
 
+#: What a model of numbers is asked.
+_ASK_NUMBER = {
+    "type": "object",
+    "required": ["rows"],
+    "properties": {
+        "rows": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "cells by column name: levels (null ends the path) and covariates (null is read as the median)",
+        }
+    },
+}
 
-def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
-    """The document; routes of a model only where there is one."""
+
+def openapi(limits: Limits, answers: str | None) -> dict[str, Any]:
+    """The document; routes of a model only where there is one, and ``answers`` says of what kind: places, sets, number."""
     from vpunn import __version__
 
     problem = {"$ref": "#/components/responses/Problem"}
     paths: dict[str, Any] = {}
-    for path, (what, parameters) in (_GET | (_MODEL_GET if has_model else {})).items():
+    for path, (what, parameters) in (_GET | (_MODEL_GET if answers == "places" else {})).items():
         listed = [
             {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": "string"}}
             for name, required, meaning in parameters
@@ -105,8 +118,10 @@ def openapi(limits: Limits, has_model: bool) -> dict[str, Any]:
     bodies: dict[str, tuple[str, str, dict[str, Any]]] = {
         "/api/table": ("add a table as layers to colour and size by", "text/csv", {"type": "string"})
     }
-    if has_model:
-        bodies["/api/predict"] = ("answers of the model", "application/json", _ASK)
+    if answers is not None:
+        ask = _ASK_NUMBER if answers == "number" else _ASK
+        bodies["/api/predict"] = ("answers of the model", "application/json", ask)
+    if answers == "places":
         what = "where the model fails on a table with the right answers"
         bodies["/api/triage"] = (what, "text/csv", {"type": "string"})
     for path, (what, kind, schema) in bodies.items():

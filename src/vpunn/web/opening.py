@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def as_subject(
     source: HasTree, title: str | None = None, *, features: Vectorizer = None, columns: dict[str, Any] | None = None
 ) -> Subject:
-    """A subject from a `Tree`, anything with a ``tree``, a fitted classifier (with the ``features`` before it) or a model folder.
+    """A subject from a `Tree`, anything with a ``tree``, a fitted classifier (with the ``features`` before it), a fitted
+    regressor or a model folder; models that cannot be asked are refused.
 
     ``columns`` are further per-node columns to show and colour by.
     """
@@ -30,6 +31,16 @@ def as_subject(
         tree = getattr(source, "tree", None)
     if hasattr(source, "posterior") and hasattr(source, "tree_"):
         believer = Believer(source, features)
+    elif hasattr(source, "predict_nodes"):
+        from vpunn.web.numbers import as_table, number_subject
+
+        return number_subject(as_table(source), title or _title(source, source.tree_), columns)
+    elif hasattr(source, "predict") and hasattr(source, "tree_"):
+        name = type(source).__name__
+        raise VpunnError(
+            f"the explorer cannot ask a {name}; it asks a HiPaNClassifier, a VPuNNRegressor and what `vpunn fit` wrote. "
+            "Its tree alone is shown by `.tree_.explore()` of the loaded model."
+        )
     if not isinstance(tree, Tree):
         raise VpunnError(
             f"the explorer shows a Tree, a fitted classifier or a model folder, got {type(source).__name__}."
@@ -50,20 +61,25 @@ def is_model(path: Path) -> bool:
 
 
 def open_model(path: Path) -> Subject:
-    """Whatever was saved in a folder: a classifier with the text features that `vpunn fit` keeps beside it, or a tree."""
+    """Whatever was saved in a folder: a model of `vpunn fit` with the columns it reads, another model, or a tree."""
     from vpunn.io.store import Stored, load
 
     stored = Stored.open(path)
+    if stored.kind == "VPuNNRegressor" and "inputs" in stored.settings:
+        from vpunn.hipan.table_models import TableRegressor, open_table_model
+        from vpunn.web.numbers import number_subject
+
+        table = open_table_model(path)
+        assert isinstance(table, TableRegressor)
+        return number_subject(table, path.name)
     if stored.kind != "HiPaNClassifier":
         return as_subject(load(path), path.name)
     from vpunn.hipan import HiPaNClassifier
+    from vpunn.hipan.tables import Inputs
     from vpunn.text import TextFeatures
 
-    inputs = stored.settings.get("inputs")
-    inputs = inputs if isinstance(inputs, dict) else {}
-    features = TextFeatures.from_stored(stored.part("features")) if "text" in inputs else None
-    text, numeric = ([str(name) for name in inputs.get(kind) or []] for kind in ("text", "columns"))
+    kept = stored.settings.get("inputs")
+    inputs = Inputs.from_settings(kept, path) if isinstance(kept, dict) else None
+    features = TextFeatures.from_stored(stored.part("features")) if inputs is not None and inputs.text else None
     model = HiPaNClassifier.from_stored(stored)
-    sep = str(inputs.get("path_sep") or "") or None
-    believer = Believer(model, features, text, inputs.get("target"), numeric, sep)
-    return Subject(model.tree_, path.name, believer)
+    return Subject(model.tree_, path.name, Believer(model, features, inputs))

@@ -17,7 +17,10 @@ from vpunn.web.replies import ApiError
 from vpunn.web.search import SearchIndex, as_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vpunn.web.beliefs import Believer
+    from vpunn.web.numbers import NumberBeliever
 
 
 #: A node id, told from a label by its sign: ``@17``.
@@ -27,17 +30,26 @@ WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 class Subject:
-    """A tree, its title, and the `Believer` that answers for a model (or None).
+    """A tree, its title, and the `Believer` (of a regressor `NumberBeliever`) that answers for a model, or None.
 
+    ``own`` names columns of the tree that are not to be added up over balls, since each value is of a ball already: ``value``
+    of the ball itself, ``difference`` from its parent's. The first of them is the colour the page opens with.
     Everything derived (code, search index, hash of the shape) is made on first use, once, also when many threads ask.
     """
 
-    def __init__(self, tree: Tree, title: str = "tree", believer: Believer | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        title: str = "tree",
+        believer: Believer | NumberBeliever | None = None,
+        own: Mapping[str, str] | None = None,
+    ) -> None:
         if not isinstance(tree, Tree):
             raise VpunnError(f"the explorer shows a Tree or a fitted model, got {type(tree).__name__}.")
         self.tree = tree
         self.title = title
         self.believer = believer
+        self.own = dict(own or {})
         self._lock = Lock()
         names = tree.columns.get("name")
         self._names = tree.labels if names is None else names

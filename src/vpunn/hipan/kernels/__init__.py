@@ -22,8 +22,8 @@ _SOURCES = (*sorted(_HERE.glob("*.py")), _HERE.parent / "_arrays.py", _HERE.pare
 #: Divisions give inf or nan as in NumPy: a test for zero at each of them would be code to compile. Arrays belong to the caller and
 #: none are made, so nobody counts references to them: that would be a fifth of what there is to compile.
 _OPTIONS = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
-#: A place in an array, at least 0. Of a signed number numba asks at every access whether it counts from the end, which in loops over
-#: places that were read from an array takes a third of the time. (A sum of this and a signed number is no place.)
+#: A place in an array, at least 0. Of a signed number numba asks at every access whether it counts from the end, which in loops
+#: over places that were read from an array takes a third of the time. (A sum of this and a signed number is no place.)
 at = np.uint64
 #: What only kernels call; their compiled code is kept inside of the kernels'.
 helper = njit(no_cpython_wrapper=True, **_OPTIONS)

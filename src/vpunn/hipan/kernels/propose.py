@@ -323,7 +323,9 @@ def _by_heads(rows, ancestry, entries, weight, bias, budget, first, sums, opened
             f, v = indices[rarest[k]], data[rarest[k]]
             read += feature_start[f + 1] - feature_start[f]
             for e in range(at(feature_start[f]), at(feature_start[f + 1])):
-                local[at(entry_block[e])] += weight[e] * v  # no question asked: a wrong guess costs more than an addition
+                local[at(entry_block[e])] += (
+                    weight[e] * v
+                )  # no question asked: a wrong guess costs more than an addition
         for k in range(openers):
             f = indices[rarest[k]]
             for e in range(at(feature_start[f]), at(feature_start[f + 1])):

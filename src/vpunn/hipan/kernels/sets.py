@@ -188,6 +188,7 @@ class Tray(NamedTuple):
 
     value: np.ndarray
     similarity: np.ndarray
+    met: np.ndarray
     touched: np.ndarray
     sums: np.ndarray
     near: np.ndarray
@@ -204,7 +205,8 @@ def _find_nearest(X, i, memory, tray):
             continue
         for r in range(memory.columns.start[f], memory.columns.start[f + 1]):
             j = memory.columns.ids[r]
-            if tray.similarity[j] == 0.0:
+            if not tray.met[j]:  # products may add up to zero on the way
+                tray.met[j] = True
                 tray.touched[count] = j
                 count += 1
             tray.similarity[j] += tray.value[f] * memory.columns.values[r]
@@ -213,6 +215,7 @@ def _find_nearest(X, i, memory, tray):
         j = tray.touched[k]
         s = tray.similarity[j]
         tray.similarity[j] = 0.0
+        tray.met[j] = False
         if s <= 0.0 or (found == NEAREST and s < tray.near[found - 1]):
             continue
         at = min(found, NEAREST - 1)

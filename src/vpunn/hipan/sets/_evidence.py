@@ -97,6 +97,7 @@ def examine(memory: SetMemory, X: sparse.csr_matrix, planes: np.ndarray, plane_c
     tray = kernels.Tray(
         np.zeros(features, np.float32),
         np.zeros(n_items, np.float32),
+        np.zeros(n_items, np.bool_),
         np.empty(n_items, np.int32),
         np.zeros((7, labels), np.float32),
         np.zeros(kernels.NEAREST, np.float32),

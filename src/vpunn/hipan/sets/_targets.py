@@ -50,8 +50,11 @@ def read_sets(y: SetTargets, multilabel: bool = False, classes: Labels = None) -
     if classes is not None and not isinstance(classes, str):  # a text is its letters
         targets.refuse_single(classes, "classes", "one label per column")
     if sparse.issparse(y):
+        targets.refuse_misplaced(y, "y")
         return _from_indicator(sparse.csr_matrix(y), classes)
     targets.refuse_single(y)
+    if multilabel and hasattr(y, "columns") and hasattr(y, "to_numpy"):
+        y, classes = y.to_numpy(), list(y.columns) if classes is None else classes
     if hasattr(y, "tolist") and getattr(y, "ndim", 1) == 2:
         return _from_indicator(_dense(y), classes) if multilabel else _no_classes(classes)
     if not isinstance(y, Iterable):

@@ -1,5 +1,5 @@
 // Asking the model: its probabilities on the tree, the answer's path, where it stops, and what spoke for each turn.
-import { $, fill, later, make, percent, short } from "./dom.js";
+import { $, count, fill, later, make, percent, short } from "./dom.js";
 
 const RISKS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5];
 
@@ -24,6 +24,7 @@ export class Beliefs {
     form.addEventListener("submit", (event) => { event.preventDefault(); this.app.state.set({ text: this.read() || undefined, tab: "ask" }); });
     $("risk").addEventListener("input", () => { this.app.state.set({ risk: String(this.level()) }, { replace: true, silent: true }); this.tell(); this.again(); });
     $("rule").addEventListener("change", () => this.app.state.set({ stop: $("rule").value }, { replace: true }));
+    $("rules").hidden = model.answers === "number";
     $("forget").addEventListener("click", () => this.app.state.set({ text: undefined }));
     $("testfile").addEventListener("change", () => this.triage($("testfile").files[0]));
   }
@@ -54,7 +55,8 @@ export class Beliefs {
 
   tell() {
     const at = this.level();
-    $("level").textContent = $("rule").value === "threshold" ? `the deepest ball with at least ${percent(at)}` : `wrong at most ${percent(at)} of the time`;
+    const sets = this.model.answers === "sets";
+    $("level").textContent = $("rule").value === "threshold" ? (sets ? `all labels with at least ${percent(at)}` : `the deepest ball with at least ${percent(at)}`) : sets ? `at most ${percent(at)} of the right balls are missed` : `wrong at most ${percent(at)} of the time`;
   }
 
   // Set form and tree to a state.
@@ -75,18 +77,22 @@ export class Beliefs {
     const { app } = this, text = app.state.now.text, turn = ++this.turn;
     if (!text) { this.clear(); return; }
     const rule = $("rule").value === "threshold" ? { threshold: this.level() } : { risk: this.level() };
+    const wanted = this.model.answers === "number" ? {} : { ...rule, top: 5, explain: true, beliefs: true };
     let found;
-    try { found = await app.api.post("predict", JSON.stringify({ ...this.body(text), ...rule, top: 5, explain: true, beliefs: true }), "application/json"); } catch (error) {
+    try { found = await app.api.post("predict", JSON.stringify({ ...this.body(text), ...wanted }), "application/json"); } catch (error) {
       if (turn === this.turn) { this.clear(); fill($("answer"), make("p", { class: "wrong", role: "alert" }, error.message)); }
       return;
     }
-    if (turn === this.turn) this.show(found.answers[0], moveThere);
+    if (turn !== this.turn) return;
+    if (this.model.answers === "number") this.showNumber(found.answers[0], moveThere); else this.show(found.answers[0], moveThere);
+    $("answer").prepend(...found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)));
   }
 
   clear() {
     const { view } = this.app;
     view.beliefs = null;
     view.stop = -1;
+    view.answers = [];
     view.changed();
     fill($("answer"));
     this.app.showLegend();
@@ -98,13 +104,15 @@ export class Beliefs {
     const order = nodes.map((i, k) => [probabilities[k], i]).sort((p, q) => p[0] - q[0]);
     view.beliefs = { map, list: order.map(([p, i]) => [i, palette.ofProbability(p)]) };
     view.stop = answer.stop ? answer.stop.node : -1;
+    view.answers = (answer.labels ?? []).map((one) => one.node);
     this.last = answer;
     if (moveThere) {
       const sure = answer.path.filter((ball) => ball.probability >= 0.8).at(-1) ?? answer.path[0];
-      view.goTo(view.fit(app.shape.size[sure.node] > 1 ? sure.node : Math.max(app.shape.parent[sure.node], 0)));
+      view.goTo(view.around(...(view.answers.length ? view.answers : [sure.node])));
     }
     view.changed();
     app.showLegend();
+    const line = (t) => make("li", {}, make("a", { href: app.state.link({ focus: `@${t.node}` }) }, t.label), make("span", { class: "p" }, percent(t.probability)));
     const turns = new Map(answer.turns.map((turn) => [turn.node, turn]));
     const step = (ball) => {
       const turn = turns.get(ball.node), stops = answer.stop && answer.stop.node === ball.node;
@@ -113,10 +121,25 @@ export class Beliefs {
       return make("li", { class: stops ? "stop" : "" }, make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label),
         make("span", { class: "p" }, percent(ball.probability)), bar, stops ? make("em", {}, "stops here") : null, words.length ? make("div", { class: "chips" }, words) : null);
     };
-    const labels = answer.labels && make("p", {}, "Labels under this rule: ", make("b", { id: "labels" }, answer.labels.map((one) => one.label).join(", ") || "none"));
+    const labels = answer.labels && [make("h3", {}, `${count(answer.labels.length, "label")} under this rule`), make("ol", { class: "top", id: "labels" }, answer.labels.map(line))];
     const lead = labels ? labels : answer.stop ? make("p", {}, "Answer under this rule: ", make("b", { id: "stopped" }, answer.stop.label)) : null;
-    fill($("answer"), lead, make("h3", {}, "The path, and what spoke for each turn"), make("ol", { class: "path" }, answer.path.map(step)),
-      make("h3", {}, "Most probable nodes"), make("ol", { class: "top" }, answer.top.map((t) => make("li", {}, make("a", { href: app.state.link({ focus: `@${t.node}` }) }, t.label), make("span", { class: "p" }, percent(t.probability))))));
+    fill($("answer"), lead, make("h3", {}, labels ? "The path of the likeliest, and what spoke for it" : "The path, and what spoke for each turn"), make("ol", { class: "path" }, answer.path.map(step)),
+      make("h3", {}, "Most probable nodes"), make("ol", { class: "top" }, answer.top.map(line)));
+  }
+
+  // A number: the mean with its spread, and the sum it is, ball by ball.
+  showNumber(answer, moveThere) {
+    const { app } = this, { view } = app, signed = (v) => (v < 0 ? "−" : "+") + short(Math.abs(v));
+    view.stop = answer.node;
+    if (moveThere) view.goTo(view.around(answer.node));
+    view.changed();
+    const step = (name, adds, total) => make("li", {}, name, make("span", { class: "p" }, make("span", { class: "adds" }, signed(adds)), ` = ${short(total)}`));
+    let total = answer.path.at(-1).total;
+    const balls = answer.path.map((ball) => step(make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label), ball.coefficient, ball.total));
+    const covariates = answer.covariates.map((one) => step(`${one.name} ${short(one.value)} × ${short(one.slope)}`, one.adds, (total += one.adds)));
+    fill($("answer"), make("p", {}, `${this.model.target}: `, make("b", { id: "number" }, short(answer.prediction)), ` ± ${short(answer.sd)} (standard deviation of a new row)`),
+      make("p", {}, `90 % of new rows between ${short(answer.low)} and ${short(answer.high)}`),
+      make("h3", {}, "The sum of the path"), make("ol", { class: "path" }, balls, covariates));
   }
 
   // ---- a test table --------------------------------------------------------------------------------------------------
@@ -137,7 +160,7 @@ export class Beliefs {
       make("table", {}, make("thead", {}, make("tr", {}, part.columns.map((name) => make("th", {}, name)))),
         make("tbody", {}, part.rows.map((row) => make("tr", {}, row.cells.map((cell, k) => make("td", {}, k === 0 && row.node !== null
           ? make("a", { href: app.state.link({ focus: `@${row.node}` }), onclick: () => this.rows(row.node) }, short(cell)) : short(cell))))))));
-    fill($("triage"), make("p", { id: "verdict" }, found.verdict), found.parts.map(table), make("div", { id: "rows" }));
+    fill($("triage"), make("p", { id: "verdict" }, found.verdict), found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)), found.parts.map(table), make("div", { id: "rows" }));
   }
 
   async rows(node) {

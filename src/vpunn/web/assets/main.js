@@ -8,7 +8,7 @@ import { Panel } from "./panel.js";
 import { asSvg } from "./save.js";
 import { SearchBox } from "./search.js";
 import { Shape, unpackDepths } from "./shape.js";
-import { State } from "./state.js";
+import { DEFAULTS, State } from "./state.js";
 import { View } from "./view.js";
 
 class Explorer {
@@ -30,6 +30,7 @@ class Explorer {
     this.shape = new Shape(unpackDepths(await this.api.bytes("shape", { hash: summary.hash }), summary.bytes_per_depth));
     this.palette = new Palette(this.dark());
     this.labels = new Labels(this.api, summary.hash, () => this.view.draw());
+    if (summary.color) DEFAULTS.color = summary.color; // a model of numbers opens with them
     this.state = new State((before, now) => this.follow(before, now));
     this.view = new View($("view"), $("map"), this.shape, this.labels, this.palette, this.told());
     this.panel = new Panel(this);
@@ -93,14 +94,14 @@ class Explorer {
     if (node && ref && node.ref !== ref && this.state.now.focus === ref) { this.ids.set(node.ref, i); this.state.set({ focus: node.ref }, { replace: true, silent: true }); }
   }
 
-  // Bring a node into view: its own subtree, or its parent's if it is a leaf.
+  // Bring a node into view, with what stands beside it.
   reveal(i) {
-    const { view, shape } = this;
+    const { view } = this;
     const window = view.move ? view.move.to : view.window, before = view.window;
     view.window = window;
     const seen = view.shows(i);
     view.window = before;
-    if (view.layout === "disk" || !seen) view.goTo(view.fit(shape.size[i] > 1 ? i : Math.max(shape.parent[i], 0)), { animate: this.ready });
+    if (view.layout === "disk" || !seen) view.goTo(view.around(i), { animate: this.ready });
   }
 
   restore(zoom) {
@@ -165,7 +166,7 @@ class Explorer {
       this.legend = legend;
       this.view.colour = this.palette.ofLayer(bytes, legend.kind);
     }
-    $("stat").hidden = !this.legend || this.legend.kind !== "number";
+    $("stat").hidden = !this.legend || this.legend.kind !== "number" || !this.legend.stat;
     this.showLegend();
     this.view.changed();
   }
@@ -187,14 +188,14 @@ class Explorer {
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
     place.hidden = !legend && !this.view.beliefs;
     if (this.view.beliefs) fill(place, make("b", {}, "probability"), "0.1 %", scale(some(palette.warm, 9)), "100 %");
-    else if (legend && legend.kind === "number") fill(place, make("b", {}, `${legend.title}, ${legend.stat}`), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
+    else if (legend && legend.kind === "number") fill(place, make("b", {}, legend.stat ? `${legend.title}, ${legend.stat}` : legend.title), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
   }
 
   listLayers() {
     const { layers } = this.summary, option = (layer) => make("option", { value: layer.name }, layer.title);
     fill($("color"), make("option", { value: "" }, "branch"), layers.map(option));
-    fill($("size"), make("option", { value: "" }, "number of leaves"), layers.filter((layer) => layer.kind === "number").map(option));
+    fill($("size"), make("option", { value: "" }, "number of leaves"), layers.filter((layer) => layer.kind === "number" && !layer.own).map(option));
   }
 
   async upload(file) {
@@ -214,7 +215,7 @@ class Explorer {
 
   controls() {
     this.listLayers();
-    const { state } = this, choose = (id, name) => $(id).addEventListener("change", () => state.set({ [name]: $(id).value || undefined, ...(name === "layout" || name === "size" ? { zoom: undefined } : {}) }));
+    const { state } = this, choose = (id, name) => $(id).addEventListener("change", () => state.set({ [name]: $(id).value, ...(name === "layout" || name === "size" ? { zoom: undefined } : {}) }));
     choose("layout", "layout");
     choose("color", "color");
     choose("stat", "stat");
@@ -222,7 +223,7 @@ class Explorer {
     $("table").addEventListener("change", () => this.upload($("table").files[0]));
     for (const tab of document.querySelectorAll("[data-tab]")) tab.addEventListener("click", () => state.set({ tab: tab.dataset.tab }, { replace: true }));
     $("tab-ask").hidden = !this.summary.model;
-    $("triage-part").hidden = !this.summary.model;
+    $("triage-part").hidden = this.summary.model?.answers !== "places";
     $("upload-part").hidden = this.api.kind === "file";
     $("theme").addEventListener("click", () => state.set({ theme: this.dark() ? "light" : "dark" }, { replace: true }));
     this.scheme.addEventListener("change", () => this.paintPage());

@@ -58,7 +58,8 @@ export class Panel {
   facts(node) {
     const rows = [["depth", node.depth], ["ball", `${count(node.size, "node")}, ${count(node.leaves, "leaf")}, radius ${node.radius}`], ["children", node.children]];
     if (node.siblings.count) rows.push(["place", `child ${node.digit} of ${node.siblings.count.toLocaleString("en")}`]);
-    if (node.layer !== null && node.layer !== undefined) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
+    const told = this.app.legend?.title in node.columns && !this.app.legend.stat; // its column says it below
+    if (node.layer !== null && node.layer !== undefined && !told) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
     for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "") rows.push([name, value]);
     const listed = (nodes) => nodes.flatMap((other, k) => (k ? [", ", this.link(other, {})] : [this.link(other, {})]));
     const more = [["also below", node.also_below], ["also above", node.also_above]].filter(([, nodes]) => nodes?.length);

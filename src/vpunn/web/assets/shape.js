@@ -118,6 +118,13 @@ export class Shape {
     return found;
   }
 
+  // Leaves below node i, counted up to `most`.
+  leaves(i, most) {
+    let found = 0;
+    for (let j = i, end = i + this.size[i]; j < end && found < most; j++) if (this.size[j] === 1) found++;
+    return found;
+  }
+
   digit(i) { return i ? this.rank(i) - this.firstRank(this.parent[i]) + 1 : 0; }
   firstRank(p) { return this.rank(p + 1); }
 

@@ -2,7 +2,7 @@
 // also in a saved file. docs/explorer.md lists the names.
 
 const NAMES = ["layout", "root", "focus", "with", "zoom", "color", "stat", "size", "tab", "q", "text", "risk", "stop", "theme"];
-const DEFAULTS = { layout: "icicle", root: "@0", stat: "mean", tab: "node", stop: "risk" };
+export const DEFAULTS = { layout: "icicle", root: "@0", stat: "mean", tab: "node", stop: "risk" };
 
 export function readHash(hash = location.hash) {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
@@ -15,7 +15,7 @@ export function writeHash(state) {
   const out = new URLSearchParams();
   for (const name of NAMES) {
     const value = state[name];
-    if (value !== undefined && value !== null && value !== "" && value !== DEFAULTS[name]) out.set(name, value);
+    if (value !== undefined && value !== null && value !== (DEFAULTS[name] ?? "")) out.set(name, value);
   }
   return "#" + out.toString();
 }

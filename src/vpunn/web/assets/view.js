@@ -7,6 +7,7 @@ import { Columns, Rings } from "./icicle.js";
 const FONT = "12px system-ui, sans-serif";
 const LINE = 13;
 const NARROWEST = 46;
+const COMPANY = 20; // leaves that are in view at least when the page moves to a node
 const QUICK = 12; // milliseconds a frame may take before it shows fewer labels
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -22,6 +23,7 @@ export class View {
     this.colour = palette.ofBranch(shape);
     this.beliefs = null;
     this.focus = this.hover = this.other = this.stop = -1;
+    this.answers = []; // nodes that a model of label sets gives
     this.many = 300; // labels a frame may draw; follows the cost of the last frame
     this.coarse = 2; // pixels below which the disk shows a dot instead of a subtree
     this.frames = [];
@@ -109,10 +111,22 @@ export class View {
     return i;
   }
 
+  // Columns that have room for names.
+  mostColumns() { return Math.max(Math.floor(this.width / (this.beliefs ? 2 * NARROWEST : this.width < 600 ? 1.5 * NARROWEST : NARROWEST)), 2); }
+
+  // The window that shows nodes with what stands beside them: their siblings and some company, as long as they stay in view themselves.
+  around(...nodes) {
+    const { shape } = this, deepest = Math.max(...nodes.map((i) => shape.depth[i]));
+    let i = nodes.reduce((a, b) => shape.lca(a, b));
+    if (i && shape.size[i] === 1) i = shape.parent[i];
+    if (this.layout === "disk") return this.fit(i); // which shows all that is around its centre
+    while (i && shape.leaves(i, COMPANY) < COMPANY && deepest - shape.depth[i] + 3 <= this.mostColumns()) i = shape.parent[i];
+    return this.fit(i);
+  }
+
   // The window that shows a node's subtree, its parent beside it.
   fit(i) {
-    const { shape } = this, above = shape.depth[i] ? 1 : 0;
-    const most = Math.max(Math.floor(this.width / (this.beliefs ? 2 * NARROWEST : this.width < 600 ? 1.5 * NARROWEST : NARROWEST)), 2);
+    const { shape } = this, above = shape.depth[i] ? 1 : 0, most = this.mostColumns();
     const cols = Math.min(Math.max(shape.levelsBelow(i) + above, 3), most, Math.max(shape.maxDepth + 1, 2));
     let [a, b] = [shape.from(i), shape.to(i)];
     if (!(b > a)) { const e = shape.total * 1e-9; a = Math.max(a - e, 0); b = a + 2 * e; }
@@ -247,7 +261,7 @@ export class View {
       c.strokeRect(...box(i));
     };
     mark(this.hover, palette.faint, 1);
-    mark(this.stop, palette.second, 3, [6, 3]);
+    for (const i of [this.stop, ...this.answers]) mark(i, palette.second, 3, [6, 3]);
     mark(this.other, palette.second, 2.5);
     mark(this.focus, palette.accent, 2.5);
     c.setLineDash([]);
@@ -320,7 +334,7 @@ export class View {
     };
     arc(this.hover, this.palette.faint, 1);
     c.setLineDash([6, 3]);
-    arc(this.stop, this.palette.second, 3);
+    for (const i of [this.stop, ...this.answers]) arc(i, this.palette.second, 3);
     c.setLineDash([]);
     arc(this.other, this.palette.second, 2.5);
     arc(this.focus, this.palette.accent, 2.5);
@@ -366,7 +380,7 @@ export class View {
 
   diskMarks(spots, radius) {
     const { context: c, palette } = this;
-    for (const [i, colour, line] of [[this.hover, palette.faint, 1], [this.stop, palette.second, 3], [this.other, palette.second, 2.5], [this.focus, palette.accent, 2.5]]) {
+    for (const [i, colour, line] of [[this.hover, palette.faint, 1], ...[this.stop, ...this.answers].map((i) => [i, palette.second, 3]), [this.other, palette.second, 2.5], [this.focus, palette.accent, 2.5]]) {
       const s = i >= 0 && spots.find((spot) => spot.node === i);
       if (!s) continue;
       c.strokeStyle = colour;

@@ -1,0 +1,175 @@
+"""A fitted regressor behind the API: rows of levels in, numbers out, and what every ball says about them.
+
+Answers are those of `TableRegressor.predict`, which ``vpunn predict`` prints. A model is one coefficient per ball, so the tree
+carries it whole: `ball_columns` gives every node the fitted mean of its ball and its coefficient, and the sum of the
+coefficients on a path, with what covariates add, is the prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError, counted
+from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
+from vpunn.web.replies import ApiError
+from vpunn.web.subject import Subject, clean, clip
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn.hipan.table_models import TableRegressor
+    from vpunn.regress import VPuNNRegressor
+
+
+@dataclass(frozen=True)
+class NumberAsk:
+    """A checked question: rows of levels and covariates."""
+
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+class NumberBeliever:
+    """A regressor that knows its level columns and covariates, as `Believer` is for a classifier."""
+
+    several = False
+
+    def __init__(self, table: TableRegressor) -> None:
+        self.table, self.model, self.tree = table, table.model, table.model.tree_
+        if not self.model._one_target:
+            raise VpunnError(
+                f"this regressor predicts {len(self.model.coef_)} numbers, and the explorer shows one; fit one model for each."
+            )
+        inputs = table.inputs
+        self.levels, self.numeric = list(inputs.levels), list(inputs.columns)
+        self.columns = [*self.levels, *self.numeric]
+        self.target = ", ".join(inputs.target)
+        self.values = self.model.predict_nodes(np.arange(self.tree.n_nodes))[0]  # at covariates 0
+
+    def summary(self) -> dict[str, Any]:
+        """What can be asked."""
+        return {
+            "kind": type(self.model).__name__,
+            "input": "columns",
+            "columns": self.columns,
+            "numeric": self.numeric,
+            "features": len(self.columns),
+            "target": self.target,
+            "answers": "number",
+        }
+
+    def ball_columns(self) -> dict[str, tuple[np.ndarray, str]]:
+        """One number per ball and what it is: of the ball itself (``value``), or beyond its parent (``difference``)."""
+        n, medians = self.tree.n_nodes, np.array(self.table.inputs.medians)
+        at, covariates = "", None
+        if self.numeric:
+            at = " at median covariates" if len(medians) else " at covariates 0"
+            covariates = np.tile(medians if len(medians) else np.zeros(len(self.numeric)), (n, 1))
+        mean, sd = self.model.predict_nodes(np.arange(n), covariates)
+        return {
+            f"fitted mean{at}": (mean, "value"),
+            "coefficient": (np.array(self.model.coef_), "difference"),
+            "sd of a new row": (sd, "value"),
+        }
+
+    def warm(self) -> None:
+        """Answer an empty question once."""
+        row = {name: None for name in self.levels} | {name: 0.0 for name in self.numeric}
+        self.answer([self.read_ask({"rows": [row]}, 1)])
+
+    def read_ask(self, body: dict[str, Any], max_rows: int) -> NumberAsk:
+        """A question from its JSON; every field is checked."""
+        import pandas as pd
+
+        check_fields(body, {"rows"})
+        if "rows" not in body:
+            raise ApiError(422, "this model predicts a number from columns; ask with rows.", "body")
+        listed = read_list(body, "rows", max_rows)
+        check_cells(listed, self.columns)
+        for name in self.levels:
+            for cell in (row[name] for row in listed):
+                if isinstance(cell, bool) or not isinstance(cell, str | int | float | None):
+                    raise ApiError(
+                        422, f"{name!r} holds labels, which are texts or numbers, got {clip(repr(cell))}.", "rows"
+                    )
+        frame = pd.DataFrame({name: pd.Series([row[name] for row in listed], dtype=object) for name in self.levels})
+        if not self.numeric:
+            return NumberAsk(frame)
+        numbers = read_numbers([[row[name] for name in self.numeric] for row in listed], len(self.numeric), "rows")
+        filled, notes = fill_gaps(numbers, self.table.inputs)
+        return NumberAsk(pd.concat([frame, pd.DataFrame(filled, columns=self.numeric)], axis=1), tuple(notes))
+
+    def answer(self, asks: list[NumberAsk]) -> list[dict[str, Any]]:
+        """The answer to every question, each read alone: how a column of labels is read depends on all its cells."""
+        return [self._answer(ask) for ask in asks]
+
+    def _answer(self, ask: NumberAsk) -> dict[str, Any]:
+        found = self.table.predict(ask.frame, "rows")
+        columns = ["prediction", "sd", "low", "high", "known", "node"]
+        answers = []
+        for r, row in enumerate(found[columns].to_dict("records")):
+            chain = self.tree.ancestors(row["node"])
+            path = zip(chain.tolist(), self.model.coef_[chain].tolist(), self.values[chain].tolist(), strict=True)
+            cells = zip(self.numeric, ask.frame.iloc[r, len(self.levels) :], self.model.covariate_coef_, strict=True)
+            answers.append(
+                {
+                    **row,
+                    "label": self._label(row["node"]),
+                    "path": [
+                        {"node": i, "label": self._label(i), "coefficient": c, "total": total} for i, c, total in path
+                    ],
+                    "covariates": [
+                        {"name": name, "value": float(v), "slope": float(slope), "adds": float(v * slope)}
+                        for name, v, slope in cells
+                    ],
+                }
+            )
+        notes, new = list(ask.notes), int((~found["known"]).sum())
+        if new:
+            have = counted(new, "row has", "rows have")
+            notes.append(f"{have} no level, or one the model does not know: predicted at the {self.table.fallback}")
+        return {"answers": answers, "notes": notes}
+
+    def _label(self, node: int) -> str:
+        return clean(str(self.tree.labels[node]))
+
+    def describe(self, node: int) -> Any:
+        """What a ball contains."""
+        from vpunn.explain import describe_ball
+
+        labels = self.tree.labels
+        return describe_ball(self.tree, labels[node] if labels.dtype.kind in "iu" else node)
+
+
+def number_subject(table: TableRegressor, title: str, columns: dict[str, Any] | None = None) -> Subject:
+    """A regressor on its tree, every node with the numbers of its ball and further ``columns``."""
+    believer = NumberBeliever(table)
+    found = believer.ball_columns()
+    given = {**believer.tree.columns, **(columns or {})}
+    tree = believer.tree.replace(columns=given | {name: values for name, (values, _) in found.items()})
+    return Subject(tree, title, believer, {name: kind for name, (_, kind) in found.items()})
+
+
+def as_table(model: VPuNNRegressor) -> TableRegressor:
+    """A regressor that was fitted on arrays, its columns called as it knows them, else by their places."""
+    from vpunn.hipan.table_models import TableRegressor
+    from vpunn.hipan.tables import Inputs
+
+    levels, covariates = model._level_columns, model._covariate_columns
+    if [*levels, *covariates] != list(range(model.n_features_in_)):
+        raise VpunnError(
+            "the explorer asks regressors whose covariates stand behind the levels, in their order; fit it on such columns, "
+            "or look at its tree alone: model.tree_.explore()."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        label = ["label"] if model._finder.by_label else [f"level {k + 1}" for k in range(len(levels))]
+        names = [*label, *(f"covariate {k + 1}" for k in range(len(covariates)))]
+    names = [str(name) for name in names]
+    return TableRegressor(model, Inputs(("prediction",), (), tuple(names[len(levels) :]), tuple(names[: len(levels)])))
