@@ -79,11 +79,11 @@ def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bo
     are held out at once the better, and the more rounds it takes, each of which reads as many ``numbers`` as all rows have. Heavy
     rows are held out once, up to a fifth of them; of few rows it is a fifth as well. ``others`` are items that always stay
     (descriptions): among many of those a fifth of the rows is missed less. Where classes are not ``few`` a combiner has more to
-    learn, and most where evidence is ``rich``, of dense blocks.
+    learn, but in light tables with descriptions only if evidence is ``rich``, of dense blocks.
 
     >>> pace(0.1, 4000, 0, 40_000, True), pace(0.1, 4000, 0, 200_000, True), pace(0.1, 4000, 8000, 200_000, True)
     ((0.1, 2000), (0.1, 1500), (0.2, 1500))
-    >>> pace(0.1, 4000, 0, 40_000, False), pace(0.1, 50_000, 0, 10**6, False), pace(0.1, 50_000, 0, 10**6, False, True)
+    >>> pace(0.1, 4000, 0, 40_000, False), pace(0.1, 50_000, 0, 10**6, True), pace(0.1, 50_000, 0, 10**6, False)
     ((0.1, 3000), (0.1, 1), (0.2, 1))
     """
     share = max(share, min(TELLING / max(rows, 1), HELD_AT_ONCE))
