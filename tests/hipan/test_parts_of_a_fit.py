@@ -104,3 +104,22 @@ def test_balls_are_sent_as_they_are():
     assert late <= whole.__dict__.keys()
     for name, made in balls.derived().items():
         assert np.array_equal(made, sent.derived()[name]) and np.array_equal(made, whole.derived()[name])
+
+
+@pytest.mark.parametrize(("classes", "times"), [(100, 3), (20, 1)])
+def test_heads_that_answer_are_the_mean_of_several_orders_where_classes_are_many(monkeypatch, classes, times):
+    rng, found, train = np.random.default_rng(0), [], _training.train
+
+    def noted(balls, heads, *rest):
+        train(balls, heads, *rest)
+        found.append(np.array(heads.weight))
+
+    monkeypatch.setattr(_training, "train", noted)
+    y = np.arange(300) % classes
+    X = sparse.csr_matrix(np.eye(classes)[y] + (rng.random((300, classes)) < 0.05))
+    model = HiPaNClassifier(epochs=1).fit(X, y)
+    alike = [weights for weights in found if len(weights) == len(model.heads_.weight)][
+        -times:
+    ]  # of all rows, the last ones
+    assert len({weights.tobytes() for weights in alike}) == times
+    assert np.allclose(model.heads_.weight, np.mean(alike, 0), atol=2e-3)
