@@ -174,7 +174,7 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
 
 
 def test_an_answer_keeps_its_siblings_in_view(visit):
-    """On a small tree of chains, the newcomer's case: the page zoomed into one solid chain, with no alternative beside it."""
+    """On a small tree of chains the page zoomed into one solid chain, with no alternative beside it."""
     names = [(c, f"{c}{i}", f"{c}{i}9") for c in "EIJNS" for i in range(2)]
     texts = [f"word{k} of {path[-1]} case {i}" for i in range(8) for k, path in enumerate(names)]
     features = text_features(characters=None, min_rows=1)
