@@ -178,30 +178,40 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             if X_nodes is not None:
                 sample = inputs.with_descriptions(sample, X_nodes, self.layout_, self.tree_, flat is not None)
             del rows
-            rng = generator_of(self.random_state)
-            empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
-            asked = None if validation is None else inputs.validation_rows(validation, self, flat)
-            experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
-            if asked is None:
-                kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
-            else:
-                kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
-            self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
-            self.linear_, self.measure_ = experts.linear, experts.measure
-            self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
-            self._set_classes(flat)
-            reached("combiner", HEADS_SHARE)
-            known = known_rows(experts, sample, settings)
-            settings = self._set_combiner(held, known, settings, rng)
-            reached("calibration", 0.85)
-            together = (
-                np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
-            )
-            self._calibrate_on(held, together, kinds, settings, rng)
-            del held, known
-            self.balls_.complete()
-            give_back()
-            return self
+            return self._learn(sample, unit, flat, validation, kinds, settings)
+
+    def _learn(
+        self,
+        sample: Sample,
+        unit: np.ndarray,
+        flat: np.ndarray | None,
+        validation: Validation,
+        kinds: Kinds,
+        settings: Settings,
+    ) -> HiPaNClassifier:
+        """Experts of the rows, the combiner of those held out, and its calibration; rows of one ``unit`` are held out together."""
+        rng = generator_of(self.random_state)
+        empty = 0 if flat is not None else inputs.n_empty(self.tree_, sample.node[: len(unit)])
+        asked = None if validation is None else inputs.validation_rows(validation, self, flat)
+        experts, held = fit_parts(self.tree_, sample, asked, unit, empty, settings, rng)
+        if asked is None:
+            kinds = kinds_of_rows(kinds, sample.rows.dense, unit)
+        else:
+            kinds = kinds_of_rows(kinds_of_words(asked.rows.words), asked.rows.dense, np.arange(len(asked.node)))
+        self.balls_, self.heads_, self.dense_ = experts.balls, experts.heads, experts.dense
+        self.linear_, self.measure_ = experts.linear, experts.measure
+        self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
+        self._set_classes(flat)
+        reached("combiner", HEADS_SHARE)
+        known = known_rows(experts, sample, settings)
+        settings = self._set_combiner(held, known, settings, rng)
+        reached("calibration", 0.85)
+        together = np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
+        self._calibrate_on(held, together, kinds, settings, rng)
+        del held, known
+        self.balls_.complete()
+        give_back()
+        return self
 
     def _settings(self) -> Settings:
         self._check_params()
