@@ -41,3 +41,29 @@ def test_every_name_in_the_table_of_contents_exists():
         except vpunn.VpunnError as error:  # a library of an extra is not installed, and the sentence says which
             pytest.skip(str(error))
     assert set(vpunn.__all__) <= set(dir(vpunn))
+
+
+LIGHT = """
+import sys
+from vpunn import HiPaNClassifier, text_features
+HiPaNClassifier().fit([[1.0, 0.0], [0.0, 1.0], [1.0, 0.5]], ["a", "b", "a"]).predict([[1.0, 0.0]])
+text_features(min_rows=1).fit_transform(["one text", "another"])
+print(*[name for name in ("pandas", "pyarrow", "scipy.stats") if name in sys.modules])
+
+import pandas, scipy, sklearn.utils.fixes as fixes
+assert type(pandas) is type(sys) and fixes.pd.DataFrame is pandas.DataFrame
+assert scipy.stats is sys.modules["scipy.stats"] and type(scipy.stats) is type(sys)
+assert fixes._mode([1, 1, 2])[0] == 1
+assert HiPaNClassifier().fit(pandas.DataFrame({"x": [1.0, 0.0, 1.0]}), ["a", "b", "a"]).feature_names_in_ == ["x"]
+"""
+
+
+def test_estimators_bring_neither_pandas_nor_statistics_until_someone_reads_them():
+    found = subprocess.run([sys.executable, "-W", "error", "-c", LIGHT], capture_output=True, text=True)
+    assert (found.stdout.split(), found.stderr, found.returncode) == ([], "", 0)
+
+
+def test_what_was_imported_before_stays():
+    code = "import pandas, scipy.stats, sys; from vpunn import HiPaNClassifier; import sklearn.utils.fixes as f\n"
+    code += "assert f.pd is pandas is sys.modules['pandas'] and sys.modules['scipy.stats'] is scipy.stats"
+    subprocess.run([sys.executable, "-c", code], check=True)

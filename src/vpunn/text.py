@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import FeatureUnion
-from sklearn.utils.validation import check_is_fitted
 
 from vpunn._ngrams import KEPT, MIXED, RUN, WORD, beginnings, check_options, mixed_of, runs
 from vpunn._progress import progress_bar
+from vpunn._sklearn import BaseEstimator, TransformerMixin, check_is_fitted, lightly
 from vpunn._types import Targets, Texts
 from vpunn.errors import VpunnError, check_choice, counted, examples
 from vpunn.io.store import Draft, Storable, Stored
+
+with lightly():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import FeatureUnion
 
 if TYPE_CHECKING:
     from scipy import sparse

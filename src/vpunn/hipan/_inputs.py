@@ -36,7 +36,7 @@ def checked_pair(model: HiPaNClassifier, X: Features, y: Targets) -> tuple[dict[
     if column.ndim == 1 and column.dtype.kind == "c":
         raise VpunnError(f"labels are texts or whole numbers, got complex ones such as {column[0]}.")
     if column.ndim == 1 and column.dtype.kind == "f":
-        from sklearn.utils.multiclass import check_classification_targets
+        from vpunn._sklearn import check_classification_targets
 
         if not np.isfinite(column).all():
             raise VpunnError("Input y contains NaN or infinity; every row needs a label.")

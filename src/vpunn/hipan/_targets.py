@@ -122,7 +122,7 @@ def as_column(y: Targets) -> np.ndarray:
         raise VpunnError(f"y must hold one label per row or level columns, got an array of shape {array.shape}.")
     if array.ndim == 1 and array.dtype.kind in "biufUS":
         return np.ascontiguousarray(array)
-    from sklearn.utils import column_or_1d
+    from vpunn._sklearn import column_or_1d
 
     return np.asarray(column_or_1d(array, warn=True))
 
@@ -208,7 +208,7 @@ def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> 
             model.n_features_in_ = plain.shape[1]
             model.__dict__.pop("feature_names_in_", None)
         return plain
-    from sklearn.utils.validation import validate_data
+    from vpunn._sklearn import validate_data
 
     refuse_lazy(X)
     _refuse_texts(X)
@@ -260,7 +260,7 @@ def as_estimator(model: FittedModel) -> HiPaNClassifier:
 
 def refuse_unfitted(model: FittedModel) -> None:
     """The sentence about a model that was not fitted, as scikit-learn says it."""
-    from sklearn.utils.validation import check_is_fitted
+    from vpunn._sklearn import check_is_fitted
 
     check_is_fitted(as_estimator(model), "balls_")
 
@@ -333,7 +333,7 @@ def checked_block(X: Features, name: str) -> Features:
     refuse_lazy(X)
     _refuse_texts(X)
     _refuse_masked(X, f"block {name!r}")
-    from sklearn.utils.validation import check_array
+    from vpunn._sklearn import check_array
 
     try:
         with np.errstate(invalid="ignore"):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from vpunn._progress import announced_compiling, reached
 from vpunn._rows import row_groups, row_weights, slices
 from vpunn._seed import generator_of
+from vpunn._sklearn import BaseEstimator, ClassifierMixin
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _targets as targets

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vpunn._sklearn import BaseEstimator, check_is_fitted, validate_data
 from vpunn._types import Features
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored

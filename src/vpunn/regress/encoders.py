@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from sklearn.base import TransformerMixin
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from vpunn._rows import check_no_missing, row_groups, row_weights
+from vpunn._sklearn import TransformerMixin, _check_feature_names_in, check_is_fitted, type_of_target, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vpunn._rows import check_no_missing, row_weights
+from vpunn._sklearn import ClassifierMixin, RegressorMixin, check_classification_targets, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Label, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored

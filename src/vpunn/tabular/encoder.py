@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vpunn._rows import row_weights, uneven_weights
 from vpunn._seed import random_of
+from vpunn._sklearn import BaseEstimator, TransformerMixin, check_array, check_is_fitted, validate_data
 from vpunn._threads import check_n_jobs
 from vpunn._types import FeatureNames, Features, Label, Seed, Targets, Weights
 from vpunn.codes import PadicCode

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
+from vpunn._sklearn import clone
 from vpunn._types import Table
 from vpunn.errors import VpunnError
 from vpunn.tabular._boost import Booster

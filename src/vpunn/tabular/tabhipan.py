@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
 
 from vpunn._rows import row_weights, uneven_weights
 from vpunn._seed import seed_of
+from vpunn._sklearn import BaseEstimator, check_is_fitted, clone
 from vpunn._types import Features, Label, Seed, Table, Targets, Weights
 from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vpunn._rows import row_groups, row_weights
 from vpunn._seed import seed_of
+from vpunn._sklearn import BaseEstimator, ClassifierMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Label, Seed, Targets, TensorLike, Weights
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.io.store import Storable

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 
+from vpunn._sklearn import BaseEstimator
 from vpunn._types import Targets
 
 LEVELS = ["Order", "Family", "Genus"]

@@ -1,0 +1,72 @@
+"""scikit-learn's base classes and checks, without two packages that it loads beside them and hardly ever reads.
+
+`sklearn.base` imports a module of workarounds, which imports all of pandas (with Arrow) and scipy.stats for a line each: 100 MB
+and most of the time that the import takes. Here these lines find modules that load themselves when they are first read. Whoever
+imports scikit-learn before has it as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+HEAVY = ("pandas", "scipy.stats")
+
+
+class _Later(ModuleType):
+    """Stands for a module until one of its names is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        _clear(self)
+        return getattr(import_module(self.__name__), name)
+
+
+def _clear(standing_in: _Later) -> None:
+    """Make room for the module itself."""
+    if sys.modules.get(standing_in.__name__) is standing_in:
+        del sys.modules[standing_in.__name__]
+
+
+@contextmanager
+def lightly() -> Iterator[None]:
+    """Imports in this block leave both out; afterwards anyone's import loads them."""
+    standing_in = [_Later(name) for name in HEAVY if name not in sys.modules and find_spec(name) is not None]
+    sys.modules.update({module.__name__: module for module in standing_in})
+    try:
+        yield
+    finally:
+        for module in standing_in:
+            _clear(module)
+
+
+with lightly():
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import (
+        _check_feature_names_in,
+        check_array,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
+
+__all__ = [
+    "BaseEstimator",
+    "ClassifierMixin",
+    "RegressorMixin",
+    "TransformerMixin",
+    "_check_feature_names_in",
+    "check_array",
+    "check_classification_targets",
+    "check_is_fitted",
+    "clone",
+    "column_or_1d",
+    "lightly",
+    "type_of_target",
+    "validate_data",
+]
