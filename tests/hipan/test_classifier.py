@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import vpunn
 from vpunn.errors import VpunnError
-from vpunn.hipan import HiPaNClassifier, conformal
+from vpunn.hipan import HiPaNClassifier, _dictionary, conformal
 from vpunn.hipan._arrays import Answer, Sparse
 from vpunn.hipan._balls import PARTS, Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
@@ -333,6 +333,26 @@ def test_dictionary_matches_a_slow_twin():
         v = (dense[:, f] * weight)[rows]
         mean = v @ rest[rows] / (v.sum() * (1 + 3.0 / len(rows)))
         np.testing.assert_allclose(found[f], np.maximum(mean - usual, 0) * (mean > 0), rtol=1e-3, atol=1e-5)
+
+
+def test_features_of_one_row_alone_are_read_as_one_of_them_is(monkeypatch):
+    """Words that one row has mean the same, so one of them is kept; a row is read as if all were."""
+    rng = np.random.default_rng(5)
+    shared, own = rng.random((30, 8)) * (rng.random((30, 8)) < 0.5), np.zeros((30, 60))
+    own[np.repeat(np.arange(30), 2), np.arange(60)] = rng.random(60) + 0.1
+    X = unit_rows(sparse.csr_matrix(np.hstack([shared, own])))
+    items = Items(X, rng.integers(0, 5, 30).astype(np.int32), np.ones(30, np.float32), np.zeros(30, np.int8))
+    balls = Balls(Tree.from_parents([-1, 0, 0, 0, 0]), items)
+    found = balls.dictionary
+    monkeypatch.setattr(_dictionary, "meaning_as", lambda by_feature: np.arange(by_feature.shape[1], dtype=np.int32))
+    whole = Balls(balls.tree, items).dictionary
+    per_feature = np.diff(whole.pairs.indptr)
+    assert np.array_equal(np.diff(found.pairs.indptr)[8:], np.where(np.arange(60) % 2, per_feature[8:], 0))
+    assert found.pairs.nnz < whole.pairs.nnz
+    asked = unit_rows(sparse.csr_matrix(rng.random((20, 68)) * (rng.random((20, 68)) < 0.2)))
+    one, other = found.read(Sparse.of(asked)), whole.read(Sparse.of(asked))
+    assert np.array_equal(one.indices, other.indices)
+    np.testing.assert_allclose(one.data, other.data, atol=1e-6)
 
 
 def test_the_dictionary_of_large_classes_needs_their_strongest_features_only(monkeypatch):

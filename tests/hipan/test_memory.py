@@ -1,5 +1,6 @@
 """Nearest items, linear heads of few classes, and a hold-out that leaves neighbours apart."""
 
+import json
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
+from stores import edit_array, write_head
 from vpunn import load
 from vpunn.errors import DataError, VpunnError
 from vpunn.explain import explain
@@ -21,7 +23,7 @@ from vpunn.hipan._linear import COSTS, Linear, chosen
 from vpunn.hipan._nearest import LEAST_VOTES, SHARPNESS
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import half
-from vpunn.hipan.kernels.linear import solve_one_against_rest
+from vpunn.hipan.kernels.linear import linear_scores, solve_one_against_rest
 from vpunn.hipan.kernels.nearest import nearest_among_all, nearest_items, nearest_of
 from vpunn.hipan.kernels.propose import merged
 from vpunn.metrics import calibration_error
@@ -102,6 +104,14 @@ def test_votes_match_a_slow_twin():
         assert [node for node in new if node >= 0] == [4, *(node for node in different if node != 4)]
 
 
+def whole(weight, constant):
+    """Weights of all features and classes, zeros too, the constants last."""
+    by_feature = sparse.csr_matrix(
+        (weight.data, weight.indices, weight.indptr), (len(weight.indptr) - 1, len(constant))
+    )
+    return np.vstack([by_feature.toarray(), constant])
+
+
 def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     tree, items, _ = random_items(5, rows=200)
     balls = Balls(tree, items)
@@ -110,7 +120,10 @@ def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     place = np.searchsorted(balls.classes, items.node)
     right = [(Linear.fitted(balls, c, wanted=True).scores(items.X).argmax(1) == place).sum() for c in COSTS]
     assert right[COSTS.index(cost)] == max(right)
-    assert np.array_equal(heads.weight, Linear.fitted(balls, cost, wanted=True).weight)  # not solved again
+    again = Linear.fitted(balls, cost, wanted=True)
+    assert all(
+        map(np.array_equal, (*heads.weight, heads.constant), (*again.weight, again.constant))
+    )  # not solved again
     svm = LinearSVC(C=cost, tol=0.1, max_iter=1000, dual=True, random_state=0).fit(items.X, items.node)
     np.testing.assert_allclose(heads.scores(items.X), svm.decision_function(items.X), atol=0.1)
     out = heads.look(items.X[:4]).evidence(np.array([[1, 3, -1]] * 4, np.int32))
@@ -122,9 +135,31 @@ def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     model = HiPaNClassifier(tree).fit(items.X, tree.labels[items.node])
     model.save(tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").predict_proba(items.X), model.predict_proba(items.X))
-    np.save(tmp_path / "m" / "linear.classes.npy", model.linear_.classes + 1)
-    with pytest.raises(DataError):
+    edit_array(tmp_path / "m", "linear.class", lambda which: which + np.uint8(len(balls.classes)))
+    with pytest.raises(DataError, match=r"linear\.class"):
         load(tmp_path / "m")
+    model.save(tmp_path / "m")
+    edit_array(tmp_path / "m", "linear.classes", lambda classes: classes + 1)
+    with pytest.raises(DataError, match="do not belong"):
+        load(tmp_path / "m")
+
+
+def test_linear_heads_of_an_older_folder_have_all_their_zeros(tmp_path):
+    tree, items, _ = random_items(5, rows=200)
+    model = HiPaNClassifier(tree).fit(items.X, tree.labels[items.node])
+    folder = model.save(tmp_path / "m")
+    head = json.loads((folder / "model.json").read_text())
+    for name in ("start", "class", "value", "constant"):
+        del head["arrays"][f"linear.{name}"]
+        (folder / f"linear.{name}.npy").unlink()
+    head["arrays"]["linear.weight"] = head["arrays"]["linear.classes"].copy()
+    head["format"] = 1
+    write_head(folder, head)
+    np.save(folder / "linear.weight.npy", 0)
+    edit_array(
+        folder, "linear.weight", lambda _: whole(model.linear_.weight, model.linear_.constant).astype(np.float16)
+    )
+    assert np.array_equal(load(folder).predict_proba(items.X), model.predict_proba(items.X))
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -138,11 +173,14 @@ def test_all_classes_solved_at_once_are_each_at_the_optimum(classes):
     X = sparse.csr_matrix(filled * rng.random((150, 40)), dtype=np.float32)
     own, cost = rng.integers(0, classes, 150).astype(np.int32), rng.integers(1, 4, 150).astype(np.float32)
     order = np.stack([rng.permutation(150) for _ in range(3)])
-    dual, weight = np.zeros((150, classes), np.float32), np.zeros((41, classes), np.float32)
-    passes = solve_one_against_rest(Sparse.of(X), own, cost, order, dual, weight, np.float32(1e-4), 5000)
+    dual = np.zeros((150, classes), np.float32)
+    heads, constant, passes = solve_one_against_rest(Sparse.of(X), own, cost, order, dual, 40, np.float32(1e-4), 5000)
+    weight = whole(heads, constant)
     assert passes < 5000 and (dual >= 0).all()
     sign = np.where(np.arange(classes) == own[:, None], 1.0, -1.0)
     np.testing.assert_allclose((sign * dual).T @ X.toarray(), weight[:-1].T, atol=1e-4)  # what the dual stands for
+    assert (heads.data != 0).all()
+    assert np.array_equal(linear_scores(Sparse.of(X), heads, constant), X @ weight[:-1] + weight[-1])
     for k in range(classes):
         svm = LinearSVC(C=1.0, tol=1e-6, max_iter=100_000, dual=True, random_state=0)
         svm.fit(X, own == k, sample_weight=cost)
@@ -163,9 +201,9 @@ def test_a_weak_penalty_is_solved_too_and_a_row_that_weighs_nothing_does_no_harm
     order = np.stack([rng.permutation(600) for _ in range(10)])
     found = []
     for tolerance, passes in ((0.05, 60), (1e-4, 20_000)):
-        dual, weight = np.zeros((600, 4), np.float32), np.zeros((301, 4), np.float32)
-        solve_one_against_rest(Sparse.of(X), own, cost, order, dual, weight, np.float32(tolerance), passes)
-        found.append(objective(weight))
+        dual = np.zeros((600, 4), np.float32)
+        heads = solve_one_against_rest(Sparse.of(X), own, cost, order, dual, 300, np.float32(tolerance), passes)[:2]
+        found.append(objective(whole(*heads)))
     assert np.isfinite(found).all() and found[0] < 1.01 * found[1]
 
 

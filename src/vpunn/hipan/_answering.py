@@ -44,6 +44,7 @@ class Answering(Storable):
     """
 
     _stored_as = "HiPaNClassifier"
+    _store_format = 2  # since linear heads are kept without their zeros
     balls_: Balls
     heads_: Heads
     linear_: Linear

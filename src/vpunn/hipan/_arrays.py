@@ -40,8 +40,9 @@ class Sparse(NamedTuple):
 
     def entries(self, which: Array) -> Sparse:
         """Some of the entries, those marked in ``which``."""
-        start = np.concatenate([[0], np.cumsum(which)])[self.indptr].astype(self.indptr.dtype)
-        return Sparse(start, self.indices[which], self.data[which])
+        before = np.zeros(len(which) + 1, self.indptr.dtype)
+        np.cumsum(which, out=before[1:])
+        return Sparse(before[self.indptr], self.indices[which], self.data[which])
 
 
 class Entries(NamedTuple):

@@ -111,7 +111,7 @@ class Balls:
             by_feature = sparse.csc_matrix(tuple(made[f"nearest.{part}"] for part in PARTS), shape=(rows, words))
             self.nearest = Nearest(tree, self.branch_of, items.node, items.X, by_feature)
             pairs = tuple(made[f"dictionary.{part}"] for part in PARTS)
-            self.dictionary = Dictionary(sparse.csr_matrix(pairs, shape=(words, words)))
+            self.dictionary = Dictionary(sparse.csr_matrix(pairs, shape=(words, words)), by_feature)
         made = _sums(tree, items) if made is None else made
         self.feature_start, self.entry_block, self.entry_sum = (made[name] for name in ENTRIES)
         self.norm2, self.seen, self.news, self.background = (made[name] for name in MEASURES)
@@ -153,7 +153,11 @@ class Balls:
     @cached_property
     def dictionary(self) -> Dictionary:
         """What features of rows stand for; unless a file brought it, made for the first row that is asked."""
-        return Dictionary(learn_dictionary(self.items, self.nearest.by_feature, self.tree.n_nodes))
+        return self._dictionary()
+
+    def _dictionary(self, features: np.ndarray | None = None) -> Dictionary:
+        by_feature = self.nearest.by_feature
+        return Dictionary(learn_dictionary(self.items, by_feature, self.tree.n_nodes, features), by_feature)
 
     def complete(self) -> Balls:
         """Make what takes long and only rows that are asked need: training goes without, which is when memory is short."""
@@ -168,8 +172,7 @@ class Balls:
         if "dictionary" in self.__dict__:
             yield
             return
-        features = np.unique(words.indices)
-        self.dictionary = Dictionary(learn_dictionary(self.items, self.nearest.by_feature, self.tree.n_nodes, features))
+        self.dictionary = self._dictionary(np.unique(words.indices))
         try:
             yield
         finally:
@@ -234,13 +237,16 @@ def _sums(tree: Tree, items: Items) -> dict[str, np.ndarray]:
 
 
 def _memory(items: Items, n_nodes: int, most: int) -> Memory:
-    """The items once more, sorted by node, so that those of a node, ``most`` at the most, are read in one sweep."""
+    """The items of every node once more, ``most`` at the most, sorted by node, so that they are read in one sweep."""
     key = items.node.astype(np.int64) * 128 - items.kind  # of a node descriptions first, the last kind in front
     order = np.argsort(key, kind="stable")
+    first = np.searchsorted(items.node[order], np.arange(n_nodes))
+    order = order[np.arange(len(order)) - first[items.node[order]] < most]
     words, start = items.X[order], np.searchsorted(items.node[order], np.arange(n_nodes + 1))
-    span = np.stack([start[:-1], np.minimum(start[1:], start[:-1] + most)], 1)
     longest = int(np.diff(words.indptr).max(initial=1))
-    return Memory(span, items.kind[order], items.weight[order], Sparse.of(words), longest)
+    return Memory(
+        np.stack([start[:-1], start[1:]], 1), items.kind[order], items.weight[order], Sparse.of(words), longest
+    )
 
 
 def _tables(feature_start: np.ndarray, entry_block: np.ndarray, n_blocks: int) -> tuple[np.ndarray, np.ndarray]:

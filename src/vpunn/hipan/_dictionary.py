@@ -35,7 +35,8 @@ def learn_dictionary(
 ) -> sparse.csr_matrix:
     """Features × features. Every row is paired with the other rows of its class, itself left out. O(non-zeros · PROFILE).
 
-    ``by_feature`` is the items' matrix by columns. Of some ``features`` alone, the others stand for nothing.
+    ``by_feature`` is the items' matrix by columns. Of some ``features`` alone, the others stand for nothing; and of those that mean
+    the same one alone (`meaning_as`).
     """
     X = items.X
     if not len(X.data) or X.data.min() < 0:
@@ -57,9 +58,10 @@ def learn_dictionary(
     give_back()
     paired = max(int(np.count_nonzero(np.diff(profile_start))), 1)
     usual = np.bincount(profile_feature, profile_value, minlength=X.shape[1]) / paired
+    wanted, alike = np.zeros(X.shape[1], bool), meaning_as(by_feature)
+    wanted[alike if features is None else alike[features]] = True
     rows_of = Sparse.of(by_feature)
-    if features is not None:
-        rows_of = rows_of.entries(np.repeat(np.isin(np.arange(X.shape[1]), features), np.diff(rows_of.indptr)))
+    rows_of = rows_of.entries(np.repeat(wanted, np.diff(rows_of.indptr)))
     profiles = Sparse(profile_start, profile_feature, profile_value)
     start, meaning, value = kernels.meanings(
         rows_of, items.weight, profiles, usual.astype(np.float32), MEANINGS, np.float32(BLANK_ROWS)
@@ -67,11 +69,29 @@ def learn_dictionary(
     return sparse.csr_matrix((value, meaning, start), shape=(X.shape[1], X.shape[1]))
 
 
-class Dictionary:
-    """The learned pairs as arrays, and rows read through them."""
+def meaning_as(by_feature: sparse.csc_matrix) -> np.ndarray:
+    """For every feature one that means the same: itself, or, of those that one row alone has, the last one of this row.
 
-    def __init__(self, pairs: sparse.csr_matrix) -> None:
-        self.pairs, self._arrays = pairs, Sparse.by_far(pairs)
+    All of these mean what the rest of the row's class holds, whatever their value. Of texts they are most of the features.
+
+    >>> meaning_as(sparse.csc_matrix([[1, 2, 0, 3], [1, 0, 0, 0], [0, 0, 4, 0]])).tolist()
+    [0, 3, 2, 3]
+    """
+    alike = np.arange(by_feature.shape[1], dtype=np.int32)
+    once = alike[np.diff(by_feature.indptr) == 1]
+    entry = by_feature.indptr[once]
+    once, row = once[by_feature.data[entry] > 0], by_feature.indices[entry][by_feature.data[entry] > 0]
+    last = np.zeros(by_feature.shape[0], np.int32)
+    last[row] = once
+    alike[once] = last[row]
+    return alike
+
+
+class Dictionary:
+    """The learned pairs as arrays, and rows read through them; ``by_feature`` is the items' matrix by columns."""
+
+    def __init__(self, pairs: sparse.csr_matrix, by_feature: sparse.csc_matrix) -> None:
+        self.pairs, self._arrays, self._alike = pairs, Sparse.by_far(pairs), meaning_as(by_feature)
         self._rooms, self._label = Rooms(), np.zeros(pairs.shape[1], np.int64)
 
     def read(self, rows: Sparse) -> Sparse:
@@ -79,7 +99,7 @@ class Dictionary:
         from vpunn.hipan.kernels.dictionary import unit_readings
         from vpunn.hipan.kernels.nearest import nearest_items
 
-        none = filled(len(rows.indptr) - 1, -1, np.int64)
+        none, rows = filled(len(rows.indptr) - 1, -1, np.int64), rows._replace(indices=self._alike[rows.indices])
         with self._rooms.one() as room:
             feature, value = nearest_items(rows, none, self._arrays, self._label, READING, room)
         return Sparse(*unit_readings(feature, value))

@@ -34,16 +34,18 @@ Nodes = npt.NDArray[np.int32]
 
 @dataclass
 class Linear:
-    """Weights (features + 1, classes), the constant last; no classes where there are many, or no words."""
+    """By feature the weights that are not zero (one in seven of words that one row alone has, half of the others) and the numbers
+    of their classes, and the classes' constants; no classes where there are many, or no words."""
 
     classes: Nodes
-    weight: Floats
+    weight: Sparse
+    constant: Floats
     cost: float = COSTS[0]
 
     @classmethod
     def none(cls, balls: Balls) -> Linear:
         """Heads of no class."""
-        return cls(np.zeros(0, np.int32), np.zeros((balls.items.X.shape[1] + 1, 0), np.float32))
+        return cls(np.zeros(0, np.int32), no_weights(balls.items.X.shape[1]), np.zeros(0, np.float32))
 
     @classmethod
     def fitted(cls, balls: Balls, cost: float, wanted: bool, dual: Floats | None = None) -> Linear:
@@ -56,8 +58,12 @@ class Linear:
         """
         if not wanted:
             return cls.none(balls)
-        weight = _solve(balls.items, balls.classes, cost, dual)
-        return cls(balls.classes, half(weight, weight), cost)
+        return cls(balls.classes, *_solve(balls.items, balls.classes, cost, dual), cost).rounded()
+
+    def rounded(self) -> Linear:
+        """Weights as half-precision numbers hold them; those these heads had are written over."""
+        half(self.weight.data, self.weight.data)
+        return replace(self, constant=half(self.constant))
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -69,7 +75,9 @@ class Linear:
 
     def scores(self, X: sparse.csr_matrix) -> Floats:
         """Of every class, (rows, classes)."""
-        return np.asarray(X @ self.weight[:-1] + self.weight[-1], np.float32)
+        from vpunn.hipan.kernels.linear import linear_scores
+
+        return linear_scores(Sparse.of(X), self.weight, self.constant)
 
     def look(self, X: sparse.csr_matrix) -> LinearLook:
         """Scores of some rows."""
@@ -127,10 +135,10 @@ def chosen(
     if len(classes) < 2:
         return Linear.fitted(balls, COSTS[0], wanted)
     everything = len(rows) == len(balls.items.node)
-    best, most = Linear(classes, np.zeros((0, 0), np.float32)), -1.0
+    best, most = Linear.none(balls), -1.0
     for cost in COSTS:
         own = np.zeros((len(rows), len(classes)), np.float32)
-        heads = Linear(classes, _solve(some, classes, cost, own), cost)
+        heads = Linear(classes, *_solve(some, classes, cost, own), cost)
         right = float(weight @ (classes[heads.scores(X).argmax(1)] == node))
         if right < most:
             break
@@ -141,21 +149,26 @@ def chosen(
         del heads  # as large as anything in a fit
     if not everything:
         return Linear.fitted(balls, best.cost, wanted, dual)
-    best.weight = half(best.weight, best.weight)
-    return best
+    return best.rounded()
 
 
-def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None) -> Floats:
+def no_weights(n_features: int) -> Sparse:
+    """Of any classes."""
+    return Sparse(np.zeros(n_features + 1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32))
+
+
+def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None) -> tuple[Sparse, Floats]:
+    """Weights and constants."""
     from vpunn.hipan.kernels.linear import solve_one_against_rest
 
-    X, weight = items.X, np.zeros((items.X.shape[1] + 1, len(classes)), np.float32)
+    X = items.X
     if len(classes) < 2 or not X.nnz:  # what is left of few rows: nothing to tell apart
-        return weight
+        return no_weights(X.shape[1]), np.zeros(len(classes), np.float32)
     own = np.searchsorted(classes, items.node).astype(np.int32)
     if dual is None:
         dual = np.zeros((len(own), len(classes)), np.float32)
     rng = np.random.default_rng(0)
     order = np.stack([rng.permutation(len(own)) for _ in range(ORDERS)])
     row_cost = (cost * items.weight).astype(np.float32)
-    solve_one_against_rest(Sparse.of(X), own, row_cost, order, dual, weight, np.float32(TOLERANCE), PASSES)
-    return weight
+    given = Sparse.of(X), own, row_cost, order, dual, X.shape[1]
+    return solve_one_against_rest(*given, np.float32(TOLERANCE), PASSES)[:2]

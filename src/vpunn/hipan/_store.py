@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.errors import DataError, examples
+from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import MEASURES, MEMORY_ONCE, PARTS, Balls, Items
 from vpunn.hipan._cells import Cells
 from vpunn.hipan._combiner import LATER, Combiner, anything
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Weights of balls: half-precision numbers (`Heads.rounded`), kept in 32 bits as the kernels read them. Older folders have 16.
 _HEADS = {"weight": "head.weight", "bias": "head.bias", "branch": "branch.weight"}
+#: Weights of the linear heads, by feature, and constants. Older folders have all of them, zeros too, in one array.
+_LINEAR = "linear.start", "linear.class", "linear.value", "linear.constant"
 #: What AdaGrad remembers, so that a loaded model learns on as the saved one would have.
 _ENERGY = {"energy": "head.energy", "bias_energy": "head.bias_energy"}
 
@@ -82,7 +85,8 @@ def write(model: Answering, draft: Draft) -> None:
     write_layout(model.layout_, draft)
     draft.settings["linear_cost"] = float(model.linear_.cost)
     draft.array("linear.classes", model.linear_.classes.astype(np.int32))
-    draft.array("linear.weight", model.linear_.weight.astype(np.float16), balls=True)
+    for name, values in zip(_LINEAR, (*model.linear_.weight, model.linear_.constant), strict=True):
+        draft.array(name, values, balls=values.dtype == np.float32)
     for number, block in enumerate(model.dense_.values()):
         draft.part(f"dense{number}", _dense_draft(block))
     if model.measure_ is not None:
@@ -339,11 +343,24 @@ def _linear(stored: Stored, balls: Balls) -> Linear:
     classes = stored.array("linear.classes", dtype="i4", shape=(None,))
     if len(classes) and not np.array_equal(classes, balls.classes):
         raise DataError(f"{str(stored.path)!r}: the linear heads do not belong to these rows.")
-    weight = stored.array("linear.weight", dtype="f2", shape=(balls.items.X.shape[1] + 1, len(classes)))
+    weight, constant = _linear_weights(stored, balls.items.X.shape[1], len(classes))
     cost = stored.setting("linear_cost", float)
     if not 0 < cost < np.inf:
         raise DataError(f"{str(stored.path)!r}: setting 'linear_cost' is {cost!r}.")
-    return Linear(classes, weight.astype(np.float32), cost)
+    return Linear(classes, weight, constant, cost)
+
+
+def _linear_weights(stored: Stored, width: int, n_classes: int) -> tuple[Sparse, np.ndarray]:
+    """Weights by feature, and constants."""
+    if "linear.weight" in stored:  # an older folder
+        whole = stored.array("linear.weight", dtype="f2", shape=(width + 1, n_classes)).astype(np.float32)
+        found = sparse.csr_matrix(whole[:-1])
+        return Sparse(found.indptr.astype(np.int64), found.indices.astype(np.uint8), found.data), whole[-1]
+    start = stored.array(_LINEAR[0], dtype="i8", shape=(width + 1,), low=0, monotone=True)
+    count = int(start[-1])
+    which = stored.array(_LINEAR[1], dtype="u1", shape=(count,), high=n_classes)
+    value = stored.array(_LINEAR[2], dtype="f4", shape=(count,))
+    return Sparse(start, which, value), stored.array(_LINEAR[3], dtype="f4", shape=(n_classes,))
 
 
 def _items(stored: Stored, tree: Tree, width: int) -> Items:

@@ -174,12 +174,18 @@ def train_branch(balls: Balls, heads: Heads, rng: np.random.Generator) -> None:
     X = balls.items.X
     if not heads.branch.shape[1] or not X.shape[1]:
         return
-    both = np.zeros((len(heads.branch), 2 * heads.branch.shape[1]), np.float32)  # weights and, behind them, energies
-    both[:, heads.branch.shape[1] :] = 1
+    rows, columns = heads.branch.shape
+    flat = np.zeros(2 * rows * columns, np.float32)  # of every feature weights and, behind them, energies
+    both = flat.reshape(rows, -1)
+    both[:, columns:] = 1
     branch = balls.branch_of[balls.items.node]
     for _ in range(BRANCH_PASSES):
         train_branches(Sparse.of(X), branch, balls.items.weight, rng.permutation(X.shape[0]), both)
-    heads.branch = both[:, : heads.branch.shape[1]].copy()
+    for part in slices(rows, ROUNDED_AT_ONCE):  # the weights move together in place: they are large
+        flat[part.start * columns : part.stop * columns] = both[part, :columns].reshape(-1)
+    del both
+    flat.resize(rows * columns, refcheck=False)
+    heads.branch = flat.reshape(rows, columns)
 
 
 def add_by_heads(balls: Balls, heads: Heads, rows: Sparse, first: np.ndarray, limit: int) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.hipan.kernels import helper, kernel
+from vpunn.hipan._arrays import Sparse
+from vpunn.hipan.kernels import at, helper, kernel
 from vpunn.hipan.kernels.fetch import LINE, fetch
 
 #: The share of rows that may still be beyond the tolerance when all are seen: to move the last of them again changes nothing.
@@ -13,22 +14,23 @@ LEFT = 0.002
 TOGETHER = 8
 
 
-def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, passes) -> int:
+def solve_one_against_rest(
+    rows, own, row_cost, order, dual, n_features, tolerance, passes
+) -> tuple[Sparse, np.ndarray, int]:
     """Dual coordinate descent (Hsieh and others, 2008) of min ½‖w‖² + Σ cost · max(0, 1 ∓ ⟨w, x⟩)² for every class, + in its rows.
 
-    ``dual`` (rows, classes) is where it starts, and is written; ``weight`` (features + 1, classes; the constant last), all zero, is
-    what follows. Rows whose classes all lie within ``tolerance`` of their optimum are passed over until no others are left; then
-    all are seen once more. Ends there if hardly any (`LEFT`) is beyond it, or when as many rows were visited as ``passes`` over all
-    of them would; each pass takes the next ``order`` of the rows. Returns how many passes were made. Memory: ``dual``, four bytes a
-    row and class, and the weights of the features that several rows have, once more.
+    ``dual`` (rows, classes) is where it starts, and is written. Rows whose classes all lie within ``tolerance`` of their optimum
+    are passed over until no others are left; then all are seen once more. Ends there if hardly any (`LEFT`) is beyond it, or when
+    as many rows were visited as ``passes`` over all of them would; each pass takes the next ``order`` of the rows. Returns, by
+    feature, the weights that are not zero and their classes; the classes' constants; and how many passes were made. Memory:
+    ``dual``, four bytes a row and class, as many a class and feature that several rows have, and five a weight.
 
     The weights of a feature that one row alone has are this row's dual times its value, so they are written when all is done; until
     then they add value² · dual to its scores. That is most of the features of texts, and each would be fetched from far away.
     """
-    n_classes, count = weight.shape[1], np.bincount(rows.indices, minlength=len(weight))
+    n_classes, count = dual.shape[1], np.bincount(rows.indices, minlength=n_features)
     once, features = count[rows.indices] == 1, np.flatnonzero(count > 1)
-    of = np.repeat(np.arange(len(own)), np.diff(rows.indptr))
-    square, alone = (np.bincount(of, values, len(own)) for values in (rows.data**2, np.where(once, rows.data**2, 0)))
+    square, alone = _sums(rows, rows.data**2), _sums(rows, np.where(once, rows.data**2, np.float32(0)))
     ridge = np.float32(0.5) / np.maximum(row_cost, np.float32(1e-30))  # a row that weighs nothing stays 0
     shared = rows.entries(~once)
     shared = shared._replace(indices=(np.cumsum(count > 1, dtype=np.int32) - np.int32(1))[shared.indices])
@@ -51,9 +53,62 @@ def solve_one_against_rest(rows, own, row_cost, order, dual, weight, tolerance, 
         if not at_work and np.count_nonzero(waiting) <= LEFT * len(own):
             break
         at_work = worst > tolerance
-    weight[features], weight[-1] = inner[:-1, :n_classes], inner[-1, :n_classes]
-    _add_rows(rows.entries(once), own, dual, weight)
-    return done
+    del given, shared
+    return _by_feature(rows.entries(once), own, dual, inner, features, n_features), inner[-1, :n_classes].copy(), done
+
+
+def _sums(rows, values) -> np.ndarray:
+    """Of the values of every row."""
+    return np.bincount(np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr)), values, len(rows.indptr) - 1)
+
+
+def _by_feature(rows, own, dual, inner, features, n_features) -> Sparse:
+    """The weights that are not zero: of ``features`` that several rows have from ``inner``, of those of ``rows`` from the duals."""
+    count = np.zeros(n_features + 1, np.int64)
+    count[features + 1] = np.count_nonzero(inner[:-1, : dual.shape[1]], axis=1)
+    count[rows.indices + 1] = np.repeat(np.count_nonzero(dual, axis=1), np.diff(rows.indptr))
+    start = np.cumsum(count)
+    found = Sparse(start, np.empty(start[-1], np.uint8), np.empty(start[-1], np.float32))
+    _write(rows, own, dual, inner, features, found)
+    return found
+
+
+@kernel
+def _write(rows, own, dual, inner, features, out):
+    (indptr, indices, data), (start, which, value) = rows, out
+    n_classes = dual.shape[1]
+    for j in range(len(features)):
+        a = start[features[j]]
+        for k in range(n_classes):
+            if inner[j, k] != 0:
+                which[a], value[a] = k, inner[j, k]
+                a += 1
+    for r in range(len(own)):
+        for b in range(indptr[r], indptr[r + 1]):
+            a = start[indices[b]]
+            for k in range(n_classes):
+                if dual[r, k] != 0:
+                    which[a], value[a] = k, data[b] * (dual[r, k] if k == own[r] else -dual[r, k])
+                    a += 1
+
+
+def linear_scores(rows, weight, constant) -> np.ndarray:
+    """Scores (rows, classes) of sparse rows."""
+    out = np.zeros((len(rows.indptr) - 1, len(constant)), np.float32)
+    _linear_scores(rows, weight, constant, out)
+    return out
+
+
+@kernel
+def _linear_scores(rows, weight, constant, out):
+    (indptr, indices, data), (start, which, value) = rows, weight
+    for r in range(len(out)):
+        for a in range(at(indptr[r]), at(indptr[r + 1])):
+            f, v = indices[a], data[a]
+            for b in range(at(start[f]), at(start[f + 1])):
+                out[r, which[b]] += v * value[b]
+        for k in range(len(constant)):
+            out[r, k] += constant[k]
 
 
 def _signed(dual, own) -> np.ndarray:
