@@ -7,8 +7,9 @@ import pytest
 
 from vpunn.errors import DataError
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan._combiner import TELLTALE, Slots, _cut, _gradient, fit_combiner
+from vpunn.hipan._combiner import TELLTALE, _cut, _gradient, fit_combiner
 from vpunn.hipan._holdout import plan_holdout
+from vpunn.hipan._slots import Slots
 from vpunn.text import text_features
 from vpunn.tree import Tree
 
@@ -93,7 +94,7 @@ def test_slots_one_behind_the_other_are_those_of_padded_rows():
     valid[np.arange(7), truth] = True
     params = [rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)]
     rows = np.array([6, 0, 3, 2])
-    some = Slots.of(z[valid], valid, truth, weight).take(rows)
+    some = Slots.of(z, valid, truth, weight).take(rows)
     parts = z[rows], valid[rows], truth[rows], weight[rows]
     _, losses = some.softmax(some.z @ params[0] + np.maximum(some.z @ params[1].T + params[2], 0) @ params[3])
     assert some.weight @ losses / some.weight.sum() == pytest.approx(padded_loss(*parts, params), rel=1e-12)

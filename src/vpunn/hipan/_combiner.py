@@ -6,16 +6,16 @@ by all balls, and sees no feature of the row itself: only how strongly each sour
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vpunn._rows import slices
 from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
-from vpunn.hipan._ram import ROWS_AT_ONCE, centre_and_scale, standardise
+from vpunn.hipan._ram import centre_and_scale, standardise
 from vpunn.hipan._rest import BY_PRIOR
+from vpunn.hipan._slots import Slots, fit_linear
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
 EVIDENCE = (
@@ -120,8 +120,6 @@ SETTLED = 0.01
 #: Held-out rows that the start is worth where there are so many columns, as of words alone; of twice as many it is worth four times
 #: as many rows, as there are more ways to fit chance.
 DOUBT, COLUMNS = 5.0, 44
-#: Slots less likely than this by the best linear combination teach the hidden units nothing.
-HOPELESS = 1e-4
 #: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
 #: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
 FEW_ROWS = 30
@@ -134,57 +132,9 @@ CHANCE = 200
 ODD, SURELY_LIKELIER = 0.001, 4.5
 #: Half of the hundred rows that doubt another temperature than 1.
 DOUBTED = 50.0
+#: Temperatures tried, in logarithms: from half to twice.
+LARGEST_LOG = 0.7
 NEAREST_ITEM = "log-distance of the nearest item above the least"
-
-
-class Slots(NamedTuple):
-    """Evidence about the valid slots of some rows, one behind the other: half of a padded array would be padding."""
-
-    z: np.ndarray  #: (slots, columns)
-    start: np.ndarray  #: where the slots of each row begin
-    size: np.ndarray  #: and how many there are
-    right: np.ndarray  #: where its right one stands
-    weight: np.ndarray  #: of each row
-
-    @classmethod
-    def of(cls, flat: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> Slots:
-        """``flat`` is the evidence about the ``valid`` slots, ``truth`` the number of the right slot of each row."""
-        size = valid.sum(1)
-        start = np.cumsum(size) - size
-        within = np.cumsum(valid, 1)[np.arange(len(valid)), truth] - 1
-        return cls(flat, start, size, start + within, weight)
-
-    def take(self, rows: np.ndarray) -> Slots:
-        """Some of the rows."""
-        size = self.size[rows]
-        start = np.cumsum(size) - size
-        there = np.arange(size.sum()) + np.repeat(self.start[rows] - start, size)
-        return Slots(self.z[there], start, size, self.right[rows] - self.start[rows] + start, self.weight[rows])
-
-    def likely(self, linear: np.ndarray) -> Slots:
-        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful.
-
-        They are moved together in place: these slots are done with, and large.
-        """
-        kept = self.softmax(self.z @ linear)[0] > HOPELESS
-        kept[self.right] = True
-        size = np.add.reduceat(kept, self.start, dtype=self.size.dtype)
-        start = np.cumsum(size) - size
-        end = 0
-        for part in slices(len(kept), ROWS_AT_ONCE):
-            some = self.z[part][kept[part]]
-            self.z[end : end + len(some)] = some
-            end += len(some)
-        return Slots(self.z[:end], start, size, np.cumsum(kept)[self.right] - 1, self.weight)
-
-    def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of the slots of each row, and the loss of its right one."""
-        below = score - np.repeat(np.maximum.reduceat(score, self.start), self.size)
-        p = np.exp(below)
-        total = np.add.reduceat(p, self.start)
-        losses = np.log(total) - below[self.right]
-        p /= np.repeat(total, self.size)
-        return p, losses
 
 
 class Combiner(NamedTuple):
@@ -301,25 +251,22 @@ def fit_combiner(
     Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, width = len(evidence), evidence.shape[2]
-    flat = evidence[valid]
-    centre, scale = centre_and_scale(flat)
-    least, most = (flat.min(0), flat.max(0)) if n >= FEW_ROWS else anything(width)
+    seen = Slots.of(evidence, valid, truth, weight)
+    centre, scale = centre_and_scale(seen.parts)
+    least, most = seen.bounds() if n >= FEW_ROWS else anything(width)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
-    standardise(flat, centre, scale)
-    flat[:, ~read] = 0
-    seen = Slots.of(flat, valid, truth, weight)
     penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / n)
-    alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
+    alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
     if n < FEW_ROWS:
         alone = _as_they_are(names, read, scale) if misled else alone
         best, loss = alone, 0.0
     else:
-        best, loss = fit_linear(seen, alone, float(penalty))
+        best, loss = fit_linear(seen, alone, float(penalty), read / scale)
         near = [k for k, name in enumerate(names) if "nearest" in name] if nearer or n < CHANCE else []
         while against := [k for k in near if read[k] and best[k] < 0]:
-            flat[:, against], read[against], alone[against] = 0, False, 0
-            best, loss = fit_linear(seen, alone, float(penalty))
+            read[against], alone[against] = False, 0
+            best, loss = fit_linear(seen, alone, float(penalty), read / scale)
     params = [
         best,
         (rng.standard_normal((hidden, width)) * np.sqrt(1.0 / width) * read).astype(np.float32),
@@ -327,7 +274,10 @@ def fit_combiner(
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]
     if loss > SETTLED:
-        params = _with_hidden_units(seen.likely(best), params, alone, penalty, rng)
+        seen = seen.likely((best * (read / scale)).astype(np.float32))
+        standardise(seen.z, centre, scale)
+        seen.z[:, ~read] = 0
+        params = _with_hidden_units(seen, params, alone, penalty, rng)
     else:
         params[3] = 0 * params[3]
     linear, weights, bias, output = params
@@ -397,8 +347,6 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
     sure which of the two it is, and not sure enough that it is no other. So where it is surely likelier that answers are right when
     they were and wrong when they were at another temperature, it is that one.
     """
-    from scipy.optimize import minimize_scalar
-
     below = np.where(valid, score, -np.inf).astype(np.float64)
     below -= below.max(1, keepdims=True)
     at, log_size, rows = np.arange(len(below)), np.log(valid.sum(1)), in_rows(weight)
@@ -410,12 +358,8 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
             losses = -np.logaddexp(np.log1p(-odd) - losses, np.log(odd) - log_size)
         return float(rows @ losses + DOUBTED * log_t**2)
 
-    def likeliest(odd: float) -> tuple[float, float]:
-        found = minimize_scalar(loss, bounds=(-0.7, 0.7), args=(odd,), method="bounded")
-        return float(found.fun), float(found.x)
-
-    (plain, log_t), (robust, of_others) = likeliest(0.0), likeliest(ODD)
-    if log_t > 0 and plain - robust > SURELY_LIKELIER:
+    log_t, of_others = _least(lambda log_t: loss(log_t, 0.0)), _least(lambda log_t: loss(log_t, ODD))
+    if log_t > 0 and loss(log_t, 0.0) - loss(of_others, ODD) > SURELY_LIKELIER:
         return float(np.exp(max(of_others, 0.0)))
     answer = below[:, :-1].argmax(1)
     right, size = answer == truth, valid.sum(1)
@@ -425,8 +369,26 @@ def fit_temperature(score: np.ndarray, valid: np.ndarray, truth: np.ndarray, wei
         p = (1.0 - ODD) * p[at, answer] / p.sum(1) + ODD / size
         return float(-(rows @ np.log(np.maximum(np.where(right, p, 1.0 - p), ODD / size))))
 
-    best = minimize_scalar(lambda log_t: unlikely(log_t) + DOUBTED * log_t**2, bounds=(-0.7, 0.7), method="bounded").x
+    best = _least(lambda log_t: unlikely(log_t) + DOUBTED * log_t**2)
     return float(np.exp(best if unlikely(log_t) - unlikely(best) > SURELY_LIKELIER else log_t))
+
+
+def _least(loss: Callable[[float], float]) -> float:
+    """Where a function of one hollow is least within ±`LARGEST_LOG`, by golden sections, to a thousandth."""
+    golden = (np.sqrt(5.0) - 1.0) / 2.0
+    low, high = -LARGEST_LOG, LARGEST_LOG
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    below, above = loss(left), loss(right)
+    while high - low > 1e-3:
+        if below < above:
+            high, right, above = right, left, below
+            left = high - golden * (high - low)
+            below = loss(left)
+        else:
+            low, left, below = left, right, above
+            right = low + golden * (high - low)
+            above = loss(right)
+    return (low + high) / 2.0
 
 
 def in_rows(weight: np.ndarray) -> np.ndarray:
@@ -443,16 +405,17 @@ def _decides(name: str) -> bool:
     return not name.startswith("rank by ") and name.split(": ", 1)[-1] in ALONE
 
 
-def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray) -> tuple[np.ndarray, bool]:
+def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, bool]:
     """Weights of the one column, and of "none", that explain the rows best, and whether that column then counts for next to
     nothing or against what it says."""
     best, found, misled = np.inf, np.zeros(seen.z.shape[1], np.float32), True
     for k in columns:
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
-        pair, loss = fit_linear(seen._replace(z=np.ascontiguousarray(seen.z[:, [k, NONE]])), start, 1e-4)
+        both = [k, NONE]
+        pair, loss = fit_linear(seen._replace(z=seen.z[:, both]), start, 1e-4, read[both] / scale[both])
         if loss < best:
-            best, found, misled = loss, np.zeros_like(found), bool(pair[0] < WEAK * scale[k] or not seen.z[:, k].any())
-            found[[k, NONE]] = pair
+            best, found, misled = loss, np.zeros_like(found), bool(pair[0] < WEAK * scale[k] or not read[k])
+            found[both] = pair
     return found, misled
 
 
@@ -468,38 +431,17 @@ def losses_of_halves(
     evidence: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, names: Sequence[str]
 ) -> np.ndarray:
     """The loss of every row by the best combiner without hidden units of every other row, as in `fit_combiner`."""
-    flat = evidence[valid]
-    centre, scale = centre_and_scale(flat)
+    seen, losses = Slots.of(evidence, valid, truth, weight), np.empty(len(valid))
+    _, scale = centre_and_scale(seen.parts)
     read = scale >= 1e-6
     scale[~read] = 1.0
-    standardise(flat, centre, scale)
-    flat[:, ~read] = 0
-    seen, losses = Slots.of(flat, valid, truth, weight), np.empty(len(valid))
-    alone, _ = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale)
+    alone, _ = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
     for half in (0, 1):
         rows, others = np.arange(half, len(valid), 2), np.arange(1 - half, len(valid), 2)
-        linear, _ = fit_linear(seen.take(others), alone, DOUBT / len(others))
+        linear, _ = fit_linear(seen.take(others), alone, DOUBT / len(others), read / scale)
         some = seen.take(rows)
-        losses[rows] = some.softmax((some.z @ linear).astype(np.float64))[1]
+        losses[rows] = some.softmax((some.z @ (linear * (read / scale)).astype(np.float32)).astype(np.float64))[1]
     return losses
-
-
-def fit_linear(seen: Slots, start: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:
-    """The best combiner without hidden units, a ridge drawing it to ``start``, and its loss: convex, so that whichever evidence is
-    good is found at once."""
-    from scipy.optimize import minimize
-
-    share = (seen.weight / max(float(seen.weight.sum()), 1e-12)).astype(np.float64)
-
-    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        p, losses = seen.softmax((seen.z @ w.astype(np.float32)).astype(np.float64))
-        value = float(share @ losses) + 0.5 * penalty * float((w - start) @ (w - start))
-        p[seen.right] -= 1.0
-        p *= np.repeat(share, seen.size)
-        return value, (p.astype(np.float32) @ seen.z).astype(np.float64) + penalty * (w - start)
-
-    found = minimize(loss, start.astype(np.float64), jac=True, method="L-BFGS-B", options={"maxiter": 60, "ftol": 1e-5})
-    return np.asarray(found.x, np.float32), float(found.fun)
 
 
 def _gradient(seen: Slots, params: list[np.ndarray]) -> np.ndarray:

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn.hipan._balls import FEW_CLASSES
-from vpunn.hipan._combiner import Slots, fit_linear, in_rows
+from vpunn.hipan._combiner import in_rows
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._linear import EVIDENCE as LINEAR
 from vpunn.hipan._nearest import EVIDENCE as VOTES
+from vpunn.hipan._slots import Slots, fit_linear
 from vpunn.hipan._views import Rows, says
 from vpunn.hipan.conformal import of_equal_weight
 from vpunn.hipan.posterior import Posterior
@@ -254,5 +255,5 @@ def _weights(below: Floats, valid: Bools, truth: npt.NDArray[np.int64], worth: F
     z = np.zeros((*valid.shape, 3), np.float32)
     z[:, :-1, 0], z[:, :-1, 1], z[:, -1, 2] = below, np.maximum(below, -1.0), 1.0
     start = np.array([1.0, 1.0, -5.0], np.float32)
-    seen = Slots.of(z[valid], valid, truth, worth.astype(np.float32))
-    return fit_linear(seen, start, 1.0 / float(worth.sum()))[0].astype(np.float64)
+    seen = Slots.of(z, valid, truth, worth.astype(np.float32))
+    return fit_linear(seen, start, 1.0 / float(worth.sum()), np.ones(3))[0].astype(np.float64)

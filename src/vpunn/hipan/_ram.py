@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -16,16 +16,24 @@ from vpunn._rows import slices
 ROWS_AT_ONCE = 4096
 
 
-def centre_and_scale(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and standard deviation of every column, as NumPy finds them in 64 bits, without a copy of the table in 64 bits."""
-    centre = _total(table, lambda some: some) / len(table)
-    return centre, np.sqrt(_total(table, lambda some: np.square(some - centre)) / len(table))
+def centre_and_scale(
+    parts: Callable[[], Iterable[npt.NDArray[np.float32]]],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and standard deviation of every column of a table that comes in ``parts``, each time it is asked for, as NumPy finds
+    them in 64 bits, without a copy of the table in 64 bits."""
+    rows = sum(map(len, parts()))
+    centre = _total(parts(), lambda some: some) / rows
+    return centre, np.sqrt(_total(parts(), lambda some: np.square(some - centre)) / rows)
 
 
-def _total(table: npt.NDArray[Any], of: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-    total = np.zeros((1, table.shape[1]))
-    for part in slices(len(table), ROWS_AT_ONCE):
-        total = np.concatenate([total, of(table[part])]).sum(0, keepdims=True)  # row by row, as all of them would be
+def _total(
+    parts: Iterable[npt.NDArray[Any]], of: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+) -> npt.NDArray[np.float64]:
+    total = None
+    for part in parts:
+        before = np.zeros((1, part.shape[1])) if total is None else total
+        total = np.concatenate([before, of(part)]).sum(0, keepdims=True)  # row by row, as all of them would be
+    assert total is not None
     return np.asarray(total[0])
 
 

@@ -39,21 +39,51 @@ MATCHES = ("exact", "loose")
 
 @dataclass
 class LabelCells:
-    """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed."""
+    """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed.
+
+    ``changes`` has a row per row: how many cells were trimmed, whether a blank level was filled, whether the path ends early, and
+    how many cells were matched loosely; None if nothing was.
+    """
 
     values: np.ndarray
-    trimmed: int = 0
-    gaps: int = 0
-    ends: int = 0
+    changes: np.ndarray | None = None
 
     @property
     def blank(self) -> np.ndarray:
         """Rows without any label."""
         return np.asarray(missing_cells(self.values).all(axis=1))
 
+    @property
+    def trimmed(self) -> int:
+        """Cells that were written with blanks around or letters in two parts."""
+        return self._total(0)
+
+    @property
+    def gaps(self) -> int:
+        """Rows with a blank level above a given one."""
+        return self._total(1)
+
+    @property
+    def ends(self) -> int:
+        """Rows that end above the last level."""
+        return self._total(2)
+
+    @property
+    def blanks(self) -> int:
+        """Rows with either; some have both."""
+        return 0 if self.changes is None else int(self.changes[:, 1:3].any(axis=1).sum())
+
+    @property
+    def loose(self) -> int:
+        """Cells that were matched loosely."""
+        return self._total(3)
+
+    def _total(self, change: int) -> int:
+        return 0 if self.changes is None else int(self.changes[:, change].sum())
+
     def take(self, rows: np.ndarray) -> LabelCells:
-        """Some of the rows; what was changed is told of all."""
-        return LabelCells(self.values[rows], self.trimmed, self.gaps, self.ends)
+        """Some of the rows, and what was changed in them."""
+        return LabelCells(self.values[rows], None if self.changes is None else self.changes[rows])
 
     def labels(self) -> Targets:
         """As estimators take them: one label per row, or level columns."""
@@ -66,12 +96,11 @@ class LabelCells:
 def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> LabelCells:
     """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are."""
     check_columns(frame, names, where)
-    raw = np.empty((len(frame), len(names)), object)
-    trimmed = 0
+    raw, changes = np.empty((len(frame), len(names)), object), np.zeros((len(frame), 4), np.int64)
     for k, name in enumerate(names):
         cells, missing = label_array(_plain_cells(frame[name], where))
         texts = [None if gone else _clean(cell) for cell, gone in zip(cells.tolist(), missing, strict=True)]
-        trimmed += sum(a is not None and a != b for a, b in zip(texts, cells.tolist(), strict=True))
+        changes[:, 0] += [a is not None and a != b for a, b in zip(texts, cells.tolist(), strict=True)]
         present = np.array([text is not None for text in texts], bool)
         column = object_array(texts)
         if present.any() and all(isinstance(text, str) for text in column[present]):
@@ -79,9 +108,9 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Lab
         raw[:, k] = column
     filled = ~missing_cells(raw)
     values = level_cells(raw, list(range(len(names))))
-    gaps = (~missing_cells(values) & ~filled).any(axis=1)
-    ends = missing_cells(values).any(axis=1) & filled.any(axis=1)
-    return LabelCells(values, trimmed, int(gaps.sum()), int(ends.sum()))
+    changes[:, 1] = (~missing_cells(values) & ~filled).any(axis=1)
+    changes[:, 2] = missing_cells(values).any(axis=1) & filled.any(axis=1)
+    return LabelCells(values, changes)
 
 
 def split_paths(frame: pd.DataFrame, name: str, separator: str, where: object) -> tuple[pd.DataFrame, list[str]]:
@@ -291,15 +320,17 @@ def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelC
 
     A first level column that holds nothing but the root's label is left out.
     """
-    spell, values, loose = Spelling(tree, match), cells.values.copy(), 0
+    spell, values = Spelling(tree, match), cells.values.copy()
+    changes = np.zeros((len(values), 4), np.int64) if cells.changes is None else cells.changes.copy()
     for k in range(values.shape[1]):
         for i, cell in enumerate(values[:, k].tolist()):
             values[i, k], loosely = spell(cell)
-            loose += loosely
+            changes[i, 3] += loosely
     first = [cell for cell in values[:, 0].tolist() if cell is not None]
     if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
         values = values[:, 1:]
-    return LabelCells(values, cells.trimmed, cells.gaps, cells.ends), loose
+    found = LabelCells(values, changes)
+    return found, found.loose
 
 
 def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
+from vpunn.errors import DataError, VpunnError, check_choice, counted
 from vpunn.hipan import conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._views import Views
@@ -25,15 +25,14 @@ from vpunn.hipan.table_cells import (
     LabelCells,
     locate,
     matched,
-    numbers_of,
     place_cells,
-    refuse_missing,
     texts_of,
-    unseen_error,
 )
 from vpunn.hipan.table_gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.hipan.table_samples import TableRows
-from vpunn.hipan.tables import Inputs, target_cells
+from vpunn.hipan.table_truth import UNSEEN as UNSEEN  # vpunn.scale looks for it here
+from vpunn.hipan.table_truth import Truth, Unseen, true_nodes, true_numbers
+from vpunn.hipan.tables import Inputs
 from vpunn.io.frames import check_columns
 from vpunn.io.store import Stored
 from vpunn.tree import Tree
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from vpunn.regress import VPuNNRegressor
     from vpunn.text import TextFeatures
 
-Unseen = Literal["error", "skip", "ancestor", "wrong"]
-UNSEEN = ("error", "skip", "ancestor", "wrong")
 #: Predictions are given with an interval of this coverage.
 COVERAGE, NORMAL_QUANTILE = 0.9, 1.6448536269514722
 
@@ -220,45 +217,20 @@ class TableClassifier:
         ``"ancestor"`` scores them at their deepest known ancestor, ``"skip"`` leaves them out (and rows without a label),
         ``"wrong"`` counts them as wrong, ``"error"`` refuses.
         """
-        check_choice("unseen", unseen, UNSEEN)
-        cells, _ = matched(target_cells(frame, self.inputs, where), self.model.label_tree_, self.inputs.match)
-        blank = cells.blank
-        if blank.any() and unseen != "skip":
-            raise DataError(
-                f"{rows_have(int(blank.sum()), len(frame), where)} no label in "
-                f"{examples(self.inputs.target)}, row {examples(np.flatnonzero(blank), limit=3)} (counted from 0); "
-                "fill them in, or give --unseen skip."
-            )
-        nodes, new = locate(self.model.label_tree_, cells)
-        if new.any() and unseen == "error":
-            raise unseen_error(
-                self.model.label_tree_, cells, new, where, "--unseen ancestor, skip or wrong scores the rest"
-            )
-        notes = []
-        if new.any():
-            labels = list(
-                dict.fromkeys(str([c for c in row if c is not None][-1]) for row in cells.values[new].tolist())
-            )
-            how = {
-                "skip": "left out",
-                "ancestor": "scored at their deepest known ancestor",
-                "wrong": "counted as wrong",
-            }
-            notes.append(
-                f"{counted(int(new.sum()), 'row has', 'rows have')} labels the model does not know "
-                f"({examples(labels, limit=3)}), {how[unseen]}"
-            )
-        if blank.any():
-            notes.append(f"{counted(int(blank.sum()), 'row')} without a label left out")
-        keep = np.flatnonzero(~((new | blank) if unseen == "skip" else blank))
-        if not len(keep):
-            raise DataError(f"no row of {str(where)!r} can be scored: none has a label that the model knows.")
-        X = self.rows(frame.iloc[keep], where)
-        scored = self.score(X, nodes[keep], np.asarray(new[keep]) & (unseen == "wrong"))
-        dark = int((~self.known(X, frame.iloc[keep], where)).sum())
-        notes += self.said_of_dark(dark)
-        notes += Gaps.of(frame.iloc[keep], self.inputs, where).said(self.inputs)
-        return replace(scored, notes=tuple(notes))
+        truth = self.truth(frame, where, unseen)
+        rows = frame.iloc[truth.rows]
+        X = self.rows(rows, where)
+        notes = [*truth.notes, *self.notes_on(X, rows, where)]
+        return replace(self.score(X, truth.answers, truth.wrong), notes=tuple(notes))
+
+    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
+        """Which rows are scored, and the nodes that are true of them; see `vpunn.hipan.table_truth`."""
+        return true_nodes(frame, self.inputs, self.model.label_tree_, where, unseen)
+
+    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
+        """What to know about rows that are answered: nothing known in them, or numbers missing."""
+        dark = int((~self.known(X, frame, where)).sum())
+        return [*self.said_of_dark(dark), *Gaps.of(frame, self.inputs, where).said(self.inputs)]
 
     def score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
         """Scores of the answers against nodes; rows marked ``wrong`` have no right answer at all."""
@@ -328,7 +300,7 @@ class TableRegressor:
         X = self.rows(frame, where)
         mean, sd = self.model.predict(X, return_std=True)
         tree = self.model.tree_
-        cells = LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
+        cells = self._levels(X)
         nodes, unseen = locate(tree, cells)
         known = ~(unseen | cells.blank)
         half = NORMAL_QUANTILE * sd
@@ -338,40 +310,37 @@ class TableRegressor:
 
     def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
         """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
-        check_choice("unseen", unseen, UNSEEN)
-        if unseen == "wrong":
-            raise VpunnError(
-                "--unseen wrong is for labels; a number is predicted at the deepest known ancestor, or skipped."
-            )
-        numbers = numbers_of(frame, self.inputs.target, where)
-        if unseen != "skip":
-            refuse_missing(numbers, self.inputs.target, where, "fill in or leave out these rows, or give --unseen skip")
-        X = self.rows(frame, where)
-        cells = LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
-        _, new = locate(self.model.tree_, cells)
-        if new.any() and unseen == "error":
-            raise unseen_error(self.model.tree_, cells, new, where, "--unseen ancestor or skip scores the rest")
-        keep = ~np.isnan(numbers[:, 0]) & ~(new & (unseen == "skip"))
-        if keep.sum() < 2:
+        truth = self.truth(frame, where, unseen)
+        if len(truth.rows) < 2:
             raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
-        notes = []
-        if new.any():
-            how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
-            notes.append(f"{counted(int(new.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
-        notes += Gaps.of(frame[keep], self.inputs, where).said(self.inputs)
-        mean, sd = self.model.predict(X[keep], return_std=True)
-        error = numbers[keep, 0] - mean
-        spread = numbers[keep, 0] - numbers[keep, 0].mean()
+        rows = frame.iloc[truth.rows]
+        X = self.rows(rows, where)
+        mean, sd = self.model.predict(X, return_std=True)
+        error = truth.answers - mean
+        spread = truth.answers - truth.answers.mean()
         total = float(spread @ spread)
         scores = {
-            "rows": int(keep.sum()),
+            "rows": len(rows),
             "RMSE": float(np.sqrt(np.mean(error**2))),
             "MAE": float(np.abs(error).mean()),
             "R²": 1.0 - float(error @ error) / total if total > 0 else float("nan"),
             "coverage at 90 %": float(np.mean(np.abs(error) <= NORMAL_QUANTILE * sd)),
             "mean sd": float(sd.mean()),
         }
-        return Evaluation(scores, [], tuple(notes))
+        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
+
+    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
+        """Which rows are scored, and their numbers; see `vpunn.hipan.table_truth`."""
+        levels = self._levels(self.rows(frame, where))
+        return true_numbers(frame, levels, self.inputs, self.model.tree_, where, unseen)
+
+    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
+        """What to know about rows that are answered: numbers missing."""
+        return Gaps.of(frame, self.inputs, where).said(self.inputs)
+
+    def _levels(self, X: np.ndarray) -> LabelCells:
+        """The levels of rows as the regressor reads them, without the covariates."""
+        return LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
 
 
 def _positions(inputs: Inputs) -> list[int] | None:

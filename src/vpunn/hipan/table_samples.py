@@ -80,9 +80,8 @@ def read_sample(
             f"no cell of {inputs.target[0]!r} in {str(where)!r} holds {inputs.path_sep!r}, which --path-sep says is "
             f"between two levels; it holds {examples(dict.fromkeys(cells.values[:, 0]), limit=2)}."
         )
-    rematched = 0
     if tree is not None:
-        cells, rematched = matched(cells, tree, match)
+        cells, _ = matched(cells, tree, match)
     keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
     if regress:
         values, numbered = rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
@@ -115,8 +114,8 @@ def read_sample(
         which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
         left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which, limit=3)})")
     numbers = values[rows, 0] if regress else None
-    found = {"left_out": left_out, "dropped": int((~keep).sum()), "rematched": rematched}
-    report = describe_table(frame, inputs, kept, where, numbers=numbers, **found)  # type: ignore[arg-type]
+    dropped = int((~keep).sum())
+    report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
     more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
     report = replace(report, notes=(*report.notes, *more, *notes_on_gaps(frame, inputs, where)))
     return with_groups(TableRows(frame, kept, report, numbers), inputs)

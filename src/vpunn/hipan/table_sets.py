@@ -10,9 +10,9 @@ import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.hipan.table_cells import LabelCells, matched, place_cells, unseen_error
-from vpunn.hipan.table_gaps import Gaps
-from vpunn.hipan.table_models import UNSEEN, Evaluation, TableClassifier, Unseen, paths_of
+from vpunn.hipan.table_models import Evaluation, TableClassifier, paths_of
 from vpunn.hipan.table_samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
+from vpunn.hipan.table_truth import Truth, Unseen, true_sets
 from vpunn.hipan.tables import Inputs, describe_table
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
@@ -181,45 +181,20 @@ class SetTableClassifier(TableClassifier):
         Labels the model does not know are left out (``"ancestor"``: all they have in common with the tree is its root), or
         with ``"skip"`` the rows that have one.
         """
-        check_choice("unseen", unseen, UNSEEN)
         if not self.model.multilabel_:
             return super().evaluate(frame, where, unseen)
-        if unseen == "wrong":
-            raise VpunnError("--unseen wrong is for one label per row; of several, give error, skip or ancestor.")
-        tree = self.model.label_tree_
+        found = self.truth(frame, where, unseen)
+        tree, rows = self.model.label_tree_, frame.iloc[found.rows]
         known = {label: i for i, label in enumerate(tree.labels.tolist())}
-        given = self.labels(set_cells(frame, self.inputs, where))
-        new = sorted({label for row in given for label in row if label not in known}, key=str)
-        if new and unseen == "error":
-            fix = "--unseen ancestor or skip scores the rest"
-            raise DataError(
-                f"{counted(len(new), 'label')} of {str(where)!r} not known to the model: {examples(new)}; {fix}."
-            )
-        notes = (
-            [f"{counted(len(new), 'label')} the model does not know ({examples(new, limit=3)}) left out"] if new else []
-        )
-        if new and unseen == "skip":
-            rows = [k for k, row in enumerate(given) if row <= known.keys()]
-            if not rows:
-                raise DataError(f"no row of {str(where)!r} can be scored: none has only labels that the model knows.")
-            notes = [
-                f"{counted(len(given) - len(rows), 'row has', 'rows have')} labels the model does not know "
-                f"({examples(new, limit=3)}), left out"
-            ]
-            frame, given = frame.iloc[rows], [given[k] for k in rows]
-        truth = scores.with_ancestors(
-            tree, scores.table_of(tree, [[known[x] for x in row if x in known] for row in given])
-        )
-        X = self.rows(frame, where)
-        dark = int((~self.known(X, frame, where)).sum())
-        notes += self.said_of_dark(dark)
-        notes += Gaps.of(frame, self.inputs, where).said(self.inputs)
+        truth = scores.with_ancestors(tree, scores.table_of(tree, [[known[x] for x in row] for row in found.answers]))
+        X = self.rows(rows, where)
+        notes = [*found.notes, *self.notes_on(X, rows, where)]
         posterior = self.model.posterior(X)
         said = posterior.above(0.5)
         every = posterior.node_proba()
         every[:, 0] = 0.0
         same = (truth != said).sum(1)
-        found = {
+        made = {
             "rows": truth.shape[0],
             "exact": float(np.mean(np.asarray(same).ravel() == 0)),
             "F1 by rows": scores.example_f1(truth, said),
@@ -227,4 +202,10 @@ class SetTableClassifier(TableClassifier):
             "Fmax": scores.f_max(truth, every).value,
             "missed at risk 0.1": scores.missed_share(truth, posterior.above(self.model.sets_.threshold_for(0.1))),
         }
-        return Evaluation(found, [], tuple(notes))
+        return Evaluation(made, [], tuple(notes))
+
+    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
+        """Which rows are scored, and the sets of labels that are true of them; see `vpunn.hipan.table_truth`."""
+        if not self.model.multilabel_:
+            return super().truth(frame, where, unseen)
+        return true_sets(self.labels(set_cells(frame, self.inputs, where)), self.model.label_tree_, where, unseen)

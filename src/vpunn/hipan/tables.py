@@ -166,6 +166,7 @@ class TableReport:
     conflicts: int = 0
     singles: int = 0
     notes: tuple[str, ...] = field(default=())
+    blanks: int = 0  #: rows of ``gaps`` or ``ends``; some are of both
 
     @property
     def verdict(self) -> str:
@@ -173,10 +174,8 @@ class TableReport:
         parts = [
             f"{counted(self.rows, 'row')}, {counted(self.columns, 'column')}",
             counted(self.classes, "class", "classes") + (f", depth {self.depth}" if self.depth > 1 else ""),
-            f"{counted(self.gaps + self.ends, 'row')} with blank levels"
-            if self.gaps + self.ends
-            else "no blank levels",
-            counted(self.duplicates, "duplicate row"),
+            f"{counted(self.blanks, 'row')} with blank levels" if self.blanks else "no blank levels",
+            f"{counted(self.duplicates, 'duplicate row')} in the columns used",
             f"{counted(self.singles, 'class', 'classes')} with one row",
         ]
         parts += [f"{counted(self.dropped, 'row')} left out"] if self.dropped else []
@@ -199,12 +198,12 @@ def describe_table(
     *,
     left_out: Sequence[str] = (),
     dropped: int = 0,
-    rematched: int = 0,
     sets: Sequence[set[Any]] | None = None,
     numbers: np.ndarray | None = None,
 ) -> TableReport:
     """Count what a table holds for a model: classes, blanks, repeated rows, classes seen once, names that differ in case only.
 
+    All of it is counted in the rows that are left, and rows repeat each other if they do so in the columns that are used.
     ``sets`` are the labels of rows with several, which are counted one by one, ``numbers`` what a regressor learns; ``left_out``
     says why rows were dropped.
     """
@@ -219,7 +218,7 @@ def describe_table(
     if numbers is None:  # several numbers in one place are no conflict, but its spread
         labels_of_input = both.drop_duplicates().groupby("inside").size()
         conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
-    notes = [*_notes_on_cells(cells, rematched, conflicts), *left_out]
+    notes = [*_notes_on_cells(cells, conflicts), *left_out]
     if len(count) > 1 and len(count) == len(frame) and not inputs.levels and sets is None:
         notes.append("every class has one row, so none can be held out: probabilities are a guess, and likely too sure")
     notes += _notes_on_columns(frame, inputs.columns)
@@ -247,10 +246,11 @@ def describe_table(
         conflicts,
         singles,
         tuple(notes),
+        cells.blanks,
     )
 
 
-def _notes_on_cells(cells: LabelCells, rematched: int, conflicts: int) -> list[str]:
+def _notes_on_cells(cells: LabelCells, conflicts: int) -> list[str]:
     """How the cells of labels were read, a sentence each."""
     notes: list[str] = []
     if cells.gaps:
@@ -265,9 +265,9 @@ def _notes_on_cells(cells: LabelCells, rematched: int, conflicts: int) -> list[s
         notes.append(
             f"{counted(cells.trimmed, 'label')} written with blanks around or letters in two parts, which do not count"
         )
-    if rematched:
+    if cells.loose:
         notes.append(
-            f"{counted(rematched, 'label was', 'labels were')} matched loosely (case, underscores and blanks do not count)"
+            f"{counted(cells.loose, 'label was', 'labels were')} matched loosely (case, underscores and blanks do not count)"
         )
     if conflicts:
         notes.append(

@@ -1,0 +1,104 @@
+"""What the combiner learns from: slots that hold nothing are passed over, and Newton's method ends at the optimum."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+
+from vpunn.hipan import _slots
+from vpunn.hipan._combiner import LARGEST_LOG, TELLTALE, _least, fit_combiner
+from vpunn.hipan._slots import Slots, fit_linear
+
+
+def some_rows(seed, share=0.97, rows=300, slots=12, columns=6):
+    """Evidence of any scale about slots of which a ``share`` hold something, the right one among them."""
+    rng = np.random.default_rng(seed)
+    evidence = rng.normal(size=(rows, slots, columns)).astype(np.float32)
+    truth, valid = rng.integers(0, slots, rows), rng.random((rows, slots)) < share
+    evidence[np.arange(rows), truth] += np.array([1.5, 0.5, 0, 0, 0, -0.5], np.float32)
+    evidence = evidence * np.array([1, 10, 0.1, 1, 3, 1], np.float32) + np.array([0, 50, 0, -3, 0, 1], np.float32)
+    valid[np.arange(rows), truth] = True
+    evidence[~valid] = 0
+    return evidence, valid, truth, rng.random(rows) + 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slots_that_hold_nothing_are_passed_over_where_they_stand(seed):
+    evidence, valid, truth, weight = some_rows(seed)
+    kept = evidence.copy()
+    seen = Slots.of(evidence, valid, truth, weight)
+    with patch.object(_slots, "NEARLY_ALL", 1.0):
+        copied = Slots.of(evidence, valid, truth, weight)
+    assert np.shares_memory(seen.z, evidence) and not np.shares_memory(copied.z, evidence)
+    assert np.array_equal(np.concatenate(list(seen.parts())), copied.z)
+    for one, other in zip(seen.bounds(), copied.bounds(), strict=True):
+        assert np.array_equal(one, other)
+    w = np.array([1, 0.1, 3, 0, 0.2, -1], np.float32)
+    np.testing.assert_allclose(seen.softmax(seen.z @ w)[1], copied.softmax(copied.z @ w)[1], rtol=1e-5)
+    for one, other in zip(seen.likely(w), copied.likely(w), strict=True):
+        assert np.array_equal(one, other)
+    rows = np.array([7, 3, 299])
+    some, same = seen.take(rows), Slots.of(evidence[rows], valid[rows], truth[rows], weight[rows])
+    np.testing.assert_allclose(some.softmax(some.z @ w)[1], same.softmax(same.z @ w)[1], rtol=1e-6)
+    assert np.array_equal(evidence, kept)  # nothing of it was written to
+
+
+@pytest.mark.parametrize("share", [0.97, 0.5])
+def test_newtons_method_ends_where_a_slow_twin_does(share):
+    evidence, valid, truth, weight = some_rows(4, share)
+    unit = np.array([1, 0.1, 10, 0, 0.3, 1])  # one piece of evidence is not read
+    start, penalty = np.array([1.0, 0, 0, 0.7, 0, 0]), 1e-3
+
+    def loss(w):
+        score = np.where(valid, evidence.astype(float) @ (w * unit), -np.inf)
+        top = score.max(1)
+        losses = np.log(np.exp(score - top[:, None]).sum(1)) + top - score[np.arange(len(truth)), truth]
+        return weight @ losses / weight.sum() + penalty / 2 * ((w - start) ** 2).sum()
+
+    seen = Slots.of(evidence, valid, truth, weight)
+    found, value = fit_linear(seen, start.astype(np.float32), penalty, unit)
+    twin = minimize(loss, start, options={"gtol": 1e-8})
+    assert value == pytest.approx(twin.fun, abs=2e-5) == pytest.approx(loss(found), abs=2e-5)
+    np.testing.assert_allclose(found, twin.x, atol=0.02)
+    assert found[3] == np.float32(0.7)  # stays where it started
+
+
+def test_curvature_is_how_the_slope_changes():
+    evidence, valid, truth, weight = some_rows(5, 0.8)
+    seen, share = Slots.of(evidence, valid, truth, weight), weight / weight.sum()
+    w, steps = np.array([1, 0.05, 2, 0.3, 0.2, -1], np.float64), 1e-3 * np.eye(6)
+    with patch.object(_slots, "NUMBERS_AT_ONCE", 500):  # some rows at a time
+        found = seen.curvature(seen.softmax(seen.z.astype(float) @ w)[0], share)
+
+    def slope(w):
+        p = seen.softmax(seen.z.astype(float) @ w)[0]
+        p[seen.right] -= 1
+        return (p * np.repeat(share, seen.size)) @ seen.z.astype(float)
+
+    twin = np.array([(slope(w + step) - slope(w - step)) / 2e-3 for step in steps])
+    np.testing.assert_allclose(found, twin, rtol=1e-2, atol=1e-3)
+
+
+def test_evidence_of_few_classes_is_learned_from_without_a_copy_and_alike():
+    evidence, valid, truth, weight = some_rows(6, rows=500, columns=6)
+    evidence = np.concatenate([evidence, np.zeros((500, 12, 17), np.float32)], 2)
+    names = ["log-probability by the heads", *(f"other {k}" for k in range(21)), "none of the candidates"]
+    given = evidence, valid, truth, weight.astype(np.float32), names
+    found = fit_combiner(*given, np.random.default_rng(0), unread=TELLTALE)
+    with patch.object(_slots, "NEARLY_ALL", 1.0):
+        copied = fit_combiner(*given, np.random.default_rng(0), unread=TELLTALE)
+    assert found.output.any()  # hidden units too
+    for one, other in zip(found, copied, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)
+
+
+@pytest.mark.parametrize("place", [-3.0, -0.41, 0.0, 0.2503, 9.0])
+def test_the_least_of_one_hollow_is_found(place):
+    def loss(x):
+        return np.cosh(x - place) + 0.1 * (x - place)
+
+    twin = minimize_scalar(loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded").x
+    assert _least(loss) == pytest.approx(twin, abs=1e-3)
