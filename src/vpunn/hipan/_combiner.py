@@ -13,7 +13,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
-from vpunn.hipan._ram import centre_and_scale, standardise
+from vpunn.hipan._ram import centre_and_scale
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._slots import Slots, fit_linear
 
@@ -274,10 +274,9 @@ def fit_combiner(
         (rng.standard_normal(hidden) * 0.1).astype(np.float32),
     ]
     if loss > SETTLED:
-        seen = seen.likely((best * (read / scale)).astype(np.float32))
-        standardise(seen.z, centre, scale)
-        seen.z[:, ~read] = 0
-        params = _with_hidden_units(seen, params, alone, penalty, rng)
+        unit = (read / scale).astype(np.float32)
+        seen = seen.likely(best * unit)
+        params = _with_hidden_units(seen, (centre.astype(np.float32), unit), params, alone, penalty, rng)
     else:
         params[3] = 0 * params[3]
     linear, weights, bias, output = params
@@ -302,9 +301,15 @@ def anything(width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_hidden_units(
-    seen: Slots, params: list[np.ndarray], alone: np.ndarray, penalty: np.float32, rng: np.random.Generator
+    seen: Slots,
+    standard: tuple[np.ndarray, np.ndarray],
+    params: list[np.ndarray],
+    alone: np.ndarray,
+    penalty: np.float32,
+    rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Adam from ``params`` (linear, hidden, hidden bias, output), drawn to one piece of evidence ``alone``."""
+    """Adam from ``params`` (linear, hidden, hidden bias, output), drawn to one piece of evidence ``alone``; evidence counts less
+    and times what is ``standard``."""
     n = len(seen.size)
     now = np.concatenate([p.ravel() for p in params])  # one behind the other: each step is one for all of them
     params = _cut(now, params)
@@ -317,7 +322,9 @@ def _with_hidden_units(
     for epoch in range(epochs):
         order = rng.permutation(n)
         for start in range(0, n, batch):
-            g = _gradient(seen.take(order[start : start + batch]), params)
+            some = seen.take(order[start : start + batch])
+            np.multiply(np.subtract(some.z, standard[0], out=some.z), standard[1], out=some.z)
+            g = _gradient(some, params)
             step += 1
             rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             g += penalty * (now - drawn_to)

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vpunn._rows import slices
-
 #: Rows of a table that are worked on at once.
 ROWS_AT_ONCE = 4096
 
@@ -35,14 +33,6 @@ def _total(
         total = np.concatenate([before, of(part)]).sum(0, keepdims=True)  # row by row, as all of them would be
     assert total is not None
     return np.asarray(total[0])
-
-
-def standardise(
-    table: npt.NDArray[np.float32], centre: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
-) -> None:
-    """Each number less its column's centre, in units of its scale, in place."""
-    for part in slices(len(table), ROWS_AT_ONCE):
-        table[part] = (table[part] - centre) / scale
 
 
 def give_back() -> None:

@@ -12,8 +12,8 @@ from vpunn.hipan._ram import ROWS_AT_ONCE
 
 #: Slots less likely than this by the best linear combination teach the hidden units nothing.
 HOPELESS = 1e-4
-#: If more slots than this share hold something, the others are passed over where they stand.
-NEARLY_ALL = 0.9
+#: If no less than this share of the slots hold something, the others are passed over where they stand, and nothing is copied.
+MOST_HOLD = 0.5
 #: Pieces of evidence whose products are made at once.
 NUMBERS_AT_ONCE = 200_000
 #: Newton's steps at most, how often one is halved, and how much less loss is worth another.
@@ -29,7 +29,7 @@ class Slots(NamedTuple):
     right: np.ndarray  #: where its right one stands
     weight: np.ndarray  #: of each row
     void: np.ndarray  #: slots that hold nothing
-    theirs: bool = False  #: whether ``z`` is an array of others, not to be written to
+    place: np.ndarray | None = None  #: of each slot in ``z``, if that has more than these
 
     @classmethod
     def of(cls, evidence: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> Slots:
@@ -37,11 +37,11 @@ class Slots(NamedTuple):
 
         They are copied if many are not valid. Where all classes are candidates hardly any is, and evidence is large.
         """
-        if valid.mean() > NEARLY_ALL:
+        if valid.mean() >= MOST_HOLD:
             size = np.full(len(valid), valid.shape[1])
             start = np.cumsum(size) - size
             z = evidence.reshape(valid.size, -1)
-            return cls(z, start, size, start + truth, weight, np.flatnonzero(~valid.reshape(-1)), theirs=True)
+            return cls(z, start, size, start + truth, weight, np.flatnonzero(~valid.reshape(-1)))
         size = valid.sum(1)
         start = np.cumsum(size) - size
         within = np.cumsum(valid, 1)[np.arange(len(valid)), truth] - 1
@@ -64,23 +64,19 @@ class Slots(NamedTuple):
         start = np.cumsum(size) - size
         there = np.arange(size.sum()) + np.repeat(self.start[rows] - start, size)
         void = np.flatnonzero(np.isin(there, self.void)) if len(self.void) else self.void
-        return Slots(self.z[there], start, size, self.right[rows] - self.start[rows] + start, self.weight[rows], void)
+        z = self.z[there if self.place is None else self.place[there]]
+        return Slots(z, start, size, self.right[rows] - self.start[rows] + start, self.weight[rows], void)
 
     def likely(self, linear: np.ndarray) -> Slots:
-        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful.
+        """The right slots and those that are not `HOPELESS` by a linear combination, to take rows from: of fifty classes a handful.
 
-        They are moved together in place, unless these slots are ``theirs``: they are done with, and large.
+        They stay where they are: evidence is large.
         """
         kept = self.softmax(self.z @ linear)[0] > HOPELESS
         kept[self.right] = True
         size = np.add.reduceat(kept, self.start, dtype=self.size.dtype)
-        start, end = np.cumsum(size) - size, 0
-        z = np.empty((int(size.sum()), self.z.shape[1]), self.z.dtype) if self.theirs else self.z
-        for part in slices(len(kept), ROWS_AT_ONCE):
-            some = self.z[part][kept[part]]
-            z[end : end + len(some)] = some
-            end += len(some)
-        return Slots(z[:end], start, size, np.cumsum(kept)[self.right] - 1, self.weight, self.void[:0])
+        right = np.cumsum(kept)[self.right] - 1
+        return Slots(self.z, np.cumsum(size) - size, size, right, self.weight, self.void[:0], np.flatnonzero(kept))
 
     def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities of the slots of each row, and the loss of its right one; ``score`` is theirs, and may be written to."""
