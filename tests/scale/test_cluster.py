@@ -37,7 +37,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:.*:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Port .* is already in use"),
     pytest.mark.filterwarnings("ignore:Sending large graph"),
 ]
 
@@ -167,18 +166,23 @@ def test_a_checkpoint_of_another_job_is_refused(rows, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, 20])
-def test_killed_workers_change_nothing(rows, tmp_path, kills):
+def test_killed_workers_change_nothing(rows, no_dashboard, tmp_path, kills):
     """A cluster whose workers are killed at random moments; new ones are forked from a process that has imported everything."""
     from distributed.utils import get_mp_context
 
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    # A local cluster gives a worker up that is not there some seconds after it was lost, though it be on its way back again.
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.deploy.lost-worker-timeout": "1h",
+    }
+    with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(
             ["distributed", "vpunn.scale", "vpunn.scale.cluster", "pyarrow.parquet"]
         )
-        _kill_workers(rows, tmp_path, kills)
+        _kill_workers(rows, no_dashboard, tmp_path, kills)
 
 
-def _kill_workers(rows, tmp_path, kills):
+def _kill_workers(rows, no_dashboard, tmp_path, kills):
     tree, nodes, frame = rows
     big = pd.concat([frame] * 20, ignore_index=True)
     (tmp_path / "in").mkdir()
@@ -188,7 +192,7 @@ def _kill_workers(rows, tmp_path, kills):
     vpunn.VPuNNRegressor.from_sums(whole).save(tmp_path / "model")
     options = {"columns": ["label"], "batch_rows": 5000, "part_rows": 5000}
     predict_stream(tmp_path / "model", tmp_path / "in", tmp_path / "one", **options)
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "processes": True}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, **no_dashboard}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         client.cluster.scheduler.allowed_failures = 1000
         stop, killed = threading.Event(), []

@@ -2,7 +2,7 @@
 
 ``engine`` is a ``distributed.Client``; None works through the parts one after another in this process. What comes out is the
 same bytes either way: sums are exact, and a row's prediction depends on the row alone. dask moves the data; a tree travels once
-(one broadcast), a model is opened from its folder, memory-mapped. Extra ``scale``.
+to each worker, a model is opened from its folder, memory-mapped. Workers may die: `vpunn.scale._tasks`. Extra ``scale``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from vpunn.errors import DataError, VpunnError, examples
 from vpunn.hipan.table_gaps import Gaps
 from vpunn.io import streams
 from vpunn.io.streams import Parts, read_batches, table_files
+from vpunn.scale._tasks import Sent, each, results
 from vpunn.scale.class_sums import ClassSums
 from vpunn.scale.predictor import Predictor, as_table
 from vpunn.scale.streams import BATCH_ROWS, PART_ROWS, Written
@@ -62,14 +63,16 @@ def sum_rows(
         Parts.open(folder, job)
     if engine is None:
         return _added(_group_sums(tree, group, columns, _at(folder, i)) for i, group in enumerate(groups))
-    there = engine.scatter(tree, broadcast=True)
-    waiting = [
-        engine.submit(_group_sums, there, group, columns, _at(folder, i), pure=False) for i, group in enumerate(groups)
-    ]
-    while len(waiting) > 1:
-        pairs = [waiting[i : i + 4] for i in range(0, len(waiting), 4)]
-        waiting = [engine.submit(_added, pair, pure=False) for pair in pairs]
-    return waiting[0].result()
+
+    def ask(there: Any) -> Any:
+        todo = [(there, group, columns, _at(folder, i)) for i, group in enumerate(groups)]
+        waiting = [engine.submit(_group_sums, *one, pure=False) for one in todo]
+        while len(waiting) > 1:
+            pairs = [waiting[i : i + 4] for i in range(0, len(waiting), 4)]
+            waiting = [engine.submit(_added, pair, pure=False) for pair in pairs]
+        return waiting[0]
+
+    return next(results(engine, ask, [(Sent(tree),)]))
 
 
 class Columns:
@@ -226,15 +229,10 @@ def predict_dataset(
             if not parts.path(at, part).exists():
                 tasks.append((path, at, part, first))
         first += rows
-    if engine is None:
-        gaps = [_write_part(predictor, parts, task, batch_rows, part_rows) for task in tasks]
-    else:
-        waiting = [
-            engine.submit(_write_part, predictor, parts, task, batch_rows, part_rows, pure=False) for task in tasks
-        ]
-        gaps = [one.result() for one in waiting]
+    gaps = each(engine, _write_part, [(predictor, parts, task, batch_rows, part_rows) for task in tasks])
+    lacking = sum(gaps, Gaps())
     parts.finish(rows=first)
-    return Written(Path(out), first, notes=tuple(predictor.said(sum(gaps, Gaps()))))
+    return Written(Path(out), first, notes=tuple(predictor.said(lacking)))
 
 
 def _write_part(predictor: Predictor, parts: Parts, task: tuple[Path, int, int, int], batch: int, size: int) -> Gaps:
@@ -288,13 +286,8 @@ def evaluate_dataset(model: HasTree, source: DataSource, *, unseen: str = "ances
     found = table_files(source)
     engine = _engine(engine)
     total = scores_of(_table_model(str(model)), source, unseen)
-    work = [(str(model), path, unseen) for path in found]
-    if engine is None:
-        for one in work:
-            total.merge(_file_scores(*one))
-    else:
-        for future in [engine.submit(_file_scores, *one, pure=False) for one in work]:
-            total.merge(future.result())
+    for scores in each(engine, _file_scores, [(str(model), path, unseen) for path in found]):
+        total.merge(scores)
     return total.evaluation()
 
 

@@ -21,6 +21,7 @@ from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._crew import Arrays, Crew
 from vpunn.io.files import written_beside
 from vpunn.io.streams import Parts
+from vpunn.scale._tasks import Sent, each
 from vpunn.scale.cluster import _engine
 
 
@@ -81,27 +82,13 @@ def fit_classifier(
     return model
 
 
-class _Shared:
-    """Something many parts read: sent to the workers once, when the first part needs it."""
-
-    def __init__(self, thing: Any) -> None:
-        self.thing, self.there = thing, None
-
-    def at(self, engine: Engine) -> Any:
-        if engine is None:
-            return self.thing
-        if self.there is None:
-            self.there = engine.scatter(self.thing, broadcast=True, hash=False)
-        return self.there
-
-
 class _Cluster(Crew):
     def __init__(self, shards: int, engine: Engine, folder: Path | None) -> None:
         super().__init__(shards)
         self.engine, self.folder, self.step = engine, folder, 0
 
     def share(self, thing: Any) -> Any:
-        return _Shared(thing)
+        return Sent(thing)
 
     def run(
         self, work: Callable[..., Arrays], shared: tuple[Any, ...], parts: Iterable[tuple[Any, ...]]
@@ -122,16 +109,7 @@ class _Cluster(Crew):
     def _results(
         self, work: Callable[..., Arrays], shared: tuple[Any, ...], tasks: list[tuple[Any, ...]]
     ) -> Iterator[Arrays]:
-        if not tasks:
-            return
-        common = [thing.at(self.engine) if isinstance(thing, _Shared) else thing for thing in shared]
-        if self.engine is None:
-            for task in tasks:
-                yield work(*common, *task)
-            return
-        waiting = [self.engine.submit(work, *common, *task, pure=False) for task in tasks]
-        for one in waiting:
-            yield one.result()
+        return each(self.engine, work, [(*shared, *task) for task in tasks])
 
     def _path(self, part: int) -> Path:
         assert self.folder is not None

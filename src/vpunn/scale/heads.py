@@ -14,6 +14,7 @@ import numpy as np
 
 from vpunn._types import Engine, Numbers
 from vpunn.errors import VpunnError, check_whole
+from vpunn.scale._tasks import Sent, each
 from vpunn.scale.cluster import _engine
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.driver import drive
@@ -73,8 +74,7 @@ class _Sharded:
         contexts = self._layout.n_contexts
         cuts = np.unique(np.linspace(0, contexts, min(shards, contexts) + 1).astype(np.int64))
         self._stretches = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-        parts = [_part(solver, *stretch) for stretch in self._stretches]
-        self._parts = parts if engine is None else [engine.scatter(part, hash=False) for part in parts]
+        self._parts = [Sent(_part(solver, *stretch), everywhere=False) for stretch in self._stretches]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._solver, name)
@@ -82,14 +82,8 @@ class _Sharded:
     def epoch(self, number: int) -> int:
         """One step of every stretch, from the numbers of all."""
         own = [self._cut(*stretch) for stretch in self._stretches]
-        if self._engine is None:
-            made = [_step(part, number, state) for part, state in zip(self._parts, own, strict=True)]
-        else:
-            waiting = [
-                self._engine.submit(_step, part, number, state, pure=False)
-                for part, state in zip(self._parts, own, strict=True)
-            ]
-            made = [one.result() for one in waiting]
+        tasks = [(part, number, state) for part, state in zip(self._parts, own, strict=True)]
+        made = list(each(self._engine, _step, tasks))
         for stretch, (_, state) in zip(self._stretches, made, strict=True):
             for name, array in self._cut(*stretch).items():
                 array[...] = state[name]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from vpunn._types import DataSource, Engine, Table
 from vpunn.errors import DataError, VpunnError, check_whole
+from vpunn.scale._tasks import each
 from vpunn.scale.cluster import Part, _engine, _parts_of
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tree.sweeps import sweep_up
@@ -39,25 +39,17 @@ def fit_latent_tree(
         raise VpunnError("name at least one column to learn the tree from.")
     parts, engine = _parts_of(source, names), _engine(engine)
     chosen = _sampled([], names, int(sample))
-    for found in _each(engine, _sampled, parts, names, int(sample)):
+    for found in each(engine, _sampled, [([part], names, int(sample)) for part in parts]):
         chosen = _smallest([chosen, found], int(sample))
     if not len(chosen[0]):
         raise DataError("there are no rows to learn a tree from: the source is empty.")
     encoder.fit(chosen[1])
     count = np.zeros(encoder.tree_.n_nodes, np.int64)
-    for here in _each(engine, _counted, parts, names, encoder):
+    for here in each(engine, _counted, [([part], names, encoder) for part in parts]):
         count += here
     tree = encoder.tree_.replace(columns={**encoder.tree_.columns, "rows": sweep_up(encoder.tree_, count)})
     encoder.tree_, encoder._balls = tree, replace(encoder._balls, tree=tree)
     return encoder
-
-
-def _each(engine: Engine, work: Any, parts: Sequence[Part], *arguments: Any) -> Any:
-    """``work`` of every part, in order."""
-    if engine is None:
-        return (work([part], *arguments) for part in parts)
-    waiting = [engine.submit(work, [part], *arguments, pure=False) for part in parts]
-    return (one.result() for one in waiting)
 
 
 def _sampled(parts: Sequence[Part], names: list[str], sample: int) -> tuple[np.ndarray, np.ndarray]:
