@@ -14,7 +14,7 @@ ROOT = Path(vpunn.__file__).parent
 #: Rooms from left to right; those of one line stand side by side and must not import each other.
 ORDER: list[set[str]] = [
     {"errors", "_types"},
-    {"padic", "_compiled", "_progress", "_rows", "_seed", "_show", "_threads"},
+    {"padic", "_compiled", "_progress", "_rows", "_seed", "_show", "_sklearn", "_threads"},
     {"tree"},
     {"codes"},
     {"io"},

@@ -48,7 +48,9 @@ with lightly():
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import (
-        _check_feature_names_in,
+        _check_feature_names_in as check_feature_names_in,
+    )
+    from sklearn.utils.validation import (
         check_array,
         check_is_fitted,
         column_or_1d,
@@ -60,9 +62,9 @@ __all__ = [
     "ClassifierMixin",
     "RegressorMixin",
     "TransformerMixin",
-    "_check_feature_names_in",
     "check_array",
     "check_classification_targets",
+    "check_feature_names_in",
     "check_is_fitted",
     "clone",
     "column_or_1d",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from vpunn._rows import check_no_missing, row_groups, row_weights
-from vpunn._sklearn import TransformerMixin, _check_feature_names_in, check_is_fitted, type_of_target, validate_data
+from vpunn._sklearn import TransformerMixin, check_feature_names_in, check_is_fitted, type_of_target, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Stored
@@ -85,7 +85,7 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
     def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """``digit1``…, ``prefix1``…, or the balls' label paths joined with ``/``."""
         check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
+        check_feature_names_in(self, input_features)
         tree = self.tree_
         if self.output == "balls":
             names = [""] + [str(label) for label in tree.labels[1:]]
@@ -244,7 +244,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """``padic`` (or ``padic0``, ``padic1``… for several targets), then the class, then ``_depth1``…"""
         check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
+        check_feature_names_in(self, input_features)
         names = [name for task in self._tasks for name in task.feature_names]
         if self.per_depth:
             names = [f"{name}_depth{k}" for k in range(1, self.tree_.max_depth + 1) for name in names]
