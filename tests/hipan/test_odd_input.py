@@ -90,6 +90,15 @@ def test_entries_outside_of_a_sparse_matrix_are_refused(model, column):
         model.predict(bad)
 
 
+@pytest.mark.parametrize("kind", [">i4", ">i8", "u8", "u4", "i2"])
+def test_places_of_a_sparse_matrix_may_be_whole_numbers_of_any_type(model, kind):
+    """As other libraries and files of other machines have them; the loops were compiled for SciPy's."""
+    odd = sparse.csr_matrix(S)
+    odd.indices, odd.indptr = odd.indices.astype(kind), odd.indptr.astype(kind)
+    assert np.array_equal(model.predict_proba(odd), model.predict_proba(S))
+    assert np.array_equal(fitted(X=odd).predict_proba(S), fitted().predict_proba(S))
+
+
 def test_weights_too_small_for_32_bits_are_refused():
     with pytest.raises(VpunnError, match="multiply all of them by the same number"):
         fitted(sample_weight=np.full(60, 1e-50))

@@ -150,7 +150,7 @@ def descriptions(given: Descriptions, layout: Layout, tree: Tree) -> dict[str, l
 def _description(given: Features, expected: tuple[int, int], dense: bool, block: str) -> Features:
     """One table of descriptions: finite numbers, a row per node and the columns of X."""
     of = f" of block {block!r}" if block else ""
-    targets.refuse_misplaced(given, f"X_nodes{of}")
+    given = targets.in_place(given, f"X_nodes{of}")
     try:
         table = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

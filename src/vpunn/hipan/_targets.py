@@ -201,7 +201,7 @@ def check_in_tree(tree: Tree, y: Targets) -> np.ndarray:
 
 def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> Features:
     """Features checked as scikit-learn does, its complaints as errors of this library."""
-    refuse_misplaced(X)
+    X = in_place(X)
     plain = _plain(X, None if reset else getattr(model, "n_features_in_", -1))
     if plain is not None and (reset or not hasattr(model, "feature_names_in_")):
         if reset:
@@ -292,11 +292,11 @@ def _plain(X: Features, columns: int | None = None) -> Features | None:
     return X if not values.size or max(float(values.max()), -float(values.min())) <= LARGEST_FEATURE else None
 
 
-def refuse_misplaced(X: Features, name: str = "X") -> None:
-    """Refuse a compressed sparse matrix whose numbers stand outside of its shape: SciPy makes one without a look, and loops over
-    its places would read what is no part of it."""
+def in_place(X: Features, name: str = "X") -> Features:
+    """X, after refusing a compressed sparse matrix whose numbers stand outside of its shape: SciPy makes one without a look, and
+    loops over its places would read what is no part of it. Places of types that SciPy does not make are turned."""
     if not sparse.issparse(X) or not hasattr(X, "indptr"):
-        return
+        return X
     start, columns = X.indptr, X.shape[0 if X.format == "csc" else 1] // getattr(X, "blocksize", (1, 1))[1]
     if start[0] != 0 or start[-1] > len(X.indices) or (len(start) > 2 and (start[1:] < start[:-1]).any()):
         raise VpunnError(
@@ -309,6 +309,10 @@ def refuse_misplaced(X: Features, name: str = "X") -> None:
             f"{name} is a sparse matrix of {columns:,} columns with an entry in column {found:,}; words that the columns do not "
             "know must be left out."
         )
+    if {X.indices.dtype, X.indptr.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}:
+        return X
+    places = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return type(X)((X.data, *places), shape=X.shape)
 
 
 def refuse_huge(X: Features, name: str = "X") -> Features:
@@ -326,7 +330,7 @@ def refuse_huge(X: Features, name: str = "X") -> Features:
 
 def checked_block(X: Features, name: str) -> Features:
     """One named block of features: a table of finite numbers, sparse or dense."""
-    refuse_misplaced(X, f"block {name!r}")
+    X = in_place(X, f"block {name!r}")
     plain = _plain(X)
     if plain is not None:
         return plain

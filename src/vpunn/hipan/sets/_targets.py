@@ -50,7 +50,7 @@ def read_sets(y: SetTargets, multilabel: bool = False, classes: Labels = None) -
     if classes is not None and not isinstance(classes, str):  # a text is its letters
         targets.refuse_single(classes, "classes", "one label per column")
     if sparse.issparse(y):
-        targets.refuse_misplaced(y, "y")
+        y = targets.in_place(y, "y")
         return _from_indicator(sparse.csr_matrix(y), classes)
     targets.refuse_single(y)
     if multilabel and hasattr(y, "columns") and hasattr(y, "to_numpy"):
