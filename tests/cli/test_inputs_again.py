@@ -162,7 +162,7 @@ CELLS = [
     no("fit t.csv --out /proc/m --text text --target kind", "choose another place", {"t.csv": "text,kind\na,b\n"}),
     yes(
         "report {levels} --test t.csv --delimiter ';' --encoding cp1252 --out r.html",
-        ("1 of 2 rows have no label this model knows", "written: r.html"),
+        ("1 of 2 rows are right", "1 row has labels the model does not know ('agaric'), scored", "written: r.html"),
         {"t.csv": "text;group;kind\nnight bird é;bird;owl\nred fungus;mushroom;agaric\n".encode("cp1252")},
     ),
     no("report {levels} --encoding cp1252", "--encoding does nothing here: there is no --test"),
@@ -273,7 +273,7 @@ SHOP = [
     no(f"{PRICED} p", "and 3 more (counted from 0): 'unk';", {"t.csv": "text,p,kind\n" + "a,1,x\nb,unk,y\n" * 6}),
     yes(
         "fit t.csv --regress p --levels a --folds 2 --out new",
-        ("1 duplicate row;", "5 rows held out in 2 parts:", "score"),
+        ("1 duplicate row in the columns used;", "5 rows held out in 2 parts:", "score"),
         {"t.csv": "a,p\nx,4.5\nx,4.5\nx,3\ny,1\ny,2\n"},
     ),
     no("tree info t.csv -o levels=a,b", "such as line 4, where 'a' is missing", {"t.csv": "a,b\nx,1\n\n,2\n"}),

@@ -130,9 +130,15 @@ TREES = [
 
 PAGES = [
     yes("report {mass} --test t.csv --out r.html", "The numbers of 2 rows", {"t.csv": "group,kind,mass\nbird,owl,5\nfish,eel,1\n"}),
-    yes("report {mass} --test t.csv --out r.html", "The numbers of 1 row are", {"t.csv": "group,kind,mass\nbird,owl,5\nx,y,\n"}),
-    yes("report {mass} --test t.csv --out r.html", "1 of 2 rows have no number", {"t.csv": "group,kind,mass\nbird,owl,5\nx,y,\n"}),
-    no("report {mass} --test t.csv --out r.html", "no row of t.csv has an answer", {"t.csv": "group,kind,mass\nbird,owl,\n"}),
+    no("report {mass} --test t.csv --out r.html", "or give --unseen skip", {"t.csv": "group,kind,mass\nbird,owl,5\nx,y,\n"}),
+    yes(
+        "report {mass} --test t.csv --out r.html --unseen skip",
+        ("The numbers of 1 row are", "1 row without a number left out"),
+        {"t.csv": "group,kind,mass\nbird,owl,5\nx,y,\n"},
+    ),
+    no("report {mass} --test t.csv --out r.html --unseen skip", "can be scored", {"t.csv": "group,kind,mass\nbird,owl,\n"}),
+    no("report t.nwk --unseen skip", "--unseen does nothing here: t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;"}),
+    no("report {flat} --test t.csv --unseen wrong", "for vpunn evaluate alone", {"t.csv": "text,kind\nnight bird,owl\n"}),
     no("report {mass} --test t.csv --out r.html", "no column 'mass'", {"t.csv": "group,kind\nbird,owl\n"}),
     yes("report {sets} --test t.csv --out r.html", "Of 2 rows", {"t.csv": "text,tags\nnight bird,wings|night\nsnake,\n"}),
     yes("report {sets} --test t.csv --out r.html", "('zzz') left out", {"t.csv": "text,tags\nnight bird,wings|zzz\n"}),

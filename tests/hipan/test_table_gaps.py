@@ -65,6 +65,7 @@ def test_a_missing_number_is_answered_as_the_median_of_the_training_rows(inputs,
     if inputs.levels:  # the row without a truth is left out
         assert found.scores == alike.scores
         assert found.notes == (
+            "1 row without a number left out",
             f"1 of 29 rows lacks a number, read as the median of the training rows: {told['age']} in 1 row",
         )
         return

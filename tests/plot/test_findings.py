@@ -70,6 +70,9 @@ def test_mapper_draws_sets_and_names_families():
     ax = found.plot()
     assert len(ax.collections[1].get_offsets()) == found.graph.number_of_nodes()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(found.graph.graph["families"].values())
+    many = structure.mapper(full(9, 2)).plot()
+    said = [text.get_text() for text in many.get_legend().get_texts()]
+    assert len(said) == 8 and said[-1] == "2 other families"  # one grey, not colours without a name
 
 
 def test_scores_and_agreement_are_the_numbers():

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from shapes import AWKWARD, full
 from strategies import random_tree, trees
 from vpunn import Tree, VpunnError, plot
-from vpunn.plot._places import aggregate, cut, families, nested_circles, outline, wedges
+from vpunn.plot._branches import OTHER, large_branches
+from vpunn.plot._names import outline as outline_of
+from vpunn.plot._places import aggregate, cut, nested_circles, outline, wedges
 
 NAMED = Tree.from_parents(
     [-1, 0, 0, 1, 1, 2, 2, 2], labels=["life", "animals", "plants", "owl", "fish", "oak", "fern", "moss"]
@@ -43,8 +45,66 @@ def test_outlines_and_cuts_are_trees(tree):
         assert len(tips) <= count
         covered = np.concatenate([np.arange(t, t + tree.size[t]) for t in tips])
         assert set(tree.leaves.tolist()) <= set(covered.tolist())
-    family = families(tree)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees())
+def test_branches_are_large_balls_apart(tree):
+    """Colours never cross an ancestor line, the largest come first, and no branch beside them is as large as one of them."""
+    balls, family = large_branches(tree)
     assert all(family[i] == family[tree.parent[i]] or family[tree.parent[i]] == -1 for i in range(1, tree.n_nodes))
+    sizes = tree.leaf_counts[balls]
+    assert len(balls) <= 7 and (np.diff(sizes) <= 0).all() and (family[balls] == np.arange(len(balls))).all()
+    above = {up for ball in balls.tolist() for up in tree.ancestors(ball)[:-1].tolist()}
+    beside = [i for i in range(1, tree.n_nodes) if family[i] == -1 and i not in above and tree.parent[i] in above]
+    assert all(tree.leaf_counts[i] <= sizes[-1] for i in beside)
+
+
+def grown(*branches: int) -> Tree:
+    """A root whose children have so many leaves."""
+    return Tree.from_paths(
+        [(f"branch {k}", f"leaf {k}.{i}") for k, n in enumerate(branches) for i in range(n)], root="all"
+    )
+
+
+def coloured(tree: Tree) -> list[int]:
+    return tree.leaf_counts[large_branches(tree).balls].tolist()
+
+
+def test_colours_are_those_of_the_largest_branches():
+    assert coloured(grown(3, 40, 5, 8, 2, 30, 2, 6, 2, 20)) == [40, 30, 20, 8, 6, 5, 3]
+    # of equal branches all have a colour, or none
+    assert coloured(grown(9, 5, 4, 4, 4, 4, 4, 4)) == [9, 5]
+    assert coloured(grown(*[4] * 8)) == [32] and coloured(grown(*[4] * 7)) == [4] * 7
+    # one child that holds nearly all is opened, but not into crumbs
+    paths = [("most", f"part {k}", f"{k}.{i}") for k in range(4) for i in range(9)]
+    deep = Tree.from_paths([*paths, ("few", "f")], root="all")
+    assert coloured(deep) == [9, 9, 9, 9, 1]
+    assert coloured(grown(40, 2, 1)) == [40, 2, 1]
+
+
+@pytest.mark.parametrize("draw", [plot.icicle, plot.radial, plot.dendrogram, plot.force, plot.poincare])
+def test_the_legend_counts_the_leaves_of_every_colour(draw):
+    from matplotlib.colors import to_hex
+
+    tree = grown(3, 40, 5, 8, 2, 30, 2, 6, 2, 20)
+    more = {"colour": "family"} if draw is plot.poincare else {}
+    key = draw(tree, **more).get_legend()
+    said = [text.get_text() for text in key.get_texts()]
+    assert said[0] == "branch 1 (40)" and said[-1] == "other (6)" and len(said) == 8
+    assert sum(int(text.split("(")[1].strip(")")) for text in said) == tree.n_leaves
+    assert to_hex(key.get_patches()[-1].get_facecolor()) == to_hex(OTHER)
+    assert draw(tree, legend=False, **more).get_legend() is None
+    assert draw(grown(*[4] * 8), **more).get_legend() is None  # one colour needs no key
+
+
+def test_a_legend_stays_in_a_figure_that_nobody_lays_out():
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4))
+    ax = plot.icicle(grown(9, 5, 3), figure.subplots())
+    figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().x1 < figure.bbox.x1
 
 
 @settings(max_examples=40, deadline=None)
@@ -85,14 +145,36 @@ def test_a_value_is_aggregated_up_the_tree():
 def overlaps(ax) -> list[tuple[str, str]]:
     figure = ax.figure
     figure.draw_without_rendering()
-    drawn = [(t.get_text(), t.get_window_extent()) for t in ax.texts if t.get_text()]
-    return [(a, b) for (a, x), (b, y) in combinations(drawn, 2) if x.overlaps(y)]
+    drawn = [(t.get_text(), outline_of(t, figure._get_renderer())) for t in ax.texts if t.get_text()]
+    return [(a, b) for (a, x), (b, y) in combinations(drawn, 2) if x.intersects_path(y)]
 
 
-@pytest.mark.parametrize("draw", [plot.radial, plot.poincare, plot.icicle, plot.balls])
-def test_labels_do_not_touch(draw):
-    tree = random_tree(400, 3)
-    assert overlaps(draw(Tree.from_parents(tree.parent, [f"a longish name {i}" for i in range(400)]))) == []
+@pytest.mark.parametrize("draw", [plot.radial, plot.poincare, plot.icicle, plot.balls, plot.dendrogram])
+@pytest.mark.parametrize("size", [12, 60, 400, 3000])
+def test_labels_do_not_touch(draw, size):
+    tree = random_tree(size, 3)
+    ax = draw(Tree.from_parents(tree.parent, [f"a longish name {i}" for i in range(size)]))
+    assert ax.texts and overlaps(ax) == []
+
+
+@pytest.mark.parametrize("draw", [plot.radial, plot.dendrogram])
+def test_outlines_are_those_of_turned_names(draw):
+    ax = draw(Tree.from_paths([["a", "x"], ["a", "y"], ["b", "z"]], root="a root with a long name"))
+    for word in ax.texts:
+        drawn = word.get_window_extent()
+        assert outline_of(word, None).get_extents().get_points() == pytest.approx(drawn.get_points(), abs=1e-6)
+
+
+def test_radial_names_leaves_around_the_rim():
+    """All leaves where there is room, all around where there is not, and every name inside the picture."""
+    few, many = Tree.from_parents([-1] + [0] * 60), Tree.from_parents([-1] + [0] * 600)
+    named = {text.get_text() for text in plot.radial(few).texts}
+    assert named == {str(i) for i in range(61)}
+    ax = plot.radial(many)
+    leaves = [int(text.get_text()) for text in ax.texts if text.get_text() != "0"]
+    assert 60 < len(leaves) < 600 and np.diff(sorted(leaves)).max() < 12
+    assert all(ax.get_window_extent().contains(*point) for t in ax.texts for point in outline_of(t, None).vertices)
+    assert not list(plot.radial(few, labels=0).texts)
 
 
 def test_poincare_radius_is_depth():
@@ -106,16 +188,30 @@ def test_poincare_radius_is_depth():
 def test_dendrogram_shows_what_it_collapses():
     tree = full(3, 5)
     ax = plot.dendrogram(tree, leaves=9)
-    shown = [text.get_text() for text in ax.texts]
+    shown = [text.get_text() for text in ax.texts if "leaves" in text.get_text()]
     assert len(shown) == 9 and all("(27 leaves)" in text for text in shown)
-    assert len(plot.dendrogram(NAMED).texts) == NAMED.n_leaves
+    star = plot.dendrogram(Tree.from_parents([-1] + [0] * 60), leaves=40)
+    assert len(star.texts) == 41 and "20 leaves of further branches not drawn" in star.get_xlabel()
+
+
+def test_dendrogram_names_inner_balls_where_they_fit():
+    ax = plot.dendrogram(NAMED)
+    assert {text.get_text() for text in ax.texts} == set(NAMED.labels.tolist())
+    frame = ax.get_window_extent()
+    assert all(frame.contains(*point) for text in ax.texts for point in outline_of(text, None).vertices)
+    # on a short line a long name is cut, and a name of which nothing could be read is not written
+    deep = Tree.from_paths([[f"the long name of ball {k}" for k in range(depth)] for depth in (3, 9, 40)])
+    words = [text.get_text() for text in plot.dendrogram(deep).texts]
+    assert not [word for word in words if 0 < len(word.rstrip("…")) < 4]
 
 
 def test_dendrogram_of_a_linkage_uses_heights():
     from scipy.cluster.hierarchy import linkage
 
     tree = Tree.from_linkage(linkage([[0.0], [1.0], [5.0]]), ["a", "b", "c"])
-    assert plot.dendrogram(tree).get_xlabel() == "height of the merge"
+    ax = plot.dendrogram(tree)
+    assert ax.get_xlabel() == "height of the merge"
+    assert {text.get_text() for text in ax.texts} == set("abc")  # merges have numbers, which are no names
 
 
 def test_code_picture_names_digits():

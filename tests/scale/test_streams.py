@@ -138,7 +138,7 @@ def test_one_file_is_whole_or_not_there(shop, tmp_path, blocks):
         predict_stream(shop / "places", tmp_path / "bad.csv", tmp_path / "out.csv", batch_rows=32, part_rows=32)
     assert [p.name for p in tmp_path.iterdir()] == ["bad.csv"]
     (tmp_path / "latin.csv").write_bytes(text.replace("hoots", "hööts").encode("latin-1"))
-    with pytest.raises(DataError, match="--encoding latin-1"):
+    with pytest.raises(DataError, match="pass encoding=.latin-1."):
         predict_stream(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv")
     assert predict_stream(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv", encoding="latin-1").rows == 240
 

@@ -30,7 +30,7 @@ from vpunn.cli import (
     structure,
     tabular,
 )
-from vpunn.cli.common import state
+from vpunn.cli.common import in_shell, state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
 
 try:  # what is raised for wrong words: newer versions of typer carry click inside, older ones depend on it
@@ -57,6 +57,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
     version: Annotated[
@@ -65,7 +66,14 @@ def options(
 ) -> None:
     """Options that come before the command."""
     state.debug = debug
+    state.takes = _options_of(getattr(context.command, "commands", {}).get(context.invoked_subcommand))
     _progress.quiet = quiet
+
+
+def _options_of(command: Any) -> frozenset[str]:
+    """Names of the options of a command, or of all commands of a family."""
+    family = getattr(command, "commands", {"": command}).values()
+    return frozenset(parameter.name for one in family for parameter in getattr(one, "params", ()))
 
 
 def main() -> None:
@@ -102,11 +110,11 @@ def main() -> None:
 
 
 def _in_shell(error: Exception) -> str:
-    """The sentence of an error, with the shell's way to tell namesakes apart instead of Python's."""
+    """The sentence of an error, with the shell's way to tell namesakes apart and name encodings instead of Python's."""
     if isinstance(error, UnicodeEncodeError):
         return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
     path = "say which by its path, as written here; in a table, give level columns (--levels)"
-    return str(error).replace("say which by its node id, or by its path to `find` or `index_paths`", path)
+    return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `index_paths`", path)
 
 
 def _lost_letters() -> str:
@@ -120,7 +128,7 @@ def _lost_letters() -> str:
 def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
     """Our own warnings are sentences for the user; where in the code they arose does not help there."""
     if issubclass(category, DataWarning | CodeChangeWarning):
-        sys.stderr.write(f"vpunn: {message}\n")
+        sys.stderr.write(f"vpunn: {in_shell(str(message))}\n")
     elif state.debug or not issubclass(category, DeprecationWarning):  # between libraries, not to the user
         sys.stderr.write(warnings.formatwarning(message, category, *place[:2]))
 

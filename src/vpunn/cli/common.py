@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -20,9 +20,10 @@ from vpunn.errors import VpunnError
 
 @dataclass
 class State:
-    """Options given before the command."""
+    """Options given before the command, and the names of those that it takes itself."""
 
     debug: bool = False
+    takes: frozenset[str] = frozenset()
 
 
 state = State()
@@ -99,6 +100,26 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {option.name: option.annotation for option in flat}
     return run
+
+
+_ENCODING = re.compile(r"pass encoding='([^']*)'( \([^)]*\)| with its name)?, or ")
+
+
+def in_shell(sentence: str, takes: Collection[str] | None = None) -> str:
+    """The library's advice as the command can follow it: encodings by its own option, or not at all; readers of trees by ``-o``.
+    ``takes`` are the command's options, those of the one that runs if None.
+
+    >>> said = "it is not UTF-8; pass encoding='latin-1' (or what it is written in), or save it as UTF-8."
+    >>> in_shell(said, {"out"})
+    'it is not UTF-8; save it as UTF-8.'
+    >>> in_shell(said, {"encoding"})
+    'it is not UTF-8; give --encoding latin-1 (or what it is written in), or save it as UTF-8.'
+    """
+    takes = state.takes if takes is None else takes
+    sentence = _ENCODING.sub(r"give --encoding \1\2, or " if "encoding" in takes else "", sentence)
+    if " -o " in sentence and "option" not in takes:
+        return f"{sentence.rstrip('.')} (-o belongs to vpunn tree convert, which writes a file for this command)."
+    return sentence
 
 
 def say(sentence: str) -> None:

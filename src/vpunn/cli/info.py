@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,66 @@ from typing import Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
+from vpunn.errors import counted
+
+#: Lines for people are no longer than this; JSON has all of every value.
+WIDTH = 80
+
+#: What models are for.
+KINDS = {
+    "HiPaNClassifier": "places rows on a tree",
+    "VPuNNRegressor": "predicts a number from levels",
+    "VPuNNClassifier": "predicts a class from levels",
+    "PadicTargetEncoder": "turns levels into numbers",
+    "TextFeatures": "counts words and letters of texts",
+    "Tree": "a hierarchy",
+    "VPuNN": "one number per ball, summed up",
+    "TabHiPaN": "predicts from a tree found in a table",
+    "LatentTreeEncoder": "a tree found in a table",
+    "SemanticIds": "ids that begin with their group",
+}
+
+#: What stands behind a word, said where it first appears. Words that are not here say it themselves.
+WORDS = {
+    "format": "how the folder is laid out",
+    "arrays": "files of numbers",
+    "numbers of balls": "a ball is a node with all below it",
+    "numbers of no ball": "of no single one",
+    "settings": "what it was fitted with, and what was found then",
+    "params": "what its constructor was given",
+    "candidates": "nodes proposed for a row",
+    "epochs": "passes over the rows",
+    "hidden": "units that weigh the evidence",
+    "holdout": "share of rows it was checked on",
+    "random_state": "seed",
+    "multilabel": "several labels a row",
+    "flat": "labels without a tree",
+    "n_features": "columns or words it reads",
+    "rows": "training rows",
+    "evidence": "what may speak for a node",
+    "remembers": "training rows kept at a node",
+    "by_likelihood": "proposes nodes by likelihood too",
+    "blocks": "columns that belong together",
+    "silent": "blocks that told nothing, not read",
+    "linear_cost": "how closely linear parts fit",
+    "first": "rows that one piece of evidence settles",
+    "texts": "kinds of texts about the nodes",
+    "risk_rows": "rows behind --stop risk",
+    "given_tree": "fitted on a tree, not on levels alone",
+    "by_label": "one label a row, no levels",
+    "covariate_columns": "numbers beside the levels",
+    "one_target": "one number a row",
+    "inputs": "columns of the table",
+    "medians": "stand in for missing numbers",
+    "provenance": "where it comes from",
+    "part features": "how texts are read",
+    "ngram_range": "from so many to so many in a row",
+    "analyzer": "what is counted",
+    "sublinear_tf": "a word twice counts less than double",
+    "min_df": "rows that a word must be in",
+    "cut": "letters and digits are told apart",
+    "checksums": "of the files, as they were saved",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -25,15 +86,51 @@ def info(
     from vpunn.io.store import Stored
 
     facts = {**Stored.open(path, verify=verify).facts(), "checksums": "all agree" if verify else "not compared"}
-    emit(facts if json else dict(_flat(facts)), json)
+    if json:
+        emit(facts, True)
+        return
+    lines = list(_lines(facts, set()))
+    room = WIDTH - 2 - max(len(name) for name, _, _ in lines)
+    cells = [_cell(value, words, room) for _, value, words in lines]
+    emit([{"": name, " ": cell} for (name, _, _), cell in zip(lines, cells, strict=True)], False)
+    if any("…" in cell for cell in cells):
+        typer.echo("(what is cut at … stands whole in --json)")
 
 
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested facts as one list of lines; what is empty or unset says nothing."""
+def _lines(facts: Mapping[str, Any], said: set[str], depth: int = 0) -> Iterator[tuple[str, str, str]]:
+    """Name, value and meaning of every fact, groups indented; what is empty or unset says nothing, nothing is explained twice."""
     for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}: ")
-        elif name == "bytes":
-            yield f"{prefix}size of arrays", f"{value / 1e6:,.3g} MB"
-        elif value is not None and value != "":
-            yield f"{prefix}{name}", value
+        words = KINDS.get(value, "") if name == "kind" else "" if name in said else WORDS.get(name, "")
+        said.add(name)
+        shown = "  " * depth + ("size of arrays" if name == "bytes" else name)
+        if name == "numbers of no ball":
+            yield shown, f"{sum(value.values()):,}", words
+        elif isinstance(value, Mapping):
+            below = list(_lines(value, said, depth + 1))
+            yield from [(shown, "", words), *below] if below else []
+        elif value is not None and value != "" and value != []:
+            yield shown, _text(name, value), words
+
+
+def _text(name: str, value: Any) -> str:
+    """A value in one line."""
+    from vpunn._show import show
+
+    if name == "bytes":
+        return f"{value / 1e6:,.3g} MB"
+    if name == "blocks":
+        kinds = {True: "numbers", False: "words"}
+        return ", ".join(f"{called or 'all'}: {count:,} {kinds[dense]}" for called, dense, count in value)
+    if isinstance(value, list):
+        listed = ", ".join(map(show, value))
+        return listed if len(value) < 5 else f"{len(value):,}: {listed}"
+    tree = re.fullmatch(r"Tree\((.*), branching ≤ (\d+)\)", str(value))
+    return f"{tree[1]}, at most {counted(int(tree[2]), 'child', 'children')} a node" if tree else show(value)
+
+
+def _cell(value: str, words: str, room: int) -> str:
+    """The value, cut if it is long, and its meaning in brackets."""
+    if not value:
+        return f"({words})" if words else ""
+    more = f" ({words})" if words else ""
+    return f"{value}{more}" if len(value) + len(more) <= room else f"{value[: room - len(more) - 1]}…{more}"

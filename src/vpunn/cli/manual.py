@@ -207,8 +207,8 @@ def worked_example() -> str:
         run("vpunn evaluate shop new.csv"),
         "Why? Each ball's contribution, in words of the text; the rest is its constant and words that are not listed:",
         run("vpunn explain shop new.csv --row 0"),
-        "And one page to hand on: scores, calibration, where it goes wrong, examples. Models of label sets and of numbers "
-        "get theirs from the same command.",
+        "And one page to hand on: scores, calibration, where it goes wrong, examples. It scores the same rows by the same rule. "
+        "Models of label sets and of numbers get theirs from the same command.",
         run("vpunn report shop --test new.csv --out shop.html"),
     ]
     return "\n\n".join(steps)

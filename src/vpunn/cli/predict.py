@@ -280,19 +280,28 @@ def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, readin
 
 
 def _say_unknown(found: dict[str, Any], fallback: str, numbers: bool) -> None:
-    """Answers that rest on nothing in the row are said to."""
+    """Answers that rest on nothing in the row are said to, and so are answers without a label."""
     dark = list(dict.fromkeys(int(row) for row, known in zip(found["row"], found["known"], strict=True) if not known))
     _say_dark(len(dark), dark[:4], fallback, numbers)
+    bare = [int(row) for row, label in zip(found["row"], found.get("label", ()), strict=False) if label == ""]
+    if bare:
+        say(f"{_rows(len(bare), bare, 'gets', 'get')} no label: none is likely enough")
 
 
 def _say_dark(count: int, rows: list[int], fallback: str, numbers: bool) -> None:
-    if count:
-        what = "levels the model does not know" if numbers else "nothing the model knows"
-        whose = f"{fallback}'" if fallback.endswith("s") else f"{fallback}'s"
-        holds = "holds" if count == 1 else "hold"
-        say(
-            f"{counted(count, 'row')} (row {examples(rows, limit=3, total=count)}) {holds} {what}; the answer is the {whose}"
-        )
+    if not count:
+        return
+    whose = f"{fallback}'" if fallback.endswith("s") else f"{fallback}'s"
+    if numbers:
+        say(f"{_rows(count, rows, 'has', 'have')} no level, or one the model does not know; the answer is the {whose}")
+    else:
+        holds = _rows(count, rows, "holds", "hold")
+        say(f"{holds} nothing the model knows; the answer is the {whose}, the same for all such rows")
+
+
+def _rows(count: int, rows: list[int], one: str, many: str) -> str:
+    """Some rows, by number, and what they do."""
+    return f"{counted(count, 'row')} (row {examples(rows, limit=3, total=count)}) {one if count == 1 else many}"
 
 
 def _say_all(sentences: Sequence[str]) -> None:

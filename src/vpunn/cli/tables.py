@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from vpunn.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +48,7 @@ class Reading:
             *inputs.columns,
             *(inputs.target if inputs.levels else ()),
         ]  # nothing is said of other columns' commas
-        try:
-            return read_table(table, as_text=as_text, numbers=numbers, delimiter=self.delimiter, encoding=self.encoding)
-        except DataError as error:
-            raise DataError(re.sub(r"pass encoding='(\S+)'", r"give --encoding \1", str(error))) from error
+        return read_table(table, as_text=as_text, numbers=numbers, delimiter=self.delimiter, encoding=self.encoding)
 
 
 AS_FOUND = Reading()

@@ -67,7 +67,7 @@ def text_blocks(path: Path, columns: Sequence[str], delimiter: str | None, encod
                 raise DataError(f"{str(path)!r} has no rows below its column names, {examples(list(raw))}.")
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        hint = "; give --encoding latin-1 if it is no UTF-8" if "UTF8" in reason or "utf" in reason else ""
+        hint = f"; {files.OTHER_ENCODING}" if "UTF8" in reason or "utf" in reason else ""
         raise DataError(f"{str(path)!r} cannot be read as a table: {reason}{hint}.") from None
     except DAMAGED as error:
         raise DataError(f"{str(path)!r} cannot be read to its end: {error}.") from None

@@ -32,6 +32,8 @@ _MAGIC = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WINDOWS, _NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _CALLED = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}
+#: What to do about a file that is no UTF-8; commands say it in their own words (`vpunn.cli.common.in_shell`).
+OTHER_ENCODING = "pass encoding='latin-1' (or what it is written in), or save it as UTF-8"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Source:
             raise DataError(f"there is no encoding {encoding!r}; latin-1 reads any file.") from None
         except UnicodeDecodeError as error:
             what = f"byte 0x{self.data[error.start]:02x} is not {encoding} text"
-            raise self.error(error.start, f"{what}; pass encoding='latin-1', or the encoding of the file.") from None
+            raise self.error(error.start, f"{what}; {OTHER_ENCODING}.") from None
         except UnicodeError as error:  # of encodings that are not those of files, such as punycode
             reason = " ".join(str(error).split())
             raise DataError(f"{self.name} cannot be read as {encoding}: {reason}; latin-1 reads any file.") from None
@@ -77,7 +79,7 @@ class Source:
                 code = "latin-1"
             note = (
                 f"{self.name} is not UTF-8 (byte 0x{self.data[error.start]:02x} in line {line:,}) and was read as {_CALLED[code]}; "
-                "if letters look wrong, name its encoding or save it as UTF-8."
+                "if letters look wrong, pass encoding='…' with its name, or save it as UTF-8."
             )
             return self.data.decode(code), note
 

@@ -181,7 +181,7 @@ def _lines(path: Path, encoding: str | None) -> Iterator[str]:
     except LookupError:
         raise DataError(f"there is no encoding {code!r}; latin-1 reads any file.") from None
     except UnicodeError as error:
-        raise DataError(f"{str(path)!r} is no {encoding or 'UTF-8'} text: {error}; give --encoding latin-1.") from None
+        raise DataError(f"{str(path)!r} is no {encoding or 'UTF-8'} text: {error}; {files.OTHER_ENCODING}.") from None
     except DAMAGED as error:
         raise DataError(f"{str(path)!r} cannot be read to its end: {error}.") from None
 

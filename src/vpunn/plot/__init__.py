@@ -4,6 +4,7 @@ Every function takes ``ax=`` (None: a new figure) and returns the axes it drew o
 """
 
 from vpunn.plot._style import PALETTE, names_of
+from vpunn.plot.dendrograms import dendrogram
 from vpunn.plot.diagrams import architecture, geometries, umap, versus
 from vpunn.plot.findings import (
     box_counting,
@@ -32,7 +33,7 @@ from vpunn.plot.models import (
     reliability_by_depth,
     risk_coverage,
 )
-from vpunn.plot.trees import balls, code, dendrogram, diagram, force, icicle, poincare, radial
+from vpunn.plot.trees import balls, code, diagram, force, icicle, poincare, radial
 
 __all__ = [
     "PALETTE",

@@ -1,18 +1,11 @@
-"""Where nodes go: outlines that keep the largest balls, wedges by leaves, nested circles, forces; and labels that never overlap."""
+"""Where nodes go: outlines that keep the largest balls, wedges by leaves, nested circles, forces."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.plot._style import INK
 from vpunn.tree import Tree
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def first_leaf(tree: Tree) -> np.ndarray:
@@ -49,19 +42,6 @@ def cut(tree: Tree, tips: int) -> np.ndarray:
         for child in children.tolist():
             heapq.heappush(heap, (-int(tree.leaf_counts[child]), child))
     return np.sort(np.array(kept))
-
-
-def families(tree: Tree, count: int = 7) -> np.ndarray:
-    """Number of the large branch each node lies in, from 0; −1 above and beside them.
-
-    The branches are the ``count`` largest tips of a `cut`, so that one dominant child does not leave a single colour.
-    """
-    kept = cut(tree, 5 * count)
-    tips = kept[np.bincount(tree.parent[kept[1:]], minlength=tree.n_nodes)[kept] == 0]
-    tips = np.sort(tips[np.argsort(-tree.leaf_counts[tips], kind="stable")[:count]])
-    out = np.searchsorted(tips, np.arange(tree.n_nodes), side="right") - 1
-    outside = (out < 0) | (np.arange(tree.n_nodes) >= tips[out] + tree.size[tips[out]])
-    return np.where(outside, -1, out)
 
 
 def aggregate(tree: Tree, values: Numbers) -> np.ndarray:
@@ -138,43 +118,3 @@ def force_layout(tree: Tree, *, skeleton: int = 700, iterations: int = 60, seed:
     angle, reach = rng.uniform(0, 2 * np.pi, len(rest)), np.sqrt(rng.uniform(0, 1, len(rest))) * far
     out[rest] = out[anchor[rest]] + reach[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     return out
-
-
-def write_labels(
-    ax: Axes,
-    xy: np.ndarray,
-    texts: Sequence[str],
-    *,
-    size: float = 8,
-    limit: int = 40,
-    anchor: str = "left",
-    avoid: bool = True,
-) -> list[int]:
-    """Write texts at points in the order given, skipping each that would touch one already there or leave the picture.
-
-    Returns which were written. Widths are those of the drawn letters; a white rim keeps them readable on dots and lines.
-    """
-    from matplotlib.patheffects import withStroke
-
-    figure: Any = ax.figure
-    figure.draw_without_rendering()  # the layout settles here, and with it where data coordinates lie
-    renderer = figure._get_renderer()
-    frame = ax.get_window_extent(renderer)
-    taken: list[Any] = []
-    written: list[int] = []
-    for i, (point, text) in enumerate(zip(xy, texts, strict=True)):
-        if len(written) >= limit or i > 12 * limit:
-            break
-        word = ax.annotate(
-            text, point, xytext=(3, 2) if anchor == "left" else (0, 0), textcoords="offset points", fontsize=size,
-            color=INK, ha=anchor, va="bottom" if anchor == "left" else "center", zorder=6, annotation_clip=False,
-            path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
-        )  # fmt: skip
-        box = word.get_window_extent(renderer).expanded(1.04, 1.15)
-        outside = box.x0 < frame.x0 or box.x1 > frame.x1 or box.y0 < frame.y0 or box.y1 > frame.y1
-        if outside or (avoid and any(box.overlaps(other) for other in taken)):
-            word.remove()
-            continue
-        taken.append(box)
-        written.append(i)
-    return written

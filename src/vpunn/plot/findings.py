@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError
-from vpunn.plot._places import write_labels
+from vpunn.errors import VpunnError, counted
+from vpunn.plot._branches import OTHER
+from vpunn.plot._names import write_labels
 from vpunn.plot._style import (
     FAINT,
     GRID,
@@ -228,7 +229,7 @@ def _spread_labels(tree: Any, at: np.ndarray, count: int) -> list[int]:
 
 
 def mapper(result: s.Mapper, ax: Axes | None = None, *, largest: int = 24, sets: int = 400) -> Axes:
-    """The nerve: a circle per set, as large as its leaves, a colour per top-level family; the largest components apart."""
+    """The nerve: a circle per set, as large as its leaves, a colour for each large top-level family; components apart."""
     from vpunn.plot._layouts import pack_components
 
     ax = axes_for(ax, (7.2, 5.2), bare=True)
@@ -240,7 +241,8 @@ def mapper(result: s.Mapper, ax: Axes | None = None, *, largest: int = 24, sets:
     family = np.array([graph.nodes[i]["family"] for i in shown])
     ids, total = np.unique(family, return_inverse=True)
     families = ids[np.argsort(-np.bincount(total, weights=size), kind="stable")].tolist()
-    colour = dict(zip(families, colours(len(families)), strict=True))
+    named = families[: len(PALETTE) - 1]
+    colour = dict.fromkeys(families, OTHER) | dict(zip(named, colours(len(named)), strict=True))
     from matplotlib.collections import LineCollection
 
     edges = [(place[a], place[b]) for a, b in graph.edges if a in place and b in place]
@@ -255,8 +257,11 @@ def mapper(result: s.Mapper, ax: Axes | None = None, *, largest: int = 24, sets:
         linewidth=0.4,
         zorder=2,
     )
-    for family in families[:8]:
+    for family in named:
         ax.scatter([], [], color=colour[family], s=40, label=short(graph.graph["families"][family], 28))
+    if len(families) > len(named):
+        others = counted(len(families) - len(named), "other family", "other families")
+        ax.scatter([], [], color=OTHER, s=40, label=others)
     legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2)
     left_out = graph.number_of_nodes() - len(shown)
     rest = f"; {left_out:,} smaller sets are not drawn" if left_out else ""

@@ -1,4 +1,4 @@
-"""Trees from 5 to 3 million nodes: icicle, radial, dendrogram, Poincaré disk, force-directed, nested balls, small diagrams.
+"""Trees from 5 to 3 million nodes: icicle, radial, Poincaré disk, force-directed, nested balls, small diagrams.
 
 All of them draw what the eye can tell apart and say what they leave out: parts thinner than a pixel or so are drawn as one.
 """
@@ -11,8 +11,10 @@ import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.padic import next_prime
-from vpunn.plot._places import aggregate, cut, families, force_layout, nested_circles, outline, wedges, write_labels
-from vpunn.plot._style import FAINT, GRID, INK, PALETTE, axes_for, by_depth, colours, depth_map, names_of, short
+from vpunn.plot._branches import Branches, branch_colours, large_branches, name_colours, value_colours
+from vpunn.plot._names import write_labels, write_rim
+from vpunn.plot._places import aggregate, force_layout, nested_circles, outline, wedges
+from vpunn.plot._style import FAINT, GRID, INK, PALETTE, axes_for, by_depth, depth_map, names_of, short
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,23 +33,24 @@ def icicle(
     values: Numbers | None = None,
     label: str = "",
     column: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """Balls as boxes below their parents, as wide as their share of the leaves; names where they fit.
 
-    A colour per large branch, or per ball the mean of ``values`` (a numeric column by name, or one number per node).
-    Balls too thin to see are drawn as one pale box below their parent.
+    A colour per large branch (``legend`` names them), or per ball the mean of ``values`` (a numeric column by name, or one
+    number per node). Balls too thin to see are drawn as one pale box below their parent.
     """
     from matplotlib.collections import PolyCollection
 
     data = None if values is None else aggregate(tree, values)[tree.slice(node)]
     part = tree.subtree(node) if node else tree
-    ax = axes_for(ax, (9.0, 4.8))
+    ax = axes_for(ax, (10.4 if legend and data is None else 9.0, 4.8))
     left, width = wedges(part)
     limit = part.max_depth if depth is None else min(depth, part.max_depth)
     seen = (width >= THIN) & (part.depth <= limit)
     if depth is None:  # levels on which nothing can be seen are cut off
         limit = int(part.depth[seen].max())
-    shade, scale = _ball_colours(part, data)
+    shade, scale, branches = _ball_colours(part, data, fade=0.09)
     shown = np.flatnonzero(seen)
     below = shown[(part.n_children[shown] > 0) & (part.depth[shown] < limit)]
     pale = np.column_stack([0.75 + 0.25 * shade[below, :3], np.ones(len(below))])
@@ -75,6 +78,8 @@ def icicle(
         ax.figure.colorbar(
             scale, ax=ax, label=label or (values if isinstance(values, str) else "mean over the ball"), shrink=0.8
         )
+    if legend and branches is not None:
+        name_colours(ax, part, branches, column)
     _names_in_boxes(ax, part, shown, left, width, shade, column)
     return ax
 
@@ -83,29 +88,12 @@ def _box(left: float, width: float, depth: int) -> list[tuple[float, float]]:
     return [(left, -depth), (left + width, -depth), (left + width, -depth - 1), (left, -depth - 1)]
 
 
-def _ball_colours(tree: Tree, data: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """A colour per node, by branch (paler with depth) or by value, and the colour scale if there is one."""
+def _ball_colours(tree: Tree, data: np.ndarray | None, fade: float = 0.0) -> tuple[np.ndarray, Any, Branches | None]:
+    """A colour per node, by value or by large branch; the colour scale of values, or the branches."""
     if data is not None:
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
-        known = data[np.isfinite(data)]
-        norm = Normalize(*(np.quantile(known, [0.01, 0.99]) if len(known) else (0, 1)))
-        scale = ScalarMappable(norm, depth_map(light=True))
-        out = np.asarray(scale.to_rgba(np.where(np.isfinite(data), data, float(norm.vmin or 0.0))))
-        out[~np.isfinite(data)] = (0.93, 0.93, 0.93, 1.0)
-        return out, scale
-    family = families(tree)
-    base = np.array([(0.82, 0.84, 0.86), *(c[:3] for c in _rgb(max(int(family.max()) + 1, 1)))])
-    fade = np.clip((tree.depth - 1) * 0.09, 0, 0.6)[:, None]
-    rgb = base[family + 1]
-    return np.column_stack([rgb + (1 - rgb) * fade, np.ones(tree.n_nodes)]), None
-
-
-def _rgb(count: int) -> list[Any]:
-    from matplotlib.colors import to_rgb
-
-    return [to_rgb(c) for c in colours(count)]
+        return *value_colours(data), None
+    found = large_branches(tree)
+    return branch_colours(tree, found, fade), None, found
 
 
 def _names_in_boxes(
@@ -126,16 +114,26 @@ def _names_in_boxes(
 
 
 def radial(
-    tree: Tree, ax: Axes | None = None, *, values: Numbers | None = None, labels: int = 24, column: str | None = None
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    values: Numbers | None = None,
+    labels: int = 24,
+    column: str | None = None,
+    legend: bool = True,
 ) -> Axes:
-    """The root in the middle, depth outwards, every ball a wedge; branches coloured, or balls by the mean of ``values``."""
+    """The root in the middle, depth outwards, every ball a wedge; branches coloured, or balls by the mean of ``values``.
+
+    What is drawn last on each way out is named around the rim where its name fits, the largest balls first; inside, at most
+    ``labels`` balls are (0: no names at all).
+    """
     from matplotlib.collections import LineCollection
 
-    ax = axes_for(ax, (6.4, 6.4), bare=True)
+    ax = axes_for(ax, (8.2 if legend and values is None else 6.4, 6.4), bare=True)
     left, width = wedges(tree)
     shown = np.flatnonzero((width >= THIN) | (tree.n_nodes <= 1500))
-    xy = _polar(left + width / 2, tree.depth / max(tree.max_depth, 1))
-    shade, scale = _ball_colours(tree, None if values is None else aggregate(tree, values))
+    xy = _polar(left + width / 2, tree.depth / max(int(tree.depth[shown].max()), 1))
+    shade, scale, branches = _ball_colours(tree, None if values is None else aggregate(tree, values))
     below = shown[shown > 0]
     lines = np.stack([xy[tree.parent[below]], xy[below]], axis=1)
     thick = np.clip(6 * np.sqrt(width[below]), 0.35, 3.0)
@@ -143,14 +141,26 @@ def radial(
     leaves = shown[tree.is_leaf[shown]]
     ax.scatter(xy[leaves, 0], xy[leaves, 1], s=9 if len(leaves) < 400 else 2, c=shade[leaves], linewidths=0, zorder=3)
     ax.scatter([0], [0], s=30, color=INK, zorder=4)
-    ax.set(xlim=(-1.18, 1.18), ylim=(-1.18, 1.18))
+    ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06))
     ax.set_aspect("equal")
-    order = below[np.argsort(-tree.leaf_counts[below], kind="stable")][: 12 * labels]
-    write_labels(ax, xy[order], [short(t, 26) for t in names_of(tree, order, column)], limit=labels)
+    if legend and branches is not None:
+        name_colours(ax, tree, branches, column)
     if scale is not None:
         ax.figure.colorbar(scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the ball")
     _say_hidden(ax, tree.n_nodes - len(shown), tree.n_nodes)
+    if labels:
+        _name_wedges(ax, tree, shown[np.argsort(-tree.leaf_counts[shown], kind="stable")], xy, labels, column)
     return ax
+
+
+def _name_wedges(ax: Axes, tree: Tree, order: np.ndarray, xy: np.ndarray, labels: int, column: str | None) -> None:
+    """Names of the nodes in ``order``: around the rim of those without a child in it, inside of the others."""
+    parts = np.zeros(tree.n_nodes, bool)
+    parts[tree.parent[order[order > 0]]] = True
+    tips, inner = order[~parts[order] & (order > 0)], order[parts[order]][: 12 * labels]
+    angle, radius = np.arctan2(xy[tips, 1], xy[tips, 0]), np.hypot(*xy[tips].T)
+    write_rim(ax, angle, radius, names_of(tree, tips, column), size=8.0 if len(tips) <= 40 else 7.0)
+    write_labels(ax, xy[inner], [short(t, 26) for t in names_of(tree, inner, column)], limit=labels)
 
 
 def _polar(turn: np.ndarray, radius: np.ndarray) -> np.ndarray:
@@ -159,55 +169,10 @@ def _polar(turn: np.ndarray, radius: np.ndarray) -> np.ndarray:
 
 
 def _say_hidden(ax: Axes, hidden: int, total: int) -> None:
+    """In a corner, where a round picture leaves room."""
     if hidden:
-        ax.text(
-            0.5,
-            0.0,
-            f"{hidden:,} of {total:,} nodes are too thin to draw",
-            transform=ax.transAxes,
-            ha="center",
-            va="bottom",
-            fontsize=8,
-            color=FAINT,
-        )
-
-
-def dendrogram(tree: Tree, ax: Axes | None = None, *, leaves: int = 40, column: str | None = None) -> Axes:
-    """Names on the right, joined where their balls meet; beyond ``leaves`` tips the largest balls stand for what is in them.
-
-    The horizontal axis is depth, or the column ``height`` (merge heights of a linkage) if the tree has one.
-    """
-    kept = cut(tree, leaves)
-    inside = np.zeros(tree.n_nodes, bool)
-    inside[kept] = True
-    tips = kept[np.bincount(tree.parent[kept[1:]], minlength=tree.n_nodes)[kept] == 0]
-    ax = axes_for(ax, (7.2, 0.8 + 0.2 * len(tips)))
-    height = np.asarray(tree.columns["height"], float) if "height" in tree.columns else None
-    x = tree.depth.astype(float) if height is None else np.nan_to_num(height)
-    y = np.zeros(tree.n_nodes)
-    y[tips] = np.arange(len(tips))
-    shade = _ball_colours(tree, None)[0]
-    for node in kept[::-1].tolist():
-        children = tree.children(node)
-        children = children[inside[children]]
-        if len(children):
-            y[node] = (y[children[0]] + y[children[-1]]) / 2
-            ax.plot([x[node]] * 2, [y[children[0]], y[children[-1]]], color=FAINT, linewidth=1)
-            for child in children.tolist():
-                ax.plot([x[node], x[child]], [y[child]] * 2, color=shade[child] if child else FAINT, linewidth=1.4)
-    span = max(float(np.ptp(x[kept])), 1.0)
-    right = x[tips] + 0.015 * span * (1 if height is None else -1)
-    for tip, at, text in zip(tips.tolist(), right.tolist(), names_of(tree, tips, column), strict=True):
-        more = f"  ({tree.leaf_counts[tip]:,} leaves)" if tree.size[tip] > 1 else ""
-        ax.text(at, y[tip], short(text, 34) + more, va="center", fontsize=8, color=INK)
-    ax.set(xlabel="depth" if height is None else "height of the merge", ylim=(len(tips) - 0.4, -0.6))
-    ends = (x[kept].min() - 0.03 * span, x[kept].max() + 0.55 * span)
-    ax.set_xlim(ends if height is None else (x[kept].max() + 0.03 * span, x[kept].min() - 0.55 * span))
-    if height is None:
-        ax.set_xticks(range(0, int(x[kept].max()) + 1, max(1, int(x[kept].max()) // 8)))
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-    return ax
+        said = f"{hidden:,} of {total:,} nodes\nare too thin to draw"
+        ax.text(0.0, 0.0, said, transform=ax.transAxes, ha="left", va="bottom", fontsize=7.5, color=FAINT)
 
 
 def poincare(
@@ -218,6 +183,7 @@ def poincare(
     labels: int = 16,
     step: float | None = None,
     column: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """The Poincaré disk by exact placement: a node of depth k at hyperbolic distance k·step from the centre, in its wedge.
 
@@ -227,7 +193,7 @@ def poincare(
     from matplotlib.collections import LineCollection
     from matplotlib.patches import Circle
 
-    ax = axes_for(ax, (6.4, 6.0), bare=True)
+    ax = axes_for(ax, (7.8 if legend and colour == "family" else 6.4, 6.0), bare=True)
     left, width = wedges(tree)
     if step is None:  # the last shell just inside the rim
         step = 2 * float(np.arctanh(0.97)) / max(tree.max_depth, 1)
@@ -242,8 +208,11 @@ def poincare(
     ax.add_collection(LineCollection(list(lines), colors=FAINT, linewidths=0.35, alpha=0.7, zorder=1))
     many = tree.n_nodes > 2000
     if colour == "family":
-        shade: Any = _ball_colours(tree, None)[0]
+        branches = large_branches(tree)
+        shade = branch_colours(tree, branches)
         ax.scatter(xy[:, 0], xy[:, 1], s=3 if many else 14, c=shade, linewidths=0, rasterized=many, zorder=2)
+        if legend:
+            name_colours(ax, tree, branches, column)
     else:
         dots = ax.scatter(
             xy[:, 0],
@@ -271,6 +240,7 @@ def force(
     labels: int = 0,
     skeleton: int = 700,
     column: str | None = None,
+    legend: bool = True,
 ) -> Axes:
     """A force-directed layout, for contrast: springs pull children to parents, all nodes push each other away.
 
@@ -279,9 +249,10 @@ def force(
     """
     from matplotlib.collections import LineCollection
 
-    ax = axes_for(ax, (6.4, 6.0), bare=True)
+    ax = axes_for(ax, (7.8 if legend else 6.4, 6.0), bare=True)
     xy = force_layout(tree, skeleton=skeleton, seed=seed)
-    shade = _ball_colours(tree, None)[0]
+    branches = large_branches(tree)
+    shade = branch_colours(tree, branches)
     many = tree.n_nodes > 2000
     lines = np.stack([xy[tree.parent[1:]], xy[1:]], axis=1)
     ax.add_collection(
@@ -290,6 +261,8 @@ def force(
     ax.scatter(xy[:, 0], xy[:, 1], s=0.8 if many else 16, c=shade, linewidths=0, rasterized=many, zorder=2)
     ax.autoscale_view()
     ax.set_aspect("equal")
+    if legend:
+        name_colours(ax, tree, branches, column)
     if labels:
         order = outline(tree, 10 * labels)
         order = order[np.argsort(-tree.leaf_counts[order], kind="stable")]

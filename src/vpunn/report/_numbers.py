@@ -12,6 +12,7 @@ from vpunn.errors import VpunnError, counted
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
 from vpunn.report._triage import least_z
+from vpunn.report._words import CHANCE, with_meaning
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Errors(NamedTuple):
     def verdict(self) -> str:
         """One sentence."""
         found = self.scores()
-        compared = f"; R² {found['R²']:.3f}" if np.isfinite(found["R²"]) else ""
+        compared = f"; R², the share explained, is {found['R²']:.3f}" if np.isfinite(found["R²"]) else ""
         return (
             f"The numbers of {counted(len(self.truth), 'row')} are off by {found['root mean squared error']:.4g} (root mean "
             f"squared{compared}), and intervals that should hold 90 % of them hold {100 * self.covered(0.9):.1f} %."
@@ -114,7 +115,7 @@ def page_of_numbers(model: VPuNNRegressor, X: Features, y: Targets, title: str, 
 def _add_errors(report: Report, found: Errors) -> None:
     """How far off, how honest, and how both depend on what is known of a row."""
     report.heading("Errors and intervals")
-    report.table("Scores", [{"score": key, "value": value} for key, value in found.scores().items()])
+    report.table("Scores", with_meaning(found.scores()))
     shares = (0.5, 0.8, 0.9, 0.95, 0.99)
     report.table(
         "Intervals around the prediction: the share of rows they should hold and do",
@@ -161,7 +162,7 @@ def _add_balls(report: Report, found: Errors) -> None:
     if off:
         report.table("Balls that are off to one side (truth minus prediction)", off)
     else:
-        report.text("No ball is off to one side by more than chance explains (false discovery rate 5 %).")
+        report.text(f"No ball is off to one side by more than chance explains {CHANCE}.")
 
 
 def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors, count: int = 4) -> None:

@@ -66,6 +66,12 @@ class Report:
         """Add a paragraph."""
         self.blocks.append({"kind": "text", "text": " ".join(paragraph.split())})
 
+    def remark(self, sentence: str) -> None:
+        """Put a remark (without its full stop) at the end of the first section, where nobody misses it: what was left out."""
+        headings = [i for i, block in enumerate(self.blocks) if block["kind"] == "heading"]
+        end = headings[1] if len(headings) > 1 else len(self.blocks)
+        self.blocks.insert(end, {"kind": "text", "text": f"{sentence[:1].upper()}{sentence[1:]}."})
+
     def heading(self, text: str) -> None:
         """Add a section heading."""
         self.blocks.append({"kind": "heading", "text": text})

@@ -14,6 +14,7 @@ from vpunn.metrics import calibration_error_interval, hierarchical_summary, reli
 from vpunn.regress import VPuNNRegressor
 from vpunn.report._page import Report
 from vpunn.report._triage import Triage, triage_of
+from vpunn.report._words import ANALYSES, BALL, CALIBRATION, CHANCE, with_meaning
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def report_tree(tree: Tree, title: str, command: str = "vpunn.report.report_tree
     findings = tree_findings(tree)
     report.heading("Summary")
     report.text(what(tree))
-    for finding in findings.values():
-        report.text(sentence(finding.verdict))
+    for name, finding in findings.items():
+        report.text(f"{ANALYSES[name]} {sentence(finding.verdict)}")
     add_tree(report, tree)
     add_codes(report, tree)
     add_structure(report, findings)
@@ -78,7 +79,7 @@ def what(tree: Tree) -> str:
     inner = counted(tree.n_nodes - tree.n_leaves, "inner node")
     return (
         f"A tree of {counted(tree.n_nodes, 'node')}: {counted(tree.n_leaves, 'leaf', 'leaves')} and {inner}, "
-        f"{counted(tree.max_depth, 'level')} deep, with at most {counted(tree.max_branching, 'child', 'children')} a node."
+        f"{counted(tree.max_depth, 'level')} deep, with at most {counted(tree.max_branching, 'child', 'children')} a node. {BALL}"
     )
 
 
@@ -97,7 +98,7 @@ def add_tree(report: Report, tree: Tree) -> None:
     if tree.n_extra:
         rows["nodes with further parents"] = int((np.diff(tree.extra_parents[0]) > 0).sum())
         rows["edges to further parents"] = tree.n_extra
-    report.table("Counts", [{"quantity": key, "value": value} for key, value in rows.items()])
+    report.table("Counts", with_meaning(rows, "quantity"))
     if tree.n_extra:
         report.table("Some nodes with further parents", _further(tree))
     for line in tree.report:
@@ -111,7 +112,10 @@ def add_tree(report: Report, tree: Tree) -> None:
         )
     if 2 < tree.n_nodes <= DETAIL:
         draw(
-            report, "Poincaré disk: depth is the radius, so shells are concentric by construction.", plot.poincare(tree)
+            report,
+            "The tree in a disk (Poincaré's, where room grows outwards as trees do): depth is the radius, so shells are "
+            "concentric by construction.",
+            plot.poincare(tree),
         )
 
 
@@ -140,8 +144,9 @@ def add_codes(report: Report, tree: Tree) -> None:
     report.heading("Codes")
     code = PadicCode(tree)
     report.text(
-        f"Every node is the number Σ a_k p^k with p = {code.p} and up to {code.K} digits: a_k is the child taken at depth k, "
-        f"counted from 1, and 0 means that the path stops. The longest code takes {code.bits:,} bits."
+        f"Every node is the number Σ a_k p^k with p = {code.p}, a prime above the number of children, and up to {code.K} digits: "
+        f"a_k is the child taken at depth k, counted from 1, and 0 means that the path stops. The longest code takes "
+        f"{code.bits:,} bits."
     )
     chosen = np.unique(tree.leaves[np.linspace(0, tree.n_leaves - 1, 5).astype(int)]).tolist()
     names = called(tree, chosen)
@@ -175,12 +180,13 @@ def report_model(
     *,
     texts: Texts = None,
     feature_names: FeatureNames = None,
+    by_node: bool = False,
 ) -> Report:
     """A page about a fitted model on test rows: how good, how honest, where it goes wrong, examples with explanations.
 
     A classifier needs ``posterior`` and ``nodes_of``, see `triage`; of rows with several labels y is a set per row; of a
     `VPuNNRegressor` it is a number per row. ``texts`` are shown beside the examples (one per row), ``feature_names`` name what
-    speaks for the labels of a set.
+    speaks for the labels of a set. With ``by_node`` the y of a classifier with one label per row are nodes of its tree.
     """
     if getattr(model, "multilabel_", False):
         from vpunn.report._sets import page_of_sets
@@ -195,7 +201,7 @@ def report_model(
             f"a page about test rows needs a classifier with posterior and nodes_of, or a VPuNNRegressor; got "
             f"{type(model).__name__}."
         )
-    true = np.asarray(model.nodes_of(y), np.int64)
+    true = np.asarray(y if by_node else model.nodes_of(y), np.int64)
     posterior = model.posterior(X)
     found = triage_of(posterior, true, names=getattr(model, "label_tree_", None))
     tree = posterior.tree
@@ -222,7 +228,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
         "hierarchical F1": scores["hierarchical_f1"],
         "mean depth of the shared path": scores["mean_lca_depth"],
     }
-    report.table("Scores", [{"score": key, "value": value} for key, value in shown.items()])
+    report.table("Scores", with_meaning(shown))
     balls, p = posterior.chain(found.predicted)
     curves, rows = {}, []
     for k in range(1, balls.shape[1]):
@@ -243,6 +249,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
             }
         )
     if rows:
+        report.text(CALIBRATION)
         report.table("The ball around the answer, by depth", rows)
         draw(
             report,
@@ -281,13 +288,15 @@ def add_triage(report: Report, found: Triage) -> None:
     draw(report, "Truth against answer for the branches below the root.", plot.confusion(found))
     sure = found.overconfident(15)
     if sure:
-        keys = ("rows", "confidence", "accuracy", "excess", "z")
+        called_so = {"rows": "rows", "confidence": "said", "accuracy": "right", "excess": "too many"}
+        called_so["z"] = "standard errors"
         report.table(
-            "Over-confident subtrees: answers in them, mean probability, share right, rows claimed too many",
-            [{"subtree": b["name"], "depth": b["depth"], **{key: b[key] for key in keys}} for b in sure],
+            "Over-confident subtrees: answers in them, mean probability said, share right, rows claimed too many, and how many "
+            "standard errors that is (beyond 3 is hardly chance)",
+            [{"subtree": b["name"], "depth": b["depth"], **{n: b[key] for key, n in called_so.items()}} for b in sure],
         )
     else:
-        report.text("No subtree claims more than chance explains (false discovery rate 5 %).")
+        report.text(f"No subtree claims more than chance explains {CHANCE}.")
 
 
 def add_examples(

@@ -13,6 +13,7 @@ from vpunn.errors import VpunnError, counted
 from vpunn.metrics import reliability, sets
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
+from vpunn.report._words import with_meaning
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class SetRows(NamedTuple):
         found = self.scores()
         return (
             f"of {counted(self.truth.shape[0], 'row')} {100 * found['sets exactly right']:.1f} % get exactly their labels; with "
-            f"ancestors the sets agree with F1 {found['F1 by rows']:.3f} (mean of the rows), "
-            f"at the best threshold Fmax {found['Fmax']:.3f}."
+            f"ancestors the sets agree with F1 {found['F1 by rows']:.3f} (mean of the rows; 1 is the same labels, 0 is none in "
+            f"common), at the best threshold with Fmax {found['Fmax']:.3f}."
         )
 
     def row_f1(self) -> np.ndarray:
@@ -125,7 +126,7 @@ def _add_scores(report: Report, found: SetRows, posterior: SetPosterior, engine:
     shown["labels missed at risk 0.1"] = sets.missed_share(found.truth, posterior.above(engine.threshold_for(0.1)))
     report.table(
         "Sets with their ancestors, answered from probability ½ on",
-        [{"score": key, "value": value} for key, value in shown.items()],
+        with_meaning(shown),
     )
     counts, rows = found.labels(), []
     for depth in range(1, found.tree.max_depth + 1):

@@ -167,9 +167,9 @@ class Triage:
         count = int((self.mistakes > 0).sum())
         sure = len(self.overconfident(len(self.tree)))
         trust = (
-            f"{counted(sure, 'subtree is', 'subtrees are')} over-confident"
+            f"{counted(sure, 'subtree is', 'subtrees are')} over-confident (right less often than said)"
             if sure
-            else "no subtree is over-confident beyond chance"
+            else "no subtree is over-confident (right less often than said) beyond chance"
         )
         most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {len(forks)} of {counted(count, 'ball')} ({places}); "
         return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {most if count < wrong else ''}{trust}."

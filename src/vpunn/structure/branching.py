@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import check_whole
+from vpunn.errors import check_whole, counted
 from vpunn.structure._finding import Finding, p_text
 from vpunn.tree import Tree
 
@@ -95,7 +95,8 @@ class Branching(Finding):
                 if len(values) == 1
                 else "only one depth has inner nodes"
             )
-            return f"{inner:,} inner nodes with {mean:.2f} children on average; self-similarity is not a question, because {why}."
+            nodes = f"{counted(inner, 'inner node')} with {mean:.2f} children on average"
+            return f"{nodes}; self-similarity is not a question, because {why}."
         excess = max(self.information - self.chance, 0.0)
         told = f"depth tells {excess:.3f} of the {self.degree_bits:.2f} bits of a node's degree beyond chance"
         worst = int(self.depths[np.argmax(self.shift)])

@@ -1,0 +1,113 @@
+"""The dendrogram: names on the right, joined where their balls meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vpunn.errors import counted
+from vpunn.plot._branches import branch_colours, large_branches, name_colours
+from vpunn.plot._names import FEWEST, LETTER, room_of, settled, widths, write_labels
+from vpunn.plot._places import cut
+from vpunn.plot._style import FAINT, INK, axes_for, names_of, short
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def dendrogram(
+    tree: Tree, ax: Axes | None = None, *, leaves: int = 40, column: str | None = None, legend: bool = True
+) -> Axes:
+    """Names on the right, joined where their balls meet; beyond ``leaves`` tips the largest balls stand for what is in them.
+
+    The horizontal axis is depth, or the column ``height`` (merge heights of a linkage) if the tree has one. Inner balls are
+    named on the line that leads to them where that is long enough, the largest first; ``legend`` names the colours.
+    """
+    inside = _kept(tree, leaves)
+    kept = np.flatnonzero(inside)
+    tips = kept[np.bincount(tree.parent[kept[1:]], minlength=tree.n_nodes)[kept] == 0]
+    branches = large_branches(tree, inside=inside)
+    height = np.asarray(tree.columns["height"], float) if "height" in tree.columns else None
+    x = tree.depth.astype(float) if height is None else np.nan_to_num(height)
+    wide = 7.2 if height is not None else float(np.clip(3.2 + 0.8 * x[kept].max(), 7.2, 11.0))
+    ax = axes_for(ax, (wide + (1.8 if legend and len(branches.balls) > 1 else 0), 0.8 + 0.2 * len(tips)))
+    y = np.zeros(tree.n_nodes)
+    y[tips] = np.arange(len(tips))
+    shade = branch_colours(tree, branches)
+    for node in kept[::-1].tolist():
+        children = tree.children(node)
+        children = children[inside[children]]
+        if len(children):
+            y[node] = (y[children[0]] + y[children[-1]]) / 2
+            ax.plot([x[node]] * 2, [y[children[0]], y[children[-1]]], color=FAINT, linewidth=1)
+            for child in children.tolist():
+                ax.plot([x[node], x[child]], [y[child]] * 2, color=shade[child], linewidth=1.4)
+    gone = tree.n_leaves - int(tree.leaf_counts[tips].sum())
+    said = f"  ({counted(gone, 'leaf', 'leaves')} of further branches not drawn)" if gone else ""
+    ax.set(xlabel=("depth" if height is None else "height of the merge") + said, ylim=(len(tips) - 0.4, -0.6))
+    if height is None:
+        ax.set_xticks(range(0, int(x[kept].max()) + 1, max(1, int(x[kept].max()) // 8)))
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    if legend:
+        name_colours(ax, tree, branches, column)
+    _name_rows(ax, tree, tips, kept[~np.isin(kept, tips)], np.column_stack([x, y]), column)
+    return ax
+
+
+def _kept(tree: Tree, leaves: int) -> np.ndarray:
+    """Which nodes are drawn: a cut, or the largest children of a root that has more of them than there may be tips."""
+    kept, children = cut(tree, leaves), tree.children(0)
+    if len(kept) == 1:
+        kept = np.append(children[np.argsort(-tree.leaf_counts[children], kind="stable")][:leaves], 0)
+    inside = np.zeros(tree.n_nodes, bool)
+    inside[kept] = True
+    return inside
+
+
+def _name_rows(ax: Axes, tree: Tree, tips: np.ndarray, inner: np.ndarray, xy: np.ndarray, column: str | None) -> None:
+    """Tips are named at the ends of their lines, for which the axis makes room; then inner nodes, the largest first."""
+    settled(ax)
+    wide, tall = room_of(ax)
+    size = float(np.clip(0.6 * tall / len(tips), 4.5, 8.0))
+    tips = tips[np.argsort(-tree.leaf_counts[tips], kind="stable")]
+    letters = min(34, int(0.4 * wide / (LETTER * size)))
+    leaves = [counted(n, "leaf", "leaves") for n in tree.leaf_counts[tips].tolist()]
+    more = [f"  ({n})" if size > 1 else "" for n, size in zip(leaves, tree.size[tips].tolist(), strict=True)]
+    texts = [short(text, letters) + said for text, said in zip(names_of(tree, tips, column), more, strict=True)]
+    way = np.abs(xy[:, 0] - xy[0, 0])
+    margin, span = 14.0, max(float(way[tips].max()), 1e-9)  # points left of the root, for its own name
+    scale = min((wide - margin - 10 - widths(ax, texts, size)) / np.maximum(way[tips], 1e-3 * span))
+    scale = max(scale, 0.3 * wide / span)  # points for a step of 1
+    towards = 1.0 if xy[tips, 0].max() > xy[0, 0] else -1.0
+    start = xy[0, 0] - towards * margin / scale
+    ax.set_xlim(start, start + towards * wide / scale)
+    write_labels(ax, xy[tips], texts, size=size, limit=len(tips), anchor="row")
+    _name_lines(
+        ax, tree, inner[np.argsort(-tree.leaf_counts[inner], kind="stable")], xy, way * scale, 0.9 * size, column
+    )
+
+
+def _name_lines(
+    ax: Axes, tree: Tree, inner: np.ndarray, xy: np.ndarray, way: np.ndarray, size: float, column: str | None
+) -> None:
+    """Names above the lines that lead to inner nodes, cut to their lengths; the root's beside its own, upright."""
+    texts, at = [], []
+    said = isinstance(tree.labels[tree.leaves[0]], str)
+    for node, name in zip(inner.tolist(), names_of(tree, inner, column), strict=True):
+        if said and not isinstance(tree.labels[node], str) and "name" not in tree.columns:
+            continue  # a number that a merge of a linkage was given is no name
+        up = tree.parent[node] if node else node
+        letters = int((way[node] - way[up] - 6) / (LETTER * size))
+        if node and (len(name) <= letters or letters >= FEWEST):
+            texts.append(short(name, letters))
+            at.append((xy[up, 0], xy[node, 1]))
+        elif node == 0:
+            tall = room_of(ax)[1]
+            ax.annotate(
+                short(name, max(int(0.9 * tall / (LETTER * size)), 1)), xy[0], xytext=(-3, 0), textcoords="offset points",
+                fontsize=size, color=INK, rotation=90, rotation_mode="anchor", ha="center", va="bottom",
+            )  # fmt: skip
+    write_labels(ax, np.array(at).reshape(-1, 2), texts, size=size, limit=len(texts))
