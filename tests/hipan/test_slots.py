@@ -90,9 +90,11 @@ def test_evidence_of_few_classes_is_learned_from_without_a_copy_and_alike():
     found = fit_combiner(*given, np.random.default_rng(0), unread=TELLTALE)
     with patch.object(_slots, "MOST_HOLD", 2.0):
         copied = fit_combiner(*given, np.random.default_rng(0), unread=TELLTALE)
-    assert found.output.any()  # hidden units too
-    for one, other in zip(found, copied, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-3)
+    assert found.output.any()  # hidden units too, and sums in another order lead them elsewhere
+    candidates = np.where(valid[:, :-1], np.arange(11, dtype=np.int32), np.int32(-1))
+    one, other = (np.column_stack(made.shares(evidence, candidates, 99)) for made in (found, copied))
+    np.testing.assert_allclose(one, other, atol=0.05)
+    assert np.abs(one - other).mean() < 0.002
 
 
 @pytest.mark.parametrize("place", [-3.0, -0.41, 0.0, 0.2503, 9.0])

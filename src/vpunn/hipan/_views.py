@@ -228,7 +228,9 @@ def _without(X: Features, columns: np.ndarray) -> sparse.csr_matrix:
     """The same width, some columns empty."""
     kept = np.ones(X.shape[1])
     kept[columns] = 0.0
-    return _canonical(sparse.csr_matrix(X, dtype=np.float64) @ sparse.diags_array(kept, format="csr"))
+    X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
+    X.data *= kept[X.indices]
+    return _canonical(X)
 
 
 def _unit(X: Features) -> sparse.csr_matrix:
