@@ -35,8 +35,14 @@ def _clear(standing_in: _Later) -> None:
 @contextmanager
 def lightly() -> Iterator[None]:
     """Imports in this block leave both out; afterwards anyone's import loads them."""
-    standing_in = [_Later(name) for name in HEAVY if name not in sys.modules and find_spec(name) is not None]
-    sys.modules.update({module.__name__: module for module in standing_in})
+    standing_in = []
+    for name in HEAVY:
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is not None:
+            module = _Later(name)
+            module.__spec__ = spec  # whoever looks it up meanwhile finds that it is there
+            if sys.modules.setdefault(name, module) is module:  # another thread may have begun to load it
+                standing_in.append(module)
     try:
         yield
     finally:
