@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 #: Rows of a table that are worked on at once.
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 1024
 
 
 def centre_and_scale(
