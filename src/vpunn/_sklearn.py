@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,9 @@ class _Later(ModuleType):
         _clear(self)
         return getattr(import_module(self.__name__), name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
+
 
 def _clear(standing_in: _Later) -> None:
     """Make room for the module itself."""
@@ -32,18 +36,26 @@ def _clear(standing_in: _Later) -> None:
         del sys.modules[standing_in.__name__]
 
 
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module is, None if it cannot be found."""
+    try:
+        return find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
 @contextmanager
 def lightly() -> Iterator[None]:
     """Imports in this block leave both out; afterwards anyone's import loads them."""
-    standing_in = []
-    for name in HEAVY:
-        spec = None if name in sys.modules else find_spec(name)
-        if spec is not None:
-            module = _Later(name)
-            module.__spec__ = spec  # whoever looks it up meanwhile finds that it is there
-            if sys.modules.setdefault(name, module) is module:  # another thread may have begun to load it
-                standing_in.append(module)
+    standing_in: list[_Later] = []
     try:
+        for name in HEAVY:
+            spec = None if name in sys.modules else _spec(name)
+            if spec is not None:
+                module = _Later(name)
+                module.__spec__ = spec  # whoever looks it up meanwhile finds that it is there
+                standing_in.append(module)
+                sys.modules.setdefault(name, module)  # unless another thread has begun to load it
         yield
     finally:
         for module in standing_in:

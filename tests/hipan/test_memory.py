@@ -135,10 +135,16 @@ def test_linear_heads_are_those_of_a_linear_svm(tmp_path):
     model = HiPaNClassifier(tree).fit(items.X, tree.labels[items.node])
     model.save(tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").predict_proba(items.X), model.predict_proba(items.X))
-    edit_array(tmp_path / "m", "linear.class", lambda which: which + np.uint8(len(balls.classes)))
-    with pytest.raises(DataError, match=r"linear\.class"):
-        load(tmp_path / "m")
-    model.save(tmp_path / "m")
+    for name, change in {
+        "class": lambda which: which + np.uint8(len(balls.classes)),
+        "value": lambda value: value * np.float32(1e30),
+        "constant": lambda constant: constant + np.float32(1e30),
+        "start": lambda start: np.maximum(start, 2),
+    }.items():
+        edit_array(tmp_path / "m", f"linear.{name}", change)
+        with pytest.raises(DataError, match=rf"linear\.{name}|begin at 0"):
+            load(tmp_path / "m")
+        model.save(tmp_path / "m")
     edit_array(tmp_path / "m", "linear.classes", lambda classes: classes + 1)
     with pytest.raises(DataError, match="do not belong"):
         load(tmp_path / "m")
@@ -160,6 +166,28 @@ def test_linear_heads_of_an_older_folder_have_all_their_zeros(tmp_path):
         folder, "linear.weight", lambda _: whole(model.linear_.weight, model.linear_.constant).astype(np.float16)
     )
     assert np.array_equal(load(folder).predict_proba(items.X), model.predict_proba(items.X))
+
+
+def test_linear_heads_of_more_classes_than_a_byte_can_number(tmp_path):
+    """Few classes have linear heads; those that come later join them, however many there are."""
+    tree = Tree.from_paths([(f"c{k:03}",) for k in range(260)], root="all")
+    X = sparse.hstack([sparse.eye(260), sparse.csr_matrix(np.ones((260, 1)))], "csr", dtype=np.float32)
+    X, y = sparse.vstack([X] * 3, "csr"), np.tile([f"c{k:03}" for k in range(260)], 3)
+    few = np.flatnonzero(np.arange(780) % 260 < 40)
+    model = HiPaNClassifier(tree).fit(X[few], y[few]).partial_fit(*(a[np.arange(780) % 260 >= 40] for a in (X, y)))
+    heads = model.linear_
+    assert len(heads.classes) == 260
+    assert np.array_equal(tree.labels[heads.classes[heads.scores(X).argmax(1)]], y)
+    model.save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
+
+
+def test_linear_heads_pickled_with_their_zeros_are_read():
+    tree, items, _ = random_items(5, rows=200)
+    heads = Linear.fitted(Balls(tree, items), 2.0, wanted=True)
+    older = Linear.__new__(Linear)
+    older.__setstate__({"classes": heads.classes, "weight": whole(heads.weight, heads.constant), "cost": 2.0})
+    assert np.array_equal(older.scores(items.X), heads.scores(items.X))
 
 
 @pytest.mark.parametrize("classes", [2, 5])

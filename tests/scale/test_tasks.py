@@ -144,3 +144,18 @@ def test_a_mistake_of_the_work_itself_is_not_tried_again(client, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"rows\.parquet"):
         list(each(client, wrong, [(Sent(1),)]))
     assert len(os.listdir(tmp_path)) == 1
+
+
+def test_work_that_is_cancelled_by_itself_is_not_asked_for_again(mortal):
+    def cancelled():
+        raise distributed.CancelledError("mine")
+
+    with pytest.raises(distributed.CancelledError, match="mine"):
+        list(each(mortal, cancelled, [()]))
+
+
+def test_a_closed_engine_is_said_to_be_closed(mortal):
+    with distributed.Client(mortal.scheduler.address) as other:
+        pass
+    with pytest.raises(VpunnError, match="engine was closed"):
+        list(each(other, len, [((),)]))

@@ -8,6 +8,7 @@ half-precision numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,12 @@ class Linear:
         """Weights as half-precision numbers hold them; those these heads had are written over."""
         half(self.weight.data, self.weight.data)
         return replace(self, constant=half(self.constant))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["weight"], np.ndarray):  # pickled before zeros were left out
+            weight, constant = without_zeros(state["weight"])
+            state = state | {"weight": weight, "constant": constant}
+        vars(self).update(state)
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
@@ -155,6 +162,13 @@ def chosen(
 def no_weights(n_features: int) -> Sparse:
     """Of any classes."""
     return Sparse(np.zeros(n_features + 1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32))
+
+
+def without_zeros(whole: Floats) -> tuple[Sparse, Floats]:
+    """Weights by feature, and constants, of weights (features + 1, classes), the constants last."""
+    found = sparse.csr_matrix(whole[:-1])
+    small = np.min_scalar_type(whole.shape[1])
+    return Sparse(found.indptr.astype(np.int64), found.indices.astype(small), found.data), whole[-1]
 
 
 def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None) -> tuple[Sparse, Floats]:

@@ -21,7 +21,7 @@ from vpunn.hipan._combiner import LATER, Combiner, anything
 from vpunn.hipan._dense import Dense, Space
 from vpunn.hipan._directions import is_exact, padded_width
 from vpunn.hipan._first import FirstOpinion, first_speakers
-from vpunn.hipan._linear import Linear
+from vpunn.hipan._linear import Linear, without_zeros
 from vpunn.hipan._measure import HEAVIEST, Measure
 from vpunn.hipan._rest import BY_PRIOR
 from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
@@ -353,14 +353,20 @@ def _linear(stored: Stored, balls: Balls) -> Linear:
 def _linear_weights(stored: Stored, width: int, n_classes: int) -> tuple[Sparse, np.ndarray]:
     """Weights by feature, and constants."""
     if "linear.weight" in stored:  # an older folder
-        whole = stored.array("linear.weight", dtype="f2", shape=(width + 1, n_classes)).astype(np.float32)
-        found = sparse.csr_matrix(whole[:-1])
-        return Sparse(found.indptr.astype(np.int64), found.indices.astype(np.uint8), found.data), whole[-1]
+        whole = stored.array("linear.weight", dtype="f2", shape=(width + 1, n_classes))
+        return without_zeros(whole.astype(np.float32))
     start = stored.array(_LINEAR[0], dtype="i8", shape=(width + 1,), low=0, monotone=True)
     count = int(start[-1])
-    which = stored.array(_LINEAR[1], dtype="u1", shape=(count,), high=n_classes)
-    value = stored.array(_LINEAR[2], dtype="f4", shape=(count,))
-    return Sparse(start, which, value), stored.array(_LINEAR[3], dtype="f4", shape=(n_classes,))
+    which = stored.array(_LINEAR[1], dtype="u", shape=(count,), high=n_classes)
+    if start[0] != 0:
+        raise DataError(
+            f"{str(stored.path)!r}: the weights of the linear heads do not begin at 0; the model is damaged."
+        )
+    value, constant = (
+        stored.array(name, dtype="f4", shape=(size,), low=-65504, high=65505)  # the range of half precision
+        for name, size in ((_LINEAR[2], count), (_LINEAR[3], n_classes))
+    )
+    return Sparse(start, which, value), constant
 
 
 def _items(stored: Stored, tree: Tree, width: int) -> Items:

@@ -341,8 +341,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                 missing = np.setdiff1d(known, np.unique(targets.as_column(y)))
                 if len(missing):
                     raise VpunnError(
-                        "the first partial_fit without a tree must see every class; pass tree=Tree.from_paths([(c,) for c in "
-                        "classes]) to learn classes later."
+                        "the first partial_fit without a tree must see every class; pass "
+                        "tree=Tree.from_paths([(c,) for c in classes], root='all') to learn classes later."
                     )
             return self.fit(X, y, sample_weight=sample_weight)
         rows = inputs.half_precision(self._rows(X))

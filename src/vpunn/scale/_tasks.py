@@ -113,6 +113,8 @@ class _Asked:
         """Ask for it, and send anew what it read the last time; False if the workers did not take that."""
         from dask.distributed import CancelledError
 
+        if self.engine.status in ("closing", "closed"):
+            raise VpunnError("the engine was closed before all of its work was done; open it again.") from self.error
         if self.tries == TRIES:
             raise _given_up(TRIES) from self.error
         self.tries += 1
@@ -137,6 +139,8 @@ class _Asked:
         try:
             self.made = self.future.result()
         except CancelledError as error:
+            if not self.future.cancelled():  # the work itself raised it
+                raise
             self.error = error
             return False
         except KilledWorker as error:

@@ -68,7 +68,8 @@ def _by_feature(rows, own, dual, inner, features, n_features) -> Sparse:
     count[features + 1] = np.count_nonzero(inner[:-1, : dual.shape[1]], axis=1)
     count[rows.indices + 1] = np.repeat(np.count_nonzero(dual, axis=1), np.diff(rows.indptr))
     start = np.cumsum(count)
-    found = Sparse(start, np.empty(start[-1], np.uint8), np.empty(start[-1], np.float32))
+    small = np.min_scalar_type(dual.shape[1])  # a byte, unless classes came later
+    found = Sparse(start, np.empty(start[-1], small), np.empty(start[-1], np.float32))
     _write(rows, own, dual, inner, features, found)
     return found
 
