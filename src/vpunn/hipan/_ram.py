@@ -1,10 +1,12 @@
-"""Less of the machine's memory at once: sums over slices of a table, and freed memory given back."""
+"""Less of the machine's memory at once: sums over slices of a table, and memory given back, the compiler's code with it."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy.typing as npt
 
 #: Rows of a table that are worked on at once.
 ROWS_AT_ONCE = 1024
+#: Linux's ``MADV_DONTNEED``.
+DONTNEED = 4
 
 
 def centre_and_scale(
@@ -36,17 +40,43 @@ def _total(
 
 
 def give_back() -> None:
-    """Give freed memory back to the system: the C library may keep it, in the hope of being asked for more."""
-    trim = _trim()
+    """Give memory back to the system: what was freed, which the C library may keep in the hope of being asked for more, and the
+    pages of the compiler's code."""
+    trim, advise = _c_function("malloc_trim"), _c_function("madvise")
     if trim is not None:
         trim(0)
+    if hasattr(sys.modules.get("numba"), "njit"):  # loaded, to its end
+        for start, size in compiler_code():
+            advise(ctypes.c_void_p(start), ctypes.c_size_t(size), DONTNEED)
 
 
 @cache
-def _trim() -> Callable[[int], int] | None:
-    """glibc's ``malloc_trim``; other libraries give back by themselves."""
+def _c_function(name: str) -> Any:
+    """A function of the C library, None where it has none: ``malloc_trim`` is glibc's, others give back by themselves."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
         return None
+
+
+@cache
+def compiler_code() -> list[tuple[int, int]]:
+    """Where LLVM's code and constants stand, on Linux: start and size of what was mapped from its file and is never written.
+
+    Loops from numba's cache need little of it, but Linux maps what lies around every page that is read, 60 MB in all. To let go of
+    such pages loses nothing: they stay in the system's cache and are mapped again when they are read. Those that the loader has
+    written addresses into, which are anonymous since then, must stay.
+    """
+    maps = Path("/proc/self/smaps")
+    found: list[tuple[int, int]] = []
+    if not sys.platform.startswith("linux") or not maps.exists():
+        return found
+    start = stop = 0
+    for line in maps.read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):  # a mapping begins: addresses, rights, offset, device, inode, file
+            start, stop = (int(end, 16) for end in words[0].split("-"))
+            is_code = "libllvmlite" in line and "w" not in words[1]
+        elif is_code and words[:2] == ["Anonymous:", "0"]:
+            found.append((start, stop - start))
     return found
