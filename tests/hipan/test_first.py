@@ -211,10 +211,13 @@ def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
         ([1] * 60 + [5] * 40, 20, 1.0, False),  # each stands for three rows at most: still enough
         ([1] * 60 + [5] * 40, 10, 0.5, True),
         ([1] * 60 + [5] * 40, 0, 0.0, True),  # a list: every code has a text
-        ([1] * 4 + [5] * 40, 0, 0.0, False),  # a few single rows may be luck
+        ([1] * 4 + [25] * 40, 0, 0.0, False),  # a few single rows may be luck
+        ([2] * 80 + [16] * 20, 0, 1.0, True),  # every code two texts, some more
+        ([2] * 80 + [3] * 30 + [16] * 20, 0, 1.0, False),  # as of sizes by a power law without those of one
+        ([1] * 60 + [2] * 80 + [16] * 20, 100, 1.0, False),  # drawn by chance there would be as many of one
     ],
 )
-def test_how_often_single_rows_are_asked_about(sizes, empty, chance, listed):
+def test_how_often_classes_of_few_rows_are_asked_about(sizes, empty, chance, listed):
     node = np.repeat(np.arange(len(sizes)), sizes)
-    found, single = _question(np.array(sizes)[node], node, empty)
-    assert found == pytest.approx(chance) and (single > 0) is listed
+    found, share = _question(np.array(sizes)[node], node, empty)
+    assert found == pytest.approx(chance) and bool(share.sum() > 0) is listed

@@ -16,6 +16,11 @@ not, surely not, rows were not drawn at random but listed: single rows are held 
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
+The same holds for lists that give most codes two texts, or k: a peak of classes of k rows, with hardly any of fewer or of a few
+more, is no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is
+left of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom
+as they stand in the table, so they are not held out, and larger classes are cut down to k.
+
 *In proportion.* Every class is held out by the same share. What is left of a class then does not tell how much of it was held out
 (a combiner that learns "the class that has shrunk" knows something no new row tells), and a class of two rows loses one of them.
 
@@ -48,8 +53,13 @@ LIGHT, HEAVY = 100_000, 500_000
 #: Rounds go on until so many rows were held out, or all have had their turn: light rows, others, and rows of many classes. (Of few,
 #: twice as many brought nothing on validation rows; of many 0.003 in exact answers, but not where words have descriptions beside.)
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
-#: Rows held out of a class that is cut down to one, and the share of the larger classes that is cut down at once.
+#: Rows held out of a class that is cut down to few, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
+#: Classes of up to so many units may have been listed; of two and more if they are so many times as many as those that have fewer,
+#: or up to twice as many units. (Of sizes by a power law, the smallest left out, they are one to three times as many.)
+LISTED, PEAK = 8, 4.0
+#: So much of the questions is about listed classes at most.
+MOST_LISTED = 0.95
 #: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
 UNMET = 3.0
 #: So many standard deviations (of a count: its root) more classes of one unit than the formula allows make a list.
@@ -118,10 +128,13 @@ def plan_holdout(
     if (units_of_row == 1).all():  # every class is one row and its copies: then copies are what will be asked
         unit = np.arange(n)
         units_of_row = _units_of_class(node, unit)
-    chance, single = _question(units_of_row, node, n_empty)
-    if not (units_of_row > 2).any():  # no class can be cut down to one unit, so ordinary rows are all there is
-        single = 0.0
-    free = (units_of_row > 1) | (rng.random(n) < chance)
+    chance, listed = _question(units_of_row, node, n_empty)
+    if counts_tell(units_of_row):  # alike in size: any row shows what will be asked
+        listed[2:] = 0.0
+    listed[units_of_row.max() - 1 :] = 0.0  # no class can be cut down to so many, so ordinary rows are all there is
+    single = float(listed.sum())
+    of_list = np.append(listed[1:] > 0, False)[np.minimum(units_of_row, LISTED + 1) - 1]
+    free = (units_of_row > 1) & ~of_list | (units_of_row == 1) & (rng.random(n) < chance)
     if not free.any():
         free[:] = True
     eligible = np.setdiff1d(np.unique(unit[free]), np.unique(unit[~free]))
@@ -137,7 +150,7 @@ def plan_holdout(
         n = len(rows)  # of which classes of one unit have none
     part = int(np.ceil(min(max(share * n, 1), MOST_HELD)))
     ordinary = max(int(part * (1.0 - single)), 1)
-    turns = _turns(node, units_of_row, int(single * part), rng)
+    turns = _turns(node, units_of_row, listed, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))
     count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
@@ -145,7 +158,7 @@ def plan_holdout(
     rounds = []
     for turn, (a, b) in enumerate(pairwise(cuts)):
         if b > a:
-            out, stand_for, dropped = _thinned(node, unit, turns[turn % len(turns)], rng)
+            out, stand_for, dropped = _thinned(node, unit, turns[turn % len(turns)], listed, rng)
             usual, lost = (rows[a:b], rows[:0]) if nearest is None else _apart(rows[a:b], unit, nearest)
             usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
@@ -222,17 +235,20 @@ def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Int
     return rows[leave & ~lost], rows[leave & lost]
 
 
-def _turns(node: Ints, units_of_row: Ints, wanted: int, rng: np.random.Generator) -> list[Ints]:
-    """Classes that are cut down to one unit in each round: in turn all that have more than two, a fifth of them at once at most."""
-    rich = rng.permutation(np.unique(node[units_of_row > 2]))
+def _turns(node: Ints, units_of_row: Ints, listed: Floats, wanted: int, rng: np.random.Generator) -> list[Ints]:
+    """Classes that are cut down in each round: in turn all that are large enough for it, a fifth of them at once at most."""
+    rich = rng.permutation(np.unique(node[units_of_row > np.flatnonzero(listed).max(initial=0) + 1]))
     if wanted < 1 or not len(rich):
         return [rich[:0]]
     at_once = max(min(int(CUT_AT_ONCE * len(rich)), -(-wanted // THINNED)), 1)
     return [rich[k : k + at_once] for k in range(0, len(rich) - at_once + 1, at_once)]
 
 
-def _thinned(node: Ints, unit: Ints, chosen: Ints, rng: np.random.Generator) -> tuple[Ints, Floats, Ints]:
-    """Rows of classes that are to keep one unit only: a few rows of each to be held out with what they count, and the others.
+def _thinned(
+    node: Ints, unit: Ints, chosen: Ints, listed: Floats, rng: np.random.Generator
+) -> tuple[Ints, Floats, Ints]:
+    """Rows of classes that are to keep as few units as ``listed`` ones have: a few rows of each to be held out with what they
+    count, and the others.
 
     Those few stand for all that the class has lost (weights of mean one): a class that is asked about more has more kinds of rows.
     """
@@ -241,11 +257,12 @@ def _thinned(node: Ints, unit: Ints, chosen: Ints, rng: np.random.Generator) -> 
     out, stand_for, dropped = [], [], []
     by_class = np.argsort(node, kind="stable")
     start, stop = np.searchsorted(node[by_class], chosen), np.searchsorted(node[by_class], chosen, side="right")
-    for a, b in zip(start, stop, strict=True):
+    keeps = rng.choice(len(listed), len(chosen), p=listed / listed.sum())
+    for a, b, k in zip(start, stop, keeps, strict=True):
         rows = by_class[a:b]
         order = rng.permutation(np.unique(unit[rows]))
-        out.append(rows[np.isin(unit[rows], order[1 : 1 + THINNED])])
-        dropped.append(rows[np.isin(unit[rows], order[1 + THINNED :])])
+        out.append(rows[np.isin(unit[rows], order[k : k + THINNED])])
+        dropped.append(rows[np.isin(unit[rows], order[k + THINNED :])])
         stand_for.append(np.full(len(out[-1]), 1.0 + len(dropped[-1]) / len(out[-1])))
     weight = np.concatenate(stand_for)
     return np.concatenate(out), weight / weight.mean(), np.concatenate(dropped)
@@ -258,17 +275,20 @@ def _units_of_class(node: Ints, unit: Ints) -> Ints:
     return count[np.searchsorted(classes, node)]
 
 
-def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, float]:
-    """The chance of a single row to be held out, and the share of questions about classes of one unit that random rows miss."""
+def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, Floats]:
+    """The chance of a single row to be held out, and for every number of units that listed classes have, the share of questions
+    about them that random rows miss."""
     classes = np.unique(node, return_index=True)[1]
-    met = np.bincount(units[classes], minlength=3).astype(float)  # N_r
-    if met[1] == 0:
-        return 1.0, 0.0
+    met = np.bincount(units[classes], minlength=2 * LISTED + 2).astype(float)  # N_r
     unmet = min(met[1], UNMET * n_empty)
-    if met[1] - unmet < SURELY * np.sqrt(met[1]):
-        return float(unmet / met[1]), 0.0
-    shown = 2 * met[2] / (np.arange(len(met)) @ met)  # what random rows show of classes of one unit
-    return float(unmet / met[1]), float(np.clip(met[1] / met[1:].sum() - shown, 0.0, 0.8))
+    listed = np.zeros(LISTED + 1)
+    for k in range(1, LISTED + 1):
+        drawn = unmet if k == 1 else PEAK * (met[1:k].sum() + met[k + 1 : 2 * k + 1].sum())
+        if met[k] > 0 and met[k] - drawn >= SURELY * np.sqrt(met[k]):
+            shown = (k + 1) * met[k + 1] / (np.arange(len(met)) @ met)  # what random rows show of classes of k units
+            listed[k] = max(met[k] / met.sum() - shown, 0.0)
+    chance = unmet / met[1] if met[1] else 1.0
+    return float(chance), listed * min(MOST_LISTED / max(listed.sum(), MOST_LISTED), 1.0)
 
 
 def units(
