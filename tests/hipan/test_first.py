@@ -213,7 +213,14 @@ def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
         ([1] * 60 + [5] * 40, 0, 0.0, True),  # a list: every code has a text
         ([1] * 4 + [25] * 40, 0, 0.0, False),  # a few single rows may be luck
         ([2] * 80 + [16] * 20, 0, 1.0, True),  # every code two texts, some more
-        ([2] * 80 + [3] * 30 + [16] * 20, 0, 1.0, False),  # as of sizes by a power law without those of one
+        ([2] * 80 + [3] * 80 + [4] * 80 + [16] * 30, 0, 1.0, True),  # or two to four
+        ([2] * 80 + [16] * 5, 0, 1.0, False),  # too few larger ones to learn from
+        (
+            [r for r in range(2, 40) for _ in range(600 // r**2)],
+            0,
+            1.0,
+            False,
+        ),  # as of sizes by a power law without those of one
         ([1] * 60 + [2] * 80 + [16] * 20, 100, 1.0, False),  # drawn by chance there would be as many of one
     ],
 )

@@ -16,10 +16,10 @@ not, surely not, rows were not drawn at random but listed: single rows are held 
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
-The same holds for lists that give most codes two texts, or k: a peak of classes of k rows, with hardly any of fewer or of a few
-more, is no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is
-left of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom
-as they stand in the table, so they are not held out, and larger classes are cut down to k.
+The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows, hardly any of fewer or of up to
+2b, are no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is left
+of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom as they
+stand in the table, so they are not held out, and larger classes are cut down to as many rows as they have.
 
 *In proportion.* Every class is held out by the same share. What is left of a class then does not tell how much of it was held out
 (a combiner that learns "the class that has shrunk" knows something no new row tells), and a class of two rows loses one of them.
@@ -55,9 +55,10 @@ LIGHT, HEAVY = 100_000, 500_000
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
 #: Rows held out of a class that is cut down to few, and the share of the larger classes that is cut down at once.
 THINNED, CUT_AT_ONCE = 8, 0.2
-#: Classes of up to so many units may have been listed; of two and more if they are so many times as many as those that have fewer,
-#: or up to twice as many units. (Of sizes by a power law, the smallest left out, they are one to three times as many.)
-LISTED, PEAK = 8, 4.0
+#: Classes of up to so many units may have been listed, if they are so many times as many as those of other sizes near by, and there
+#: are so many larger ones that can be cut down. (Of sizes by a power law the upper half of up to b units are two or three times as
+#: many as those of up to 2b.)
+LISTED, PEAK, LARGER = 8, 5.0, 20
 #: So much of the questions is about listed classes at most.
 MOST_LISTED = 0.95
 #: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
@@ -282,13 +283,35 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, Floats]:
     met = np.bincount(units[classes], minlength=2 * LISTED + 2).astype(float)  # N_r
     unmet = min(met[1], UNMET * n_empty)
     listed = np.zeros(LISTED + 1)
-    for k in range(1, LISTED + 1):
-        drawn = unmet if k == 1 else PEAK * (met[1:k].sum() + met[k + 1 : 2 * k + 1].sum())
-        if met[k] > 0 and met[k] - drawn >= SURELY * np.sqrt(met[k]):
-            shown = (k + 1) * met[k + 1] / (np.arange(len(met)) @ met)  # what random rows show of classes of k units
-            listed[k] = max(met[k] / met.sum() - shown, 0.0)
+    for k in (sizes := _sizes_of_list(met, unmet)):
+        shown = 0.0 if k + 1 in sizes else (k + 1) * met[k + 1] / (np.arange(len(met)) @ met)  # by random rows
+        listed[k] = max(met[k] / met.sum() - shown, 0.0)
     chance = unmet / met[1] if met[1] else 1.0
     return float(chance), listed * min(MOST_LISTED / max(listed.sum(), MOST_LISTED), 1.0)
+
+
+def _sizes_of_list(met: Floats, unmet: float) -> range:
+    """How many units listed classes have, by N_r and the number of single ones that are as expected.
+
+    >>> met = np.zeros(2 * LISTED + 2)
+    >>> met[2:5], met[12] = 200, 150
+    >>> _sizes_of_list(met, 0), _sizes_of_list(met + 60, 60)
+    (range(2, 5), range(0, 0))
+    """
+
+    def surely(many: float, others: float) -> bool:
+        return many > 0 and many - others >= SURELY * np.sqrt(many)
+
+    ends = [
+        b
+        for b in range(1, LISTED + 1)
+        if surely(met[b // 2 + 1 : b + 1].sum(), PEAK * met[b + 1 : 2 * b + 1].sum()) and met[b + 2 :].sum() >= LARGER
+    ]
+    if surely(met[1], unmet):
+        return range(1, min(ends, default=1) + 1)
+    runs = [(b, a) for b in ends for a in range(2, b + 1) if surely(met[a : b + 1].sum(), PEAK * met[1:a].sum())]
+    b, a = min(runs, default=(-1, 0))
+    return range(a, b + 1)
 
 
 def units(
