@@ -16,10 +16,10 @@ not, surely not, rows were not drawn at random but listed: single rows are held 
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
-The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows, hardly any of fewer or of up to
-2b, are no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is left
-of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom as they
-stand in the table, so they are not held out, and larger classes are cut down to as many rows as they have.
+The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows, hardly any of fewer or of up
+to 2b, are no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is
+left of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom as
+they stand in the table, so they are not held out, and larger classes are cut down to as many rows as they have.
 
 *In proportion.* Every class is held out by the same share. What is left of a class then does not tell how much of it was held out
 (a combiner that learns "the class that has shrunk" knows something no new row tells), and a class of two rows loses one of them.
