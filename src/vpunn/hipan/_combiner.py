@@ -240,6 +240,7 @@ def fit_combiner(
     hidden: int = 32,
     unread: Sequence[str] = (),
     nearer: bool = False,
+    worth: float | None = None,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
@@ -248,7 +249,8 @@ def fit_combiner(
     rows, so few rows stay near the best single expert, fewer than `FEW_ROWS` at it, and evidence that says nothing gets next to no
     weight; what is the same for all candidates, or ``unread``, gets none, and nearness no negative one by few rows (`CHANCE`) or if
     only ``nearer`` may be likelier.
-    Batches are drawn by ``rng``; the last third of the passes averages the weights, which replaces a tuned learning-rate schedule.
+    All rows together are ``worth`` as many that have nothing to do with each other. Batches are drawn by ``rng``; the last third of
+    the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
     n, width = len(evidence), evidence.shape[2]
     seen = Slots.of(evidence, valid, truth, weight)
@@ -256,7 +258,7 @@ def fit_combiner(
     least, most = seen.bounds() if n >= FEW_ROWS else anything(width)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
-    penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / n)
+    penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / (n if worth is None else worth))
     alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
     if n < FEW_ROWS:
         alone = _as_they_are(names, read, scale) if misled else alone

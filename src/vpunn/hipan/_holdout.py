@@ -76,11 +76,19 @@ STANDS_FOR = 4.0
 
 
 class Round(NamedTuple):
-    """Rows held out together with what each counts, and rows that neither teach nor are asked about in this round."""
+    """Rows held out together with what each counts, and rows that neither teach nor are asked about in this round; how many of
+    those held out, the last ones, are of classes that were cut down."""
 
     out: Ints
     weight: Floats
     dropped: Ints
+    n_cut: int = 0
+
+    def together(self, node: Ints, unit: Ints) -> Ints:
+        """Equal numbers for rows that stand or fall together: of one unit, or of one class that was cut down, all of which are told
+        by the few rows that it has kept."""
+        whole = len(self.out) - self.n_cut
+        return np.concatenate([unit[self.out[:whole]], int(unit.max(initial=0)) + 1 + node[self.out[whole:]]])
 
 
 def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bool = False) -> tuple[float, int]:
@@ -167,7 +175,7 @@ def plan_holdout(
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
             weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, STANDS_FOR) * stand_for])
             dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
-            rounds.append(Round(np.concatenate([usual, out]), weight, dropped))
+            rounds.append(Round(np.concatenate([usual, out]), weight, dropped, len(out)))
     return rounds
 
 

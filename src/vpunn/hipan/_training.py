@@ -51,6 +51,10 @@ LOOKED_AT = 1000
 WORTH_FINDING = 50
 #: Rows that were learned and are asked again.
 KNOWN = 300
+#: How much alike the fates of held-out rows are that stand together: their correlation, as it would be in a sample of clusters.
+TOLD_TOGETHER = 0.4
+#: What `HeldOut` has of every row beside the evidence.
+OF_ROWS = ("node", "weight", "row", "together")
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
 HEADS_SHARE = 0.6
 
@@ -79,10 +83,11 @@ class HeldOut:
     node: np.ndarray
     weight: np.ndarray
     row: np.ndarray  #: which of the rows it was, −1 if it was asked otherwise
+    together: np.ndarray  #: equal numbers for rows that stand or fall together (`Round.together`)
 
     def take(self, rows: np.ndarray | slice) -> HeldOut:
         """Some of the rows; of a slice nothing is copied."""
-        return HeldOut(Seen(*(part[rows] for part in self.seen)), self.node[rows], self.weight[rows], self.row[rows])
+        return HeldOut(Seen(*(part[rows] for part in self.seen)), *(getattr(self, name)[rows] for name in OF_ROWS))
 
     def put_in_order(self, order: np.ndarray) -> None:
         """Move all rows, a slot at a time: nothing is held twice."""
@@ -90,7 +95,8 @@ class HeldOut:
         for slot in range(evidence.shape[1]):
             evidence[:, slot] = evidence[order, slot]
         self.seen = Seen(candidates[order], evidence, branch_score[order])
-        self.node, self.weight, self.row = self.node[order], self.weight[order], self.row[order]
+        for name in OF_ROWS:
+            setattr(self, name, getattr(self, name)[order])
 
     def forget_evidence(self) -> None:
         """Keep where the rows belong, no more."""
@@ -107,7 +113,7 @@ class HeldOut:
         candidates = np.full((rows, wide), -1, np.int32)
         evidence = np.zeros((rows, wide + 1, parts[0].seen.evidence.shape[2]), np.float32)
         branch_score = np.concatenate([p.seen.branch_score for p in parts])
-        node, weight, row = (np.concatenate([getattr(p, name) for p in parts]) for name in ("node", "weight", "row"))
+        of_rows = [np.concatenate([getattr(p, name) for p in parts]) for name in OF_ROWS]
         start = 0
         while parts:
             p = parts.pop(0)
@@ -118,7 +124,7 @@ class HeldOut:
             start = stop
             del p
             give_back()
-        return cls(Seen(candidates, evidence, branch_score), node, weight, row)
+        return cls(Seen(candidates, evidence, branch_score), *of_rows)
 
 
 def fit_parts(
@@ -176,7 +182,7 @@ def fit_parts(
             experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
         asking = sample.take(out)
         asking.weight = (asking.weight * one.weight).astype(np.float32)
-        found += judge(experts, asking, settings, out, hide=hide)
+        found += judge(experts, asking, settings, out, one.together(node, unit), hide=hide)
         if own is not None and done + 1 == len(rounds):
             dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
             dual[kept] = own
@@ -418,7 +424,13 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
 
 
 def judge(
-    experts: Experts, sample: Sample, settings: Settings, row: np.ndarray | None = None, *, hide: bool = True
+    experts: Experts,
+    sample: Sample,
+    settings: Settings,
+    row: np.ndarray | None = None,
+    together: np.ndarray | None = None,
+    *,
+    hide: bool = True,
 ) -> list[HeldOut]:
     """Candidates and evidence for rows the model has not seen, a batch at a time; rare features ``hide`` as in new rows
     (`as_unseen`).
@@ -433,8 +445,9 @@ def judge(
         give_back()
         found = settings.crew.examined(experts, rows, parts, settings.candidates)
     row = np.full(len(rows), -1) if row is None else row
+    together = -1 - np.arange(len(rows)) if together is None else together
     return [
-        HeldOut(Seen(*seen), sample.node[part], sample.weight[part], row[part])
+        HeldOut(Seen(*seen), sample.node[part], sample.weight[part], row[part], together[part])
         for seen, part in zip(found, parts, strict=True)
     ]
 
@@ -471,8 +484,20 @@ def learn_to_combine(
             hidden=settings.hidden,
             unread=unread,
             nearer=settings.nearer,
+            worth=worth_alone(held.together),
         )
     return combiner._replace(sharpness=sharpness)
+
+
+def worth_alone(together: np.ndarray) -> float:
+    """As many rows that stand alone as rows with these numbers are worth: m of one number are worth m / (1 + 0.4 (m − 1)), as in a
+    sample of clusters.
+
+    >>> worth_alone(np.array([1, 2, 3])), worth_alone(np.array([1, 1, 1, 1]))
+    (3.0, 1.8181818181818181)
+    """
+    size = np.unique(together, return_counts=True)[1]
+    return float((size / (1.0 + TOLD_TOGETHER * (size - 1.0))).sum())
 
 
 def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Combiner:

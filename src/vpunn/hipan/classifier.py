@@ -206,8 +206,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         known = known_rows(experts, sample, settings)
         settings = self._set_combiner(held, known, settings, rng)
         reached("calibration", 0.85)
-        together = np.where(held.row >= 0, unit[held.row], -1 - np.arange(len(held.row))) if asked is None else held.row
-        self._calibrate_on(held, together, kinds, settings, rng)
+        self._calibrate_on(held, kinds, settings, rng)
         del held, known
         self.balls_.complete()
         give_back()
@@ -246,18 +245,16 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         rings = rings_around(self.fixed_, Answer(found.candidates, found.probability), found.tilt)
         return combiner._replace(ring_weights=fit_rings(rings, self.tree_, held.node[missed]))
 
-    def _calibrate_on(
-        self, held: HeldOut, together: np.ndarray, kinds: Kinds, settings: Settings, rng: np.random.Generator
-    ) -> None:
-        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it: copies and
-        rows of one group, those of the same number in ``together``, are in the same half.
+    def _calibrate_on(self, held: HeldOut, kinds: Kinds, settings: Settings, rng: np.random.Generator) -> None:
+        """Temperature and conformal scores from the held-out rows, each half by a combiner of the other half, new to it: rows that
+        stand ``together``, as copies do, rows of one group or of a class that was cut down, are in the same half.
 
         Rows that many others are like are scored as the model will answer them (`_alike`). The evidence is gone afterwards.
         """
         self.first_ = None
-        first, second = in_halves(together, rng)
+        first, second = in_halves(held.together, rng)
         held.put_in_order(np.concatenate([first, second]))
-        halves = slice(0, len(first)), slice(len(first), len(together))
+        halves = slice(0, len(first)), slice(len(first), len(held.node))
         combiners = [self.combiner_] * 2
         if min(len(first), len(second)) >= WORTH_A_COMBINER:
             combiners, temperature = self._combiners_of(held, halves, settings, rng)
