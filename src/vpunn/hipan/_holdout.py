@@ -53,8 +53,9 @@ LIGHT, HEAVY = 100_000, 500_000
 #: Rounds go on until so many rows were held out, or all have had their turn: light rows, others, and rows of many classes. (Of few,
 #: twice as many brought nothing on validation rows; of many 0.003 in exact answers, but not where words have descriptions beside.)
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
-#: Rows held out of a class that is cut down to few, and the share of the larger classes that is cut down at once.
-THINNED, CUT_AT_ONCE = 8, 0.2
+#: Rows held out of a class that is cut down to few, how many are cut down at once, and the least and largest share of the larger
+#: classes that may be: what is left should be as rich as what will answer.
+THINNED, CUT_AT_ONCE, LEAST_CUT, MOST_CUT = 8, 20, 0.1, 0.2
 #: Classes of up to so many units may have been listed, if they are so many times as many as those of other sizes near by, and there
 #: are so many larger ones that can be cut down. (Of sizes by a power law the upper half of up to b units are two or three times as
 #: many as those of up to 2b.)
@@ -72,7 +73,7 @@ ROWS_AT_ONCE = 4096
 #: A text of more than this share of the rows is a phrase.
 PHRASE = 0.01
 #: A held-out row stands for at most so many.
-STANDS_FOR = 4.0
+STANDS_FOR = 8.0
 
 
 class Round(NamedTuple):
@@ -245,11 +246,12 @@ def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Int
 
 
 def _turns(node: Ints, units_of_row: Ints, listed: Floats, wanted: int, rng: np.random.Generator) -> list[Ints]:
-    """Classes that are cut down in each round: in turn all that are large enough for it, a fifth of them at once at most."""
+    """Classes that are cut down in each round: in turn all that are large enough for it."""
     rich = rng.permutation(np.unique(node[units_of_row > np.flatnonzero(listed).max(initial=0) + 1]))
     if wanted < 1 or not len(rich):
         return [rich[:0]]
-    at_once = max(min(int(CUT_AT_ONCE * len(rich)), -(-wanted // THINNED)), 1)
+    at_once = int(np.clip(CUT_AT_ONCE, LEAST_CUT * len(rich), MOST_CUT * len(rich)))
+    at_once = max(min(at_once, -(-wanted // THINNED)), 1)
     return [rich[k : k + at_once] for k in range(0, len(rich) - at_once + 1, at_once)]
 
 
