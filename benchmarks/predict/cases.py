@@ -89,14 +89,20 @@ def _kept(task: PlacementTask, rows: np.ndarray) -> PlacementTask:
     return PlacementTask(task.name, task.tree, texts, nodes, task.descriptions)
 
 
-def singles(seed: int) -> Case:
-    """naics with one training row for four classes in five."""
+def listed(name: str, seed: int, low: int, high: int) -> Case:
+    """naics with so many training rows at most, ``low`` to ``high``, for four classes in five."""
     task, rng = load_task("naics", seed), np.random.default_rng(seed)
     order = rng.permutation(len(task.nodes["train"]))
-    classes, first = np.unique(task.nodes["train"][order], return_index=True)
+    node = task.nodes["train"][order]
+    classes, size = np.unique(node, return_counts=True)
     rich = rng.permutation(classes)[: len(classes) // 5]
-    task = _kept(task, np.sort(np.union1d(order[first], np.flatnonzero(np.isin(task.nodes["train"], rich)))))
-    return _case("one row a class", task, {"words": words(task)})
+    by_class = np.argsort(node, kind="stable")
+    rank = np.empty(len(node), np.int64)
+    rank[by_class] = np.arange(len(node)) - np.repeat(np.cumsum(size) - size, size)
+    most = rng.integers(low, high + 1, len(classes)) if high > low else np.full(len(classes), low)
+    few = rank < most[np.searchsorted(classes, node)]
+    task = _kept(task, np.sort(order[few | np.isin(node, rich)]))
+    return _case(name, task, {"words": words(task)})
 
 
 def two_labels(seed: int) -> Case:
@@ -245,7 +251,8 @@ QUICK: dict[str, Callable[[int], Case]] = {
     "isco": lambda seed: plain("isco", seed),
     "headlines": lambda seed: plain("headlines", seed),
     "go-component": lambda seed: plain("go-component", seed),
-    "singles": singles,
+    "singles": lambda seed: listed("one row a class", seed, 1, 1),
+    "pairs": lambda seed: listed("two rows a class", seed, 2, 2),
     "copies": near_copies,
     "grouped": grouped,
     "headlines-svd": lambda seed: reduced("headlines", seed),
@@ -266,6 +273,7 @@ CASES: dict[str, Callable[[int], Case]] = {
     "naics": lambda seed: plain("naics", seed),
     **QUICK,
     "two-labels": two_labels,
+    "few-each": lambda seed: listed("one to four rows a class", seed, 1, 4),
     "few": few_classes,
     "component-minilm": lambda seed: with_encoder("go-component", seed, "minilm", alone=True),
     "component-words-minilm": lambda seed: with_encoder("go-component", seed, "minilm"),

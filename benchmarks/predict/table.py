@@ -16,6 +16,8 @@ TITLES = {
     "go-process": "GO biological process",
     "go-component": "GO cellular component",
     "singles": "naics, one row for four classes in five",
+    "pairs": "naics, two rows for four classes in five",
+    "few-each": "naics, one to four rows for four classes in five",
     "two-labels": "naics, a tenth of texts under two labels",
     "copies": "near copies",
     "grouped": "headlines in sources of five rows",
