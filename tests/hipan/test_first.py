@@ -208,8 +208,9 @@ def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
     ("sizes", "empty", "chance", "listed"),
     [
         ([1] * 60 + [5] * 40, 400, 1.0, False),  # many answers without a row: as Good and Turing say
-        ([1] * 60 + [5] * 40, 20, 1.0, False),  # each stands for three rows at most: still enough
-        ([1] * 60 + [5] * 40, 10, 0.5, True),
+        ([1] * 60 + [2] * 20 + [5] * 40, 20, 1.0, False),  # each stands for three rows at most: still enough
+        ([1] * 60 + [2] * 20 + [5] * 40, 10, 1.0, True),  # but so few are not
+        ([1] * 60 + [5] * 40, 20, 0.56, True),  # hardly one of two rows: not drawn
         ([1] * 60 + [5] * 40, 0, 0.0, True),  # a list: every code has a text
         ([1] * 4 + [25] * 40, 0, 0.0, False),  # a few single rows may be luck
         ([2] * 80 + [16] * 20, 0, 1.0, True),  # every code two texts, some more
@@ -227,4 +228,4 @@ def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
 def test_how_often_classes_of_few_rows_are_asked_about(sizes, empty, chance, listed):
     node = np.repeat(np.arange(len(sizes)), sizes)
     found, share = _question(np.array(sizes)[node], node, empty)
-    assert found == pytest.approx(chance) and bool(share.sum() > 0) is listed
+    assert found == pytest.approx(chance, abs=0.01) and bool(share.sum() > 0) is listed

@@ -1,11 +1,13 @@
 """Code lists with one to four texts for most codes: what is held out looks like what is asked, by code."""
 
+import json
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from stores import write_head
 from vpunn.hipan import HiPaNClassifier, _holdout
 from vpunn.hipan._holdout import LARGER, Round, in_halves, plan_holdout
 from vpunn.tree import Tree
@@ -47,6 +49,31 @@ def test_classes_are_cut_down_to_as_many_rows_as_listed_ones_have(low, high):
         share = one.weight[len(one.out) - one.n_cut :].sum() / one.weight.sum()
         assert 0.7 < share < 0.9  # asked by code: four in five
     assert set(np.concatenate(left).tolist()) == set(range(low, high + 1))
+
+
+@pytest.mark.parametrize("empty", [5, 60, 200])
+def test_a_list_in_which_codes_have_no_text_is_a_list(empty):
+    """Three single rows for each code without any may have been met by chance, but not if there are hardly any of two and three."""
+    _, _, code, _, _ = listed(1, 1)
+    rounds = plan_holdout(code, np.arange(len(code)), empty, 0.1, np.random.default_rng(0))
+    assert all(one.weight[len(one.out) - one.n_cut :].sum() > 0.7 * one.weight.sum() for one in rounds)
+
+
+def test_codes_of_a_list_are_expected_alike_before_a_row_is_read(tmp_path):
+    tree, X, code, _, _ = listed(1, 1)
+    y = np.char.add("code ", code.astype(str))
+    model = HiPaNClassifier(tree, random_state=0).fit(X, y)
+    leaves = tree.index(np.char.add("code ", np.arange(300).astype(str)))
+    prior, many = model.prior_[leaves], np.bincount(code) > 1
+    assert prior[many].sum() == pytest.approx(0.2, abs=1e-3) and np.ptp(prior[~many]) == 0
+
+    folder = model.save(tmp_path / "older")
+    head = json.loads((folder / "model.json").read_text())
+    del head["settings"]["asked_by_code"]
+    write_head(folder, head)
+    before = HiPaNClassifier.load(folder, verify=False).prior_[leaves]
+    np.testing.assert_allclose(before, (np.bincount(code) + 0.5) / (len(code) + 150), rtol=1e-3)
+    assert HiPaNClassifier.load(folder, verify=False).fit(X, y).by_code_
 
 
 def test_a_list_is_told_better_by_rows_that_look_like_it():

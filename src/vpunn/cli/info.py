@@ -49,6 +49,7 @@ WORDS = {
     "evidence": "what may speak for a node",
     "remembers": "training rows kept at a node",
     "by_likelihood": "proposes nodes by likelihood too",
+    "asked_by_code": "codes of a list are expected alike",
     "blocks": "columns that belong together",
     "silent": "blocks that told nothing, not read",
     "linear_cost": "how closely linear parts fit",

@@ -11,8 +11,9 @@ Let N_r be the number of classes with r rows (r groups, if rows come in groups) 
 without any. Good and Turing: a new row belongs to the classes met r times with probability (r+1) N_{r+1} / n, which is what
 leaving out rows at random shows. But code lists that give every code at least one text break the formula: it says N_1/n for the
 unmet, of which there may be none. A class that would be expected more than three times is met in 95 of 100 cases, so each
-of the unmet ones stands for three rows at most, all of them for 3 N_0. Where that is enough for N_1 nothing changes. Where it is
-not, surely not, rows were not drawn at random but listed: single rows are held out less often,
+of the unmet ones stands for three rows at most, all of them for 3 N_0; and of rows drawn by any chances N_1² ≤ 2 N_0 N_2 is to be
+expected, so single ones beside hardly any of two were not drawn. Where neither speaks against N_1 nothing changes. Where one does,
+surely, rows were not drawn at random but listed: single rows are held out less often,
 and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
 much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
 
@@ -55,11 +56,16 @@ LIGHT, HEAVY = 100_000, 500_000
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
 #: Rows held out of a class that is cut down to few, how many are cut down at once, and the least and largest share of the larger
 #: classes that may be: what is left should be as rich as what will answer.
-THINNED, CUT_AT_ONCE, LEAST_CUT, MOST_CUT = 8, 20, 0.1, 0.2
+THINNED, CUT_AT_ONCE, LEAST_CUT, MOST_CUT = 8, 40, 0.1, 0.2
+#: Of lists so many times as many rows are asked before it is enough: those of a class cut down are told together and worth less.
+ENOUGH_OF_LISTS = 1.5
 #: Classes of up to so many units may have been listed, if they are so many times as many as those of other sizes near by, and there
 #: are so many larger ones that can be cut down. (Of sizes by a power law the upper half of up to b units are two or three times as
 #: many as those of up to 2b.)
 LISTED, PEAK, LARGER = 8, 5.0, 20
+#: Classes of one unit stand out if they are so many times as many as larger ones let expect. (Of rows drawn at random from four
+#: tasks they were 0.9 to 1.3 times as many; of sizes by a power law, 1 / r² to 1 / r³, 2.5 to 3 times.)
+APART = 4.0
 #: So much of the questions is about listed classes at most.
 MOST_LISTED = 0.95
 #: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
@@ -162,6 +168,7 @@ def plan_holdout(
     ordinary = max(int(part * (1.0 - single)), 1)
     turns = _turns(node, units_of_row, listed, int(single * part), rng)
     once = min(part, ordinary + THINNED * len(turns[0]))
+    enough = int(enough * (ENOUGH_OF_LISTS if len(turns[0]) else 1.0))
     count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
     cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
@@ -174,6 +181,7 @@ def plan_holdout(
             usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
             beside = np.setdiff1d(np.flatnonzero(np.isin(unit, unit[out])), out)  # the same texts under other labels
             odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
+            odds *= _crowded(node, units_of_row, listed, len(turns[turn % len(turns)]))
             weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, STANDS_FOR) * stand_for])
             dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
             rounds.append(Round(np.concatenate([usual, out]), weight, dropped, len(out)))
@@ -255,13 +263,24 @@ def _turns(node: Ints, units_of_row: Ints, listed: Floats, wanted: int, rng: np.
     return [rich[k : k + at_once] for k in range(0, len(rich) - at_once + 1, at_once)]
 
 
+def _crowded(node: Ints, units_of_row: Ints, listed: Floats, cut: int) -> float:
+    """How much more rows of classes cut down count, because there are ``cut`` more of the listed classes in a round, and as many of
+    the larger ones less, than there will be: each class is the answer as often, against one of the other kind, as it will be."""
+    size = units_of_row[np.unique(node, return_index=True)[1]]
+    few = int((np.append(listed, 0.0)[np.minimum(size, LISTED + 1)] > 0).sum())
+    large = int((size > np.flatnonzero(listed).max(initial=0) + 1).sum())
+    return (few + cut) / max(few, 1) * large / max(large - cut, 1)
+
+
 def _thinned(
     node: Ints, unit: Ints, chosen: Ints, listed: Floats, rng: np.random.Generator
 ) -> tuple[Ints, Floats, Ints]:
     """Rows of classes that are to keep as few units as ``listed`` ones have: a few rows of each to be held out with what they
     count, and the others.
 
-    Those few stand for all that the class has lost (weights of mean one): a class that is asked about more has more kinds of rows.
+    Those few stand for the root of what the class has lost (weights of mean one). If new rows come as these came they should stand
+    for all of it, and large classes, which have more kinds of rows, are harder; if a list is asked code by code, every class should
+    count alike. The root lies between, and leaves the answer to more than a few large classes.
     """
     if not len(chosen):
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
@@ -274,7 +293,7 @@ def _thinned(
         order = rng.permutation(np.unique(unit[rows]))
         out.append(rows[np.isin(unit[rows], order[k : k + THINNED])])
         dropped.append(rows[np.isin(unit[rows], order[k + THINNED :])])
-        stand_for.append(np.full(len(out[-1]), 1.0 + len(dropped[-1]) / len(out[-1])))
+        stand_for.append(np.full(len(out[-1]), np.sqrt(1.0 + len(dropped[-1]) / len(out[-1]))))
     weight = np.concatenate(stand_for)
     return np.concatenate(out), weight / weight.mean(), np.concatenate(dropped)
 
@@ -291,13 +310,62 @@ def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, Floats]:
     about them that random rows miss."""
     classes = np.unique(node, return_index=True)[1]
     met = np.bincount(units[classes], minlength=2 * LISTED + 2).astype(float)  # N_r
-    unmet = min(met[1], UNMET * n_empty)
-    listed = np.zeros(LISTED + 1)
-    for k in (sizes := _sizes_of_list(met, unmet)):
-        shown = 0.0 if k + 1 in sizes else (k + 1) * met[k + 1] / (np.arange(len(met)) @ met)  # by random rows
-        listed[k] = max(met[k] / met.sum() - shown, 0.0)
-    chance = unmet / met[1] if met[1] else 1.0
-    return float(chance), listed * min(MOST_LISTED / max(listed.sum(), MOST_LISTED), 1.0)
+    listed, n = np.zeros(LISTED + 1), float(np.arange(len(met)) @ met)
+    single = _single_by_chance(met, n_empty)
+    unmet = single / max(n - met[1] + single, 1.0)  # Good and Turing's share, without the rows of the list
+    for k in (sizes := _sizes_of_list(met, single)):
+        shown = 0.0 if k + 1 in sizes else (k + 1) * met[k + 1] / n  # by random rows
+        listed[k] = (1.0 - unmet) * max(met[k] / met.sum() - shown, 0.0)
+    listed *= min(MOST_LISTED / max(listed.sum(), MOST_LISTED), 1.0)
+    if not listed[1]:
+        return (single / met[1] if met[1] else 1.0), listed
+    among = min(unmet / (1.0 - listed.sum()), MOST_LISTED)  # of the rows that are not of classes cut down
+    return min(among / (1.0 - among) * (n - met[1]) / met[1], 1.0), listed
+
+
+def _single_by_chance(met: Floats, n_empty: int) -> float:
+    """How many of the N_1 classes of one unit may have been met by chance, if ``n_empty`` have not: no more than `UNMET` for each.
+
+    Fewer if they stand out from larger ones in two ways. Sizes fall off more steeply than they go on, and N_1² > 2 N_0 N_2, which
+    rows drawn by any chances do not. (The second alone is no sign: classes that have no second row to be drawn break it as well.)
+
+    >>> [round(_single_by_chance(np.array([0, 600, pairs, 90]), 250)) for pairs in (0, 7, 300)]
+    [47, 94, 600]
+    >>> round(_single_by_chance(np.array([0, 600, 7, 90]), 9000))
+    600
+    """
+    several, larger = met[2:].sum(), met[3:].sum()
+    steady = met[2] * several / max(larger, 1.0)
+    pairs = (
+        np.sqrt(met[2] + 0.375) + 0.5 * SURELY
+    ) ** 2  # as many as may be expected: roots of counts vary by one half
+    drawn = np.sqrt(2.0 * n_empty * pairs)
+    apart = larger >= LARGER and met[1] - max(APART * steady, drawn) >= SURELY * np.sqrt(met[1])
+    return float(min(met[1], UNMET * n_empty, max(steady, drawn) if apart else np.inf))
+
+
+def as_asked(count: npt.ArrayLike) -> Floats:
+    """How often classes with these numbers of rows are expected to be asked about, in rows: half a row more than they have. Those
+    of a list, which is asked by code, count alike whatever they have, as much as all have in the mean.
+
+    >>> as_asked([0, 1, 4])
+    array([0.5, 1.5, 4.5])
+    >>> as_asked([0] + [1] * 80 + [21] * 20)[[0, 1, 81]].round(2)  # 500 rows of 100 classes
+    array([1.67, 5.  , 5.  ])
+    """
+    rows = np.asarray(count, np.float64)
+    share, size = rows + 0.5, np.rint(np.minimum(rows, 2 * LISTED + 1)).astype(np.int64)
+    met = np.bincount(size, minlength=2 * LISTED + 2).astype(float)
+    unmet, met[0] = met[0], 0.0
+    sizes = _sizes_of_list(met, _single_by_chance(met, int(unmet)))
+    listed = np.isin(size, sizes)
+    larger = ~listed & (size > 0)
+    if listed.any() and larger.any():
+        mean = rows.sum() / met.sum()
+        share[larger] *= mean * larger.sum() / share[larger].sum()
+        share[size == 0] *= mean / (sizes[0] + 0.5)
+        share[listed] = mean
+    return share
 
 
 def _sizes_of_list(met: Floats, unmet: float) -> range:

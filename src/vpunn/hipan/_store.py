@@ -79,6 +79,7 @@ def write(model: Answering, draft: Draft) -> None:
         draft.array("alone.node", np.flatnonzero(model.alone_))
         draft.array("alone.count", model.alone_[model.alone_ > 0], balls=True)
     draft.settings |= {"remembers": int(balls.remembers), "by_likelihood": bool(balls.by_likelihood)}
+    draft.settings["asked_by_code"] = model.by_code_
     if model.first_ is not None and model.first_.speaks(model.experts_):  # not of classes that have grown since
         draft.settings["first"] = {name: getattr(model.first_, name) for name in ("block", "sure", "memory", "near")}
         draft.array("first.weight", model.first_.weight)
@@ -135,6 +136,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     model.combiner_ = _combiner(stored, model.experts_.names())
     model.first_ = _first(stored, model)
     model.alone_ = _alone(stored, tree)
+    model.by_code_ = "asked_by_code" in stored.settings and stored.setting("asked_by_code", bool)
     model._set_classes(stored.labels("classes", tree.n_nodes - 1) if flat else None)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model

@@ -171,6 +171,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             rows = inputs.half_precision(rows)
             del X, blocks, first  # where the caller keeps none, nobody does
             sample = Sample(rows, node, weight, np.zeros(len(node), np.int8))
+            self.by_code_ = True
             self.alone_ = np.bincount(
                 sample.node, sample.weight / sample.weight.mean() * alone(rows), self.tree_.n_nodes
             )
