@@ -182,7 +182,7 @@ def _solve(items: Items, classes: Nodes, cost: float, dual: Floats | None = None
     if dual is None:
         dual = np.zeros((len(own), len(classes)), np.float32)
     rng = np.random.default_rng(0)
-    order = np.stack([rng.permutation(len(own)) for _ in range(ORDERS)])
+    order = np.stack([rng.permutation(len(own)).astype(np.int32) for _ in range(ORDERS)])
     row_cost = (cost * items.weight).astype(np.float32)
     given = Sparse.of(X), own, row_cost, order, dual, X.shape[1]
     return solve_one_against_rest(*given, np.float32(TOLERANCE), PASSES)[:2]

@@ -28,9 +28,11 @@ def solve_one_against_rest(
     The weights of a feature that one row alone has are this row's dual times its value, so they are written when all is done; until
     then they add value² · dual to its scores. That is most of the features of texts, and each would be fetched from far away.
     """
-    n_classes, count = dual.shape[1], np.bincount(rows.indices, minlength=n_features)
-    once, features = count[rows.indices] == 1, np.flatnonzero(count > 1)
-    square, alone = _sums(rows, rows.data**2), _sums(rows, np.where(once, rows.data**2, np.float32(0)))
+    n_classes, count = dual.shape[1], np.zeros(n_features, np.int32)
+    _count(rows.indices, count)
+    once, features = (count == 1)[rows.indices], np.flatnonzero(count > 1)
+    square, alone = np.zeros((2, len(own)))
+    _squares(rows, once, square, alone)
     ridge = np.float32(0.5) / np.maximum(row_cost, np.float32(1e-30))  # a row that weighs nothing stays 0
     shared = rows.entries(~once)
     shared = shared._replace(indices=(np.cumsum(count > 1, dtype=np.int32) - np.int32(1))[shared.indices])
@@ -40,7 +42,6 @@ def solve_one_against_rest(
     state, work = (dual, inner, dual.reshape(-1), inner.reshape(-1)), (score, slope, moved)
     if dual.any():
         _add_rows(shared, own, dual, inner)
-        inner[-1, :n_classes] = _signed(dual, own).sum(0)
     waiting, at_work = np.ones(len(own), np.bool_), False
     done, left = 0, passes * len(own)
     while left > 0:
@@ -57,9 +58,21 @@ def solve_one_against_rest(
     return _by_feature(rows.entries(once), own, dual, inner, features, n_features), inner[-1, :n_classes].copy(), done
 
 
-def _sums(rows, values) -> np.ndarray:
-    """Of the values of every row."""
-    return np.bincount(np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr)), values, len(rows.indptr) - 1)
+@kernel
+def _count(indices, count):
+    for a in range(len(indices)):
+        count[indices[a]] += 1
+
+
+@kernel
+def _squares(rows, once, square, alone):
+    """Sums of the squares of every row's values: of all, and of those that stand ``once``."""
+    indptr, _, data = rows
+    for r in range(len(square)):
+        for a in range(indptr[r], indptr[r + 1]):
+            square[r] += data[a] * data[a]
+            if once[a]:
+                alone[r] += data[a] * data[a]
 
 
 def _by_feature(rows, own, dual, inner, features, n_features) -> Sparse:
@@ -112,22 +125,15 @@ def _linear_scores(rows, weight, constant, out):
             out[r, k] += constant[k]
 
 
-def _signed(dual, own) -> np.ndarray:
-    """Duals of rows, + in their own class and − in others: how much of each row is in the weights of the classes."""
-    out = -dual
-    at = np.arange(len(own)), own
-    out[at] = -out[at]
-    return out
-
-
 @kernel
 def _add_rows(rows, own, dual, weight):
-    """Add to the weights of features what the rows have in the classes."""
-    indptr, indices, data = rows
+    """Add to the weights of features, and to the constants behind them, what the rows have in the classes."""
+    (indptr, indices, data), last = rows, len(weight) - 1
     for r in range(len(own)):
         for k in range(dual.shape[1]):
             if dual[r, k] != 0:
                 d = dual[r, k] if k == own[r] else -dual[r, k]
+                weight[last, k] += d
                 for a in range(indptr[r], indptr[r + 1]):
                     weight[indices[a], k] += data[a] * d
 
