@@ -99,7 +99,7 @@ def listed(name: str, seed: int, low: int, high: int) -> Case:
     by_class = np.argsort(node, kind="stable")
     rank = np.empty(len(node), np.int64)
     rank[by_class] = np.arange(len(node)) - np.repeat(np.cumsum(size) - size, size)
-    most = rng.integers(low, high + 1, len(classes)) if high > low else np.full(len(classes), low)
+    most = rng.integers(low, high + 1, len(classes))
     few = rank < most[np.searchsorted(classes, node)]
     task = _kept(task, np.sort(order[few | np.isin(node, rich)]))
     return _case(name, task, {"words": words(task)})

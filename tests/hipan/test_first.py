@@ -15,7 +15,6 @@ from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import DataError
 from vpunn.explain import explain
 from vpunn.hipan._first import OTHERWISE, FirstOpinion
-from vpunn.hipan._holdout import _question
 
 TREE = Tree.from_paths([(g, f"{g}{k}") for g in "ab" for k in range(3)], root="all")
 CLASSES = [f"{g}{k}" for g in "ab" for k in range(3)]
@@ -202,30 +201,3 @@ def test_a_model_that_has_outgrown_its_first_opinion_is_saved_without(tmp_path):
     model.partial_fit(X[label >= 30], y[label >= 30])
     again = vpunn.load(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(again.predict_node_proba(X), model.predict_node_proba(X))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "empty", "chance", "listed"),
-    [
-        ([1] * 60 + [5] * 40, 400, 1.0, False),  # many answers without a row: as Good and Turing say
-        ([1] * 60 + [2] * 20 + [5] * 40, 20, 1.0, False),  # each stands for three rows at most: still enough
-        ([1] * 60 + [2] * 20 + [5] * 40, 10, 1.0, True),  # but so few are not
-        ([1] * 60 + [5] * 40, 20, 0.56, True),  # hardly one of two rows: not drawn
-        ([1] * 60 + [5] * 40, 0, 0.0, True),  # a list: every code has a text
-        ([1] * 4 + [25] * 40, 0, 0.0, False),  # a few single rows may be luck
-        ([2] * 80 + [16] * 20, 0, 1.0, True),  # every code two texts, some more
-        ([2] * 80 + [3] * 80 + [4] * 80 + [16] * 30, 0, 1.0, True),  # or two to four
-        ([2] * 80 + [16] * 5, 0, 1.0, False),  # too few larger ones to learn from
-        (
-            [r for r in range(2, 40) for _ in range(600 // r**2)],
-            0,
-            1.0,
-            False,
-        ),  # as of sizes by a power law without those of one
-        ([1] * 60 + [2] * 80 + [16] * 20, 100, 1.0, False),  # drawn by chance there would be as many of one
-    ],
-)
-def test_how_often_classes_of_few_rows_are_asked_about(sizes, empty, chance, listed):
-    node = np.repeat(np.arange(len(sizes)), sizes)
-    found, share = _question(np.array(sizes)[node], node, empty)
-    assert found == pytest.approx(chance, abs=0.01) and bool(share.sum() > 0) is listed

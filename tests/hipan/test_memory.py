@@ -200,7 +200,7 @@ def test_all_classes_solved_at_once_are_each_at_the_optimum(classes):
     )  # words that one row alone has, five rows two of them
     X = sparse.csr_matrix(filled * rng.random((150, 40)), dtype=np.float32)
     own, cost = rng.integers(0, classes, 150).astype(np.int32), rng.integers(1, 4, 150).astype(np.float32)
-    order = np.stack([rng.permutation(150) for _ in range(3)])
+    order = np.stack([rng.permutation(150) for _ in range(3)]).astype(np.int32)
     dual = np.zeros((150, classes), np.float32)
     heads, constant, passes = solve_one_against_rest(Sparse.of(X), own, cost, order, dual, 40, np.float32(1e-4), 5000)
     weight = whole(heads, constant)
@@ -226,7 +226,7 @@ def test_a_weak_penalty_is_solved_too_and_a_row_that_weighs_nothing_does_no_harm
         loss = np.maximum(0, 1 - sign * (X @ weight[:-1] + weight[-1])) ** 2
         return 0.5 * (weight**2).sum() + (cost[:, None] * loss).sum()
 
-    order = np.stack([rng.permutation(600) for _ in range(10)])
+    order = np.stack([rng.permutation(600) for _ in range(10)]).astype(np.int32)
     found = []
     for tolerance, passes in ((0.05, 60), (1e-4, 20_000)):
         dual = np.zeros((600, 4), np.float32)

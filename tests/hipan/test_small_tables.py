@@ -11,7 +11,8 @@ from scipy import sparse
 
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._balls import FEW_CLASSES, Items
-from vpunn.hipan._holdout import counts_tell, plan_holdout, units, unmet_in_list
+from vpunn.hipan._holdout import counts_tell, plan_holdout, units
+from vpunn.hipan._lists import unmet_in_list
 from vpunn.hipan._unseen import asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
 from vpunn.text import text_features

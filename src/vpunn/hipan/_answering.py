@@ -19,8 +19,8 @@ from vpunn.hipan._combiner import Combiner
 from vpunn.hipan._dense import Dense
 from vpunn.hipan._experts import Experts, Seen
 from vpunn.hipan._first import FirstOpinion, among_settled, in_their_slots, settle
-from vpunn.hipan._holdout import as_asked
 from vpunn.hipan._linear import Linear
+from vpunn.hipan._lists import as_asked
 from vpunn.hipan._measure import Measure
 from vpunn.hipan._rest import Prior, rounded
 from vpunn.hipan._unknown import unknown_answer
@@ -51,7 +51,9 @@ class Answering(Storable):
     linear_: Linear
     dense_: dict[str, Dense]
     measure_: Measure | None = None
-    by_code_: bool = True  #: whether all classes of a list count alike before a row is read; not in older folders
+    by_code_: bool = (
+        False  #: whether all classes of a list count alike before a row is read, as in all but older models
+    )
     alone_: np.ndarray | None = None  #: rows of every node that share no feature with any other; None in older folders
     combiner_: Combiner
     first_: FirstOpinion | None = None
@@ -128,7 +130,9 @@ class Answering(Storable):
         if (counts[~tree.is_leaf] > 0).any():
             possible[:] = True
         share = np.zeros(tree.n_nodes)
-        share[possible] = as_asked(counts[possible]) if self.by_code_ else counts[possible] + 0.5
+        items = self.balls_.items
+        rows = np.bincount(items.node[items.kind == 0], minlength=tree.n_nodes)
+        share[possible] = as_asked(counts[possible], rows[possible]) if self.by_code_ else counts[possible] + 0.5
         if flat is not None:  # the root only holds the classes together
             share[0] = 0.0
         self.prior_ = rounded(share / share.sum())

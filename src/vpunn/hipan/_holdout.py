@@ -6,21 +6,8 @@ right, or trusts it where it is not. So of texts under one label two thirds leav
 third, and of the others every row leaves alone: never the copies of one label without the rest, or what is left of a text that has
 been labelled seven times right and three times wrong would speak for the three.
 
-*Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked?
-Let N_r be the number of classes with r rows (r groups, if rows come in groups) among n, and N_0 the number of possible answers
-without any. Good and Turing: a new row belongs to the classes met r times with probability (r+1) N_{r+1} / n, which is what
-leaving out rows at random shows. But code lists that give every code at least one text break the formula: it says N_1/n for the
-unmet, of which there may be none. A class that would be expected more than three times is met in 95 of 100 cases, so each
-of the unmet ones stands for three rows at most, all of them for 3 N_0; and of rows drawn by any chances N_1² ≤ 2 N_0 N_2 is to be
-expected, so single ones beside hardly any of two were not drawn. Where neither speaks against N_1 nothing changes. Where one does,
-surely, rows were not drawn at random but listed: single rows are held out less often,
-and some larger classes are cut down to one row in turn, a few at a time so that the others compete as they will, and count so
-much that classes known by one row are asked about as often as there are such classes: a list is written by code, and asked by code.
-
-The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows, hardly any of fewer or of up
-to 2b, are no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is
-left of one without its smallest classes. Random rows would show these classes with a row less than they will have, and as seldom as
-they stand in the table, so they are not held out, and larger classes are cut down to as many rows as they have.
+*Last rows.* Holding out the only row of a class asks about a class the model has not met. How often will that be asked? As
+Good and Turing say, unless the table is a list of codes: `_lists` tells, and how such a table is held out.
 
 *In proportion.* Every class is held out by the same share. What is left of a class then does not tell how much of it was held out
 (a combiner that learns "the class that has shrunk" knows something no new row tells), and a class of two rows loses one of them.
@@ -40,6 +27,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from vpunn._rows import slices
+from vpunn.hipan._lists import THINNED, CodeList, cut_down, question, turns_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -54,32 +42,14 @@ LIGHT, HEAVY = 100_000, 500_000
 #: Rounds go on until so many rows were held out, or all have had their turn: light rows, others, and rows of many classes. (Of few,
 #: twice as many brought nothing on validation rows; of many 0.003 in exact answers, but not where words have descriptions beside.)
 ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
-#: Rows held out of a class that is cut down to few, how many are cut down at once, and the least and largest share of the larger
-#: classes that may be: what is left should be as rich as what will answer.
-THINNED, CUT_AT_ONCE, LEAST_CUT, MOST_CUT = 8, 40, 0.1, 0.2
 #: Of lists so many times as many rows are asked before it is enough: those of a class cut down are told together and worth less.
 ENOUGH_OF_LISTS = 1.5
-#: Classes of up to so many units may have been listed, if they are so many times as many as those of other sizes near by, and there
-#: are so many larger ones that can be cut down. (Of sizes by a power law the upper half of up to b units are two or three times as
-#: many as those of up to 2b.)
-LISTED, PEAK, LARGER = 8, 5.0, 20
-#: Classes of one unit stand out if they are so many times as many as larger ones let expect. (Of rows drawn at random from four
-#: tasks they were 0.9 to 1.3 times as many; of sizes by a power law, 1 / r² to 1 / r³, 2.5 to 3 times.)
-APART = 4.0
-#: So much of the questions is about listed classes at most.
-MOST_LISTED = 0.95
-#: Units that a class without any stands for at most: of classes expected that often 95 in 100 are met.
-UNMET = 3.0
-#: So many standard deviations (of a count: its root) more classes of one unit than the formula allows make a list.
-SURELY = 3.0
 #: A row less is noticed in classes of some nine rows at most: the difference in log(1 + rows).
 ONE_ROW_TELLS = 0.1
 #: Rows whose bits are added up at a time.
 ROWS_AT_ONCE = 4096
 #: A text of more than this share of the rows is a phrase.
 PHRASE = 0.01
-#: A held-out row stands for at most so many.
-STANDS_FOR = 8.0
 
 
 class Round(NamedTuple):
@@ -144,15 +114,33 @@ def plan_holdout(
     if (units_of_row == 1).all():  # every class is one row and its copies: then copies are what will be asked
         unit = np.arange(n)
         units_of_row = _units_of_class(node, unit)
-    chance, listed = _question(units_of_row, node, n_empty)
-    if counts_tell(units_of_row):  # alike in size: any row shows what will be asked
-        listed[2:] = 0.0
-    listed[units_of_row.max() - 1 :] = 0.0  # no class can be cut down to so many, so ordinary rows are all there is
-    single = float(listed.sum())
-    of_list = np.append(listed[1:] > 0, False)[np.minimum(units_of_row, LISTED + 1) - 1]
-    free = (units_of_row > 1) & ~of_list | (units_of_row == 1) & (rng.random(n) < chance)
+    alike = counts_tell(units_of_row)
+    chance, codes = question(units_of_row[np.unique(node, return_index=True)[1]], n_empty, alike)
+    about_list = float(codes.missed.sum())
+    free = (units_of_row > 1) & ~codes.has(units_of_row) | (units_of_row == 1) & (rng.random(n) < chance)
+    rows = _in_order(node, unit, free, rng)
+    if alike:  # one unit of every class at once, and all are left with equally many
+        share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
+        n = len(rows)  # of which classes of one unit have none
+    part = int(np.ceil(min(max(share * n, 1), MOST_HELD)))
+    ordinary = max(int(part * (1.0 - about_list)), 1)
+    turns = turns_of(node, units_of_row, codes, int(about_list * part), rng)
+    once = min(part, ordinary + THINNED * len(turns[0]))
+    enough = int(enough * (ENOUGH_OF_LISTS if len(turns[0]) else 1.0))
+    count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
+    starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
+    cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
+    return [
+        _one_round(node, unit, rows[a:b], turns[turn % len(turns)], codes, nearest, rng)
+        for turn, (a, b) in enumerate(pairwise(cuts))
+        if b > a
+    ]
+
+
+def _in_order(node: Ints, unit: Ints, free: npt.NDArray[np.bool_], rng: np.random.Generator) -> Ints:
+    """Rows whose units are ``free`` to be held out, any if none is, unit by unit in the order in which they are."""
     if not free.any():
-        free[:] = True
+        free = np.ones(len(node), bool)
     eligible = np.setdiff1d(np.unique(unit[free]), np.unique(unit[~free]))
     if not len(eligible):
         eligible = np.unique(unit)
@@ -160,32 +148,27 @@ def plan_holdout(
     place = np.full(int(unit.max(initial=0)) + 1, -1, np.int64)
     place[order] = np.arange(len(order))
     rows = np.flatnonzero(place[unit] >= 0)
-    rows = rows[np.argsort(place[unit[rows]], kind="stable")]
-    if counts_tell(units_of_row):  # one unit of every class at once, and all are left with equally many
-        share, nearest = float(np.mean(1.0 / units_of_row[units_of_row > 1])), None
-        n = len(rows)  # of which classes of one unit have none
-    part = int(np.ceil(min(max(share * n, 1), MOST_HELD)))
-    ordinary = max(int(part * (1.0 - single)), 1)
-    turns = _turns(node, units_of_row, listed, int(single * part), rng)
-    once = min(part, ordinary + THINNED * len(turns[0]))
-    enough = int(enough * (ENOUGH_OF_LISTS if len(turns[0]) else 1.0))
-    count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
-    starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
-    cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
-    rounds = []
-    for turn, (a, b) in enumerate(pairwise(cuts)):
-        if b > a:
-            out, stand_for, dropped = _thinned(node, unit, turns[turn % len(turns)], listed, rng)
-            usual, lost = (rows[a:b], rows[:0]) if nearest is None else _apart(rows[a:b], unit, nearest)
-            usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
-            usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
-            beside = np.setdiff1d(np.flatnonzero(np.isin(unit, unit[out])), out)  # the same texts under other labels
-            odds = single / (1.0 - single) * max(len(usual), 1) / max(len(out), 1)
-            odds *= _crowded(node, units_of_row, listed, len(turns[turn % len(turns)]))
-            weight = np.concatenate([np.ones(len(usual)), np.clip(odds, 0.25, STANDS_FOR) * stand_for])
-            dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
-            rounds.append(Round(np.concatenate([usual, out]), weight, dropped, len(out)))
-    return rounds
+    return np.asarray(rows[np.argsort(place[unit[rows]], kind="stable")])
+
+
+def _one_round(
+    node: Ints,
+    unit: Ints,
+    usual: Ints,
+    chosen: Ints,
+    codes: CodeList,
+    nearest: Callable[[Ints], Ints] | None,
+    rng: np.random.Generator,
+) -> Round:
+    """The ``usual`` rows, those of them that may be, and some of the ``chosen`` classes, which are cut down."""
+    out, stand_for, dropped = cut_down(node, unit, chosen, codes, rng)
+    usual, lost = (usual, usual[:0]) if nearest is None else _apart(usual, unit, nearest)
+    usual = usual[~np.isin(node[usual], node[out])]  # what is left of a class cut down stays
+    usual = usual[~np.isin(unit[usual], unit[np.concatenate([out, dropped])])]
+    beside = np.setdiff1d(np.flatnonzero(np.isin(unit, unit[out])), out)  # the same texts under other labels
+    weight = np.concatenate([np.ones(len(usual)), codes.odds(len(usual), len(out), len(chosen)) * stand_for])
+    dropped = np.union1d(np.union1d(dropped, beside), np.setdiff1d(lost, out))
+    return Round(np.concatenate([usual, out]), weight, dropped, len(out))
 
 
 def counts_tell(count: npt.ArrayLike) -> bool:
@@ -203,19 +186,6 @@ def counts_tell(count: npt.ArrayLike) -> bool:
         return False
     one_row = np.mean(np.log1p(several) - np.log(several))
     return bool(one_row > ONE_ROW_TELLS and np.std(np.log1p(several)) < one_row)
-
-
-def unmet_in_list(node: Ints, unit: Ints, n_empty: int) -> float | None:
-    """Where every class has a single row, a list: the share of questions about classes without any. None where rows were drawn.
-
-    >>> unmet_in_list(np.arange(6), np.arange(6), 0), unmet_in_list(np.arange(6), np.arange(6), 1)
-    (0.0, 0.5)
-    >>> unmet_in_list(np.array([0, 1, 1]), np.arange(3), 0)
-    """
-    classes = len(np.unique(node))
-    if classes < 2 or len(node) > classes:
-        return None
-    return min(UNMET * n_empty / classes, 1.0)
 
 
 def _spread(eligible: Ints, node: Ints, unit: Ints, rng: np.random.Generator) -> Ints:
@@ -253,143 +223,11 @@ def _apart(rows: Ints, unit: Ints, nearest: Callable[[Ints], Ints]) -> tuple[Int
     return rows[leave & ~lost], rows[leave & lost]
 
 
-def _turns(node: Ints, units_of_row: Ints, listed: Floats, wanted: int, rng: np.random.Generator) -> list[Ints]:
-    """Classes that are cut down in each round: in turn all that are large enough for it."""
-    rich = rng.permutation(np.unique(node[units_of_row > np.flatnonzero(listed).max(initial=0) + 1]))
-    if wanted < 1 or not len(rich):
-        return [rich[:0]]
-    at_once = int(np.clip(CUT_AT_ONCE, LEAST_CUT * len(rich), MOST_CUT * len(rich)))
-    at_once = max(min(at_once, -(-wanted // THINNED)), 1)
-    return [rich[k : k + at_once] for k in range(0, len(rich) - at_once + 1, at_once)]
-
-
-def _crowded(node: Ints, units_of_row: Ints, listed: Floats, cut: int) -> float:
-    """How much more rows of classes cut down count, because there are ``cut`` more of the listed classes in a round, and as many of
-    the larger ones less, than there will be: each class is the answer as often, against one of the other kind, as it will be."""
-    size = units_of_row[np.unique(node, return_index=True)[1]]
-    few = int((np.append(listed, 0.0)[np.minimum(size, LISTED + 1)] > 0).sum())
-    large = int((size > np.flatnonzero(listed).max(initial=0) + 1).sum())
-    return (few + cut) / max(few, 1) * large / max(large - cut, 1)
-
-
-def _thinned(
-    node: Ints, unit: Ints, chosen: Ints, listed: Floats, rng: np.random.Generator
-) -> tuple[Ints, Floats, Ints]:
-    """Rows of classes that are to keep as few units as ``listed`` ones have: a few rows of each to be held out with what they
-    count, and the others.
-
-    Those few stand for the root of what the class has lost (weights of mean one). If new rows come as these came they should stand
-    for all of it, and large classes, which have more kinds of rows, are harder; if a list is asked code by code, every class should
-    count alike. The root lies between, and leaves the answer to more than a few large classes.
-    """
-    if not len(chosen):
-        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
-    out, stand_for, dropped = [], [], []
-    by_class = np.argsort(node, kind="stable")
-    start, stop = np.searchsorted(node[by_class], chosen), np.searchsorted(node[by_class], chosen, side="right")
-    keeps = rng.choice(len(listed), len(chosen), p=listed / listed.sum())
-    for a, b, k in zip(start, stop, keeps, strict=True):
-        rows = by_class[a:b]
-        order = rng.permutation(np.unique(unit[rows]))
-        out.append(rows[np.isin(unit[rows], order[k : k + THINNED])])
-        dropped.append(rows[np.isin(unit[rows], order[k + THINNED :])])
-        stand_for.append(np.full(len(out[-1]), np.sqrt(1.0 + len(dropped[-1]) / len(out[-1]))))
-    weight = np.concatenate(stand_for)
-    return np.concatenate(out), weight / weight.mean(), np.concatenate(dropped)
-
-
 def _units_of_class(node: Ints, unit: Ints) -> Ints:
     """For every row, in how many units its class occurs."""
     pairs = np.unique(np.stack([node, unit], 1), axis=0)
     classes, count = np.unique(pairs[:, 0], return_counts=True)
     return count[np.searchsorted(classes, node)]
-
-
-def _question(units: Ints, node: Ints, n_empty: int) -> tuple[float, Floats]:
-    """The chance of a single row to be held out, and for every number of units that listed classes have, the share of questions
-    about them that random rows miss."""
-    classes = np.unique(node, return_index=True)[1]
-    met = np.bincount(units[classes], minlength=2 * LISTED + 2).astype(float)  # N_r
-    listed, n = np.zeros(LISTED + 1), float(np.arange(len(met)) @ met)
-    single = _single_by_chance(met, n_empty)
-    unmet = single / max(n - met[1] + single, 1.0)  # Good and Turing's share, without the rows of the list
-    for k in (sizes := _sizes_of_list(met, single)):
-        shown = 0.0 if k + 1 in sizes else (k + 1) * met[k + 1] / n  # by random rows
-        listed[k] = (1.0 - unmet) * max(met[k] / met.sum() - shown, 0.0)
-    listed *= min(MOST_LISTED / max(listed.sum(), MOST_LISTED), 1.0)
-    if not listed[1]:
-        return (single / met[1] if met[1] else 1.0), listed
-    among = min(unmet / (1.0 - listed.sum()), MOST_LISTED)  # of the rows that are not of classes cut down
-    return min(among / (1.0 - among) * (n - met[1]) / met[1], 1.0), listed
-
-
-def _single_by_chance(met: Floats, n_empty: int) -> float:
-    """How many of the N_1 classes of one unit may have been met by chance, if ``n_empty`` have not: no more than `UNMET` for each.
-
-    Fewer if they stand out from larger ones in two ways. Sizes fall off more steeply than they go on, and N_1² > 2 N_0 N_2, which
-    rows drawn by any chances do not. (The second alone is no sign: classes that have no second row to be drawn break it as well.)
-
-    >>> [round(_single_by_chance(np.array([0, 600, pairs, 90]), 250)) for pairs in (0, 7, 300)]
-    [47, 94, 600]
-    >>> round(_single_by_chance(np.array([0, 600, 7, 90]), 9000))
-    600
-    """
-    several, larger = met[2:].sum(), met[3:].sum()
-    steady = met[2] * several / max(larger, 1.0)
-    pairs = (
-        np.sqrt(met[2] + 0.375) + 0.5 * SURELY
-    ) ** 2  # as many as may be expected: roots of counts vary by one half
-    drawn = np.sqrt(2.0 * n_empty * pairs)
-    apart = larger >= LARGER and met[1] - max(APART * steady, drawn) >= SURELY * np.sqrt(met[1])
-    return float(min(met[1], UNMET * n_empty, max(steady, drawn) if apart else np.inf))
-
-
-def as_asked(count: npt.ArrayLike) -> Floats:
-    """How often classes with these numbers of rows are expected to be asked about, in rows: half a row more than they have. Those
-    of a list, which is asked by code, count alike whatever they have, as much as all have in the mean.
-
-    >>> as_asked([0, 1, 4])
-    array([0.5, 1.5, 4.5])
-    >>> as_asked([0] + [1] * 80 + [21] * 20)[[0, 1, 81]].round(2)  # 500 rows of 100 classes
-    array([1.67, 5.  , 5.  ])
-    """
-    rows = np.asarray(count, np.float64)
-    share, size = rows + 0.5, np.rint(np.minimum(rows, 2 * LISTED + 1)).astype(np.int64)
-    met = np.bincount(size, minlength=2 * LISTED + 2).astype(float)
-    unmet, met[0] = met[0], 0.0
-    sizes = _sizes_of_list(met, _single_by_chance(met, int(unmet)))
-    listed = np.isin(size, sizes)
-    larger = ~listed & (size > 0)
-    if listed.any() and larger.any():
-        mean = rows.sum() / met.sum()
-        share[larger] *= mean * larger.sum() / share[larger].sum()
-        share[size == 0] *= mean / (sizes[0] + 0.5)
-        share[listed] = mean
-    return share
-
-
-def _sizes_of_list(met: Floats, unmet: float) -> range:
-    """How many units listed classes have, by N_r and the number of single ones that are as expected.
-
-    >>> met = np.zeros(2 * LISTED + 2)
-    >>> met[2:5], met[12] = 200, 150
-    >>> _sizes_of_list(met, 0), _sizes_of_list(met + 60, 60)
-    (range(2, 5), range(0, 0))
-    """
-
-    def surely(many: float, others: float) -> bool:
-        return many > 0 and many - others >= SURELY * np.sqrt(many)
-
-    ends = [
-        b
-        for b in range(1, LISTED + 1)
-        if surely(met[b // 2 + 1 : b + 1].sum(), PEAK * met[b + 1 : 2 * b + 1].sum()) and met[b + 2 :].sum() >= LARGER
-    ]
-    if surely(met[1], unmet):
-        return range(1, min(ends, default=1) + 1)
-    runs = [(b, a) for b in ends for a in range(2, b + 1) if surely(met[a : b + 1].sum(), PEAK * met[1:a].sum())]
-    b, a = min(runs, default=(-1, 0))
-    return range(a, b + 1)
 
 
 def units(

@@ -45,8 +45,8 @@ def give_back() -> None:
     trim, advise = _c_function("malloc_trim"), _c_function("madvise")
     if trim is not None:
         trim(0)
-    if hasattr(sys.modules.get("numba"), "njit"):  # loaded, to its end
-        for start, size in compiler_code():
+    if advise is not None and hasattr(sys.modules.get("numba"), "njit"):  # loaded, to its end
+        for start, size in _compiler_code():
             advise(ctypes.c_void_p(start), ctypes.c_size_t(size), DONTNEED)
 
 
@@ -60,23 +60,26 @@ def _c_function(name: str) -> Any:
 
 
 @cache
-def compiler_code() -> list[tuple[int, int]]:
+def _compiler_code() -> list[tuple[int, int]]:
     """Where LLVM's code and constants stand, on Linux: start and size of what was mapped from its file and is never written.
 
     Loops from numba's cache need little of it, but Linux maps what lies around every page that is read, 60 MB in all. To let go of
     such pages loses nothing: they stay in the system's cache and are mapped again when they are read. Those that the loader has
     written addresses into, which are anonymous since then, must stay.
     """
-    maps = Path("/proc/self/smaps")
     found: list[tuple[int, int]] = []
-    if not sys.platform.startswith("linux") or not maps.exists():
+    if not sys.platform.startswith("linux"):
+        return found
+    try:
+        lines = Path("/proc/self/smaps").read_bytes().decode(errors="replace").split("\n")  # files may have any name
+    except OSError:
         return found
     start = stop = 0
-    for line in maps.read_text().splitlines():
+    for line in filter(None, lines):
         words = line.split()
         if not words[0].endswith(":"):  # a mapping begins: addresses, rights, offset, device, inode, file
             start, stop = (int(end, 16) for end in words[0].split("-"))
-            is_code = "libllvmlite" in line and "w" not in words[1]
+            is_code = ("libllvmlite" in line or "libLLVM" in line) and "w" not in words[1]
         elif is_code and words[:2] == ["Anonymous:", "0"]:
             found.append((start, stop - start))
     return found

@@ -16,8 +16,9 @@ from vpunn.hipan._combiner import ALIKE_TELLTALE, FEW_ROWS, TELLTALE, Combiner, 
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
-from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout, unmet_in_list
+from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout
 from vpunn.hipan._linear import Linear, chosen, is_for
+from vpunn.hipan._lists import unmet_in_list
 from vpunn.hipan._local import suits
 from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._measuring import heard_together, measurable, measured, pays
@@ -484,19 +485,19 @@ def learn_to_combine(
             hidden=settings.hidden,
             unread=unread,
             nearer=settings.nearer,
-            worth=worth_alone(held.together),
+            worth=worth_alone(held.together, held.node),
         )
     return combiner._replace(sharpness=sharpness)
 
 
-def worth_alone(together: np.ndarray) -> float:
-    """As many rows that stand alone as rows with these numbers are worth: m of one number are worth m / (1 + 0.4 (m − 1)), as in a
-    sample of clusters.
+def worth_alone(together: np.ndarray, node: np.ndarray) -> float:
+    """As many rows that stand alone as rows with these numbers are worth: m of one number and class, which the same few rows tell,
+    are worth m / (1 + `TOLD_TOGETHER` · (m − 1)), as in a sample of clusters.
 
-    >>> worth_alone(np.array([1, 2, 3])), worth_alone(np.array([1, 1, 1, 1]))
+    >>> worth_alone(np.array([1, 1, 1]), np.array([4, 5, 6])), worth_alone(np.array([1, 1, 1, 1]), np.array([4, 4, 4, 4]))
     (3.0, 1.8181818181818181)
     """
-    size = np.unique(together, return_counts=True)[1]
+    size = np.unique(np.stack([together, node], 1), axis=0, return_counts=True)[1]
     return float((size / (1.0 + TOLD_TOGETHER * (size - 1.0))).sum())
 
 
