@@ -99,7 +99,8 @@ def test_a_list_is_told_better_by_rows_that_look_like_it():
     [
         ([1] * 60 + [5] * 40, 400, 1.0, ()),  # many answers without a row: as Good and Turing say
         ([1] * 60 + [2] * 20 + [5] * 40, 20, 1.0, ()),  # each stands for three rows at most: still enough
-        ([1] * 60 + [2] * 20 + [5] * 40, 0, 0.0, (1, 2)),  # a list: every code has a text
+        ([1] * 60 + [2] * 20 + [5] * 40, 0, 0.0, ()),  # a tree of labels that were met does not make a list
+        ([1] * 60 + [5] * 40, 0, 0.0, (1,)),  # a list: every code has a text
         ([1] * 60 + [5] * 40, 20, 0.56, (1,)),  # hardly one of two rows: not drawn
         # 200 are surely four times as many as larger ones let expect, 160 are not
         ([1] * 200 + [2] * 20 + [3] * 15 + [4] * 5 + [9] * 10, 110, 1.0, (1,)),
@@ -127,15 +128,22 @@ def test_single_rows_are_held_out_as_often_as_unmet_classes_are_asked_for():
     assert 400 * chance / (400 * chance + 500) == pytest.approx(min(unmet / (1 - codes.missed.sum()), 0.95), rel=1e-6)
 
 
-@pytest.mark.parametrize("rows", [4000, 12_000])
-def test_natural_sizes_are_no_list(rows):
-    """Drawn from classes by a power law, a thin tail beside a popular head, and classes of which none has a second row."""
+@pytest.mark.parametrize("classes", [300, 1000, 5000])
+@pytest.mark.parametrize("tree", ["of all classes", "of those met"])
+def test_sizes_that_were_drawn_are_no_list(classes, tree):
+    """Equal chances, chances of gamma and lognormal distributions and by power laws, a thin tail beside a popular head."""
     rng = np.random.default_rng(0)
-    power = np.arange(1, 3001.0) ** -1.2
-    tail = np.concatenate([np.full(40, 100.0), np.full(10_000, 0.5)])
-    for share in (power / power.sum(), tail / tail.sum()):
-        count = np.bincount(rng.choice(len(share), rows, p=share), minlength=len(share))
-        assert not question(count[count > 0], int((count == 0).sum()), False)[1].missed.any()
+    drawn = [rng.poisson(mean, (10, classes)) for mean in (3, 4, 5, 8)]
+    drawn += [rng.poisson(rng.gamma(shape, mean / shape, (10, classes))) for mean, shape in ((4, 1), (4, 4), (10, 1))]
+    drawn += [rng.poisson(mean * np.exp(s * rng.standard_normal((10, classes)))) for mean, s in ((2, 1), (1, 2))]
+    for power, rows in ((1.0, 3), (1.5, 5), (1.0, 20), (0.8, 2)):
+        share = np.arange(1.0, classes + 1) ** -power
+        drawn.append(rng.multinomial(rows * classes, share / share.sum(), 10))
+    if tree == "of all classes":  # a thin tail of those met is a list for all that can be told
+        drawn.append(rng.poisson(np.append(np.full(40, 30.0), np.full(10 * classes, 0.06)), (10, 40 + 10 * classes)))
+    for count in (one for some in drawn for one in some):
+        n_empty = int((count == 0).sum()) if tree == "of all classes" else 0
+        assert not question(count[count > 0], n_empty, False)[1].missed.any(), np.bincount(count)[:9]
 
 
 def test_a_class_cut_down_counts_by_the_root_of_its_rows():

@@ -8,9 +8,10 @@ of 100 cases, so each of the unmet ones stands for three rows at most, all of th
 classes do not fall off much more steeply from one to two than further on *and* break N_1² ≤ 2 N_0 N_2. Where neither speaks
 against N_1, surely, nothing changes. Where one does, rows were not drawn at random but listed.
 
-The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows, hardly any of fewer or of up
-to 2b, are no draw at random (of rows drawn by any chances at all N_k² ≤ (k+1)/k · N_{k-1} N_{k+1} is to be expected), nor what is
-left of one without its smallest classes.
+The same holds for lists that give most codes two texts, or two to four: many classes of a to b rows and fewer of other sizes near
+by are no draw at random if N_b² > (b+1)/b · N_{b-1} N_{b+1}, which is not to be expected of rows drawn by any chances at all, nor
+of what is left of them without their smallest classes. A list of one to b rows must end so as well: where the tree was made of the
+labels that were met, nothing is known of N_0, and any table has too few empty leaves.
 
 Rows left out at random would show the classes of a list with a row less than they will have, and as seldom as they stand in the
 table. So they are not held out (single rows as often as unmet classes are expected), and larger classes are cut down to as few
@@ -28,10 +29,9 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Classes of up to so many units may have been listed, if they are so many times as many as those of other sizes near by, and there
-#: are so many larger ones that can be cut down. (Of sizes by a power law the upper half of up to b units are two or three times as
-#: many as those of up to 2b.)
-LISTED, PEAK, LARGER = 8, 5.0, 20
+#: Classes of up to so many units may have been listed (of more, rows held out at random show nearly what will be asked), if they
+#: are so many times as many as those of other sizes near by, and there are so many larger ones that can be cut down.
+LISTED, PEAK, LARGER = 4, 2.0, 20
 #: Classes of one unit stand out if they are so many times as many as larger ones let expect. (Of rows drawn at random from four
 #: tasks they were 0.9 to 1.3 times as many; of sizes by a power law, 1 / r² to 1 / r³, 2.5 to 3 times.)
 APART = 4.0
@@ -109,37 +109,47 @@ def single_by_chance(met: Floats, n_empty: int) -> float:
     >>> round(single_by_chance(np.array([0, 600, 7, 90]), 9000))
     600
     """
-    several, larger = met[2:].sum(), met[3:].sum()
-    steady = met[2] * several / max(larger, 1.0)
-    pairs = (
-        np.sqrt(met[2] + 0.375) + 0.5 * SURELY
-    ) ** 2  # as many as may be expected: roots of counts vary by one half
-    drawn = np.sqrt(2.0 * n_empty * pairs)
-    apart = larger >= LARGER and met[1] - max(APART * steady, drawn) >= SURELY * np.sqrt(met[1])
-    return float(min(met[1], UNMET * n_empty, max(steady, drawn) if apart else np.inf))
+    drawn = np.sqrt(2.0 * n_empty * _at_most(met[2]))
+    apart = met[3:].sum() >= LARGER and _surely(met[1], max(APART * _steady(met), drawn))
+    return float(min(met[1], UNMET * n_empty, max(_steady(met), drawn) if apart else np.inf))
+
+
+def _surely(many: float, others: float) -> bool:
+    return bool(many > 0 and many - others >= SURELY * np.sqrt(many))
+
+
+def _at_most(count: float) -> float:
+    """As many as may be expected where so many were met: roots of counts vary by one half."""
+    return float((np.sqrt(count + 0.375) + 0.5 * SURELY) ** 2)
+
+
+def _steady(met: Floats) -> float:
+    """How many classes of one unit there would be if sizes fell off from one to two as they do from two on."""
+    return float(met[2] * max(met[2:].sum() / max(met[3:].sum(), 1.0), 1.0))
+
+
+def _ends(met: Floats, b: int) -> bool:
+    """Whether a list may end at classes of ``b`` units: there are many up to that, and surely fewer beyond than of drawn ones."""
+    if not _surely(met[b // 2 + 1 : b + 1].sum(), PEAK * met[b + 1 : 2 * b + 1].sum()) or met[b + 2 :].sum() < LARGER:
+        return False
+    if b == 1:
+        return _surely(met[1], APART * _steady(met))
+    return _surely(met[b], np.sqrt((b + 1) / b * max(met[b - 1], 1.0) * _at_most(met[b + 1])))
 
 
 def sizes_of_list(met: Floats, single: float) -> list[int]:
     """How many units listed classes have, by N_r and the number of ``single`` ones that are as expected.
 
     >>> met = np.zeros(2 * LISTED + 2)
-    >>> met[2:5], met[12] = 200, 150
+    >>> met[2:5], met[9] = 200, 150
     >>> sizes_of_list(met, 0), sizes_of_list(met + 60, 60)
     ([2, 3, 4], [])
     """
-
-    def surely(many: float, others: float) -> bool:
-        return many > 0 and many - others >= SURELY * np.sqrt(many)
-
-    ends = [
-        b
-        for b in range(1, LISTED + 1)
-        if surely(met[b // 2 + 1 : b + 1].sum(), PEAK * met[b + 1 : 2 * b + 1].sum()) and met[b + 2 :].sum() >= LARGER
-    ]
-    if surely(met[1], single):
-        a, b = 1, min(ends, default=1)
+    ends = [b for b in range(1, LISTED + 1) if _ends(met, b)]
+    if _surely(met[1], single):
+        a, b = 1, min(ends, default=0)
     else:
-        runs = [(b, a) for b in ends for a in range(2, b + 1) if surely(met[a : b + 1].sum(), PEAK * met[1:a].sum())]
+        runs = [(b, a) for b in ends for a in range(2, b + 1) if _surely(met[a : b + 1].sum(), PEAK * met[1:a].sum())]
         b, a = min(runs, default=(-1, 0))
     return [k for k in range(a, b + 1) if met[k]]
 
