@@ -44,7 +44,7 @@ def test_classes_are_cut_down_to_as_many_rows_as_listed_ones_have(low, high):
     for one in plan_holdout(code, np.arange(len(code)), 0, 0.1, np.random.default_rng(0)):
         assert not few[code[one.out]].any()  # with a row less they would not look like what is asked
         kept = np.setdiff1d(np.arange(len(code)), np.concatenate([one.out, one.dropped]))
-        cut = one.out[len(one.out) - one.n_cut :]
+        cut = one.cut()
         left.append(np.bincount(code[kept], minlength=300)[np.unique(code[cut])])
         share = one.weight[len(one.out) - one.n_cut :].sum() / one.weight.sum()
         assert 0.7 < share < 0.9  # asked by code: four in five
@@ -110,7 +110,7 @@ def test_a_list_is_told_better_by_rows_that_look_like_it():
         ([2] * 80 + [16] * 20, 0, 1.0, (2,)),  # every code two texts, some more
         ([3] * 80 + [16] * 20, 0, 1.0, (3,)),
         ([2] * 80 + [3] * 80 + [4] * 80 + [16] * 30, 0, 1.0, (2, 3, 4)),
-        ([2] * 80 + [16] * 5, 0, 1.0, ()),  # too few larger ones to learn from
+        ([2] * 80 + [16] * 4, 0, 1.0, ()),  # too few larger ones to learn from
         ([r for r in range(2, 40) for _ in range(600 // r**2)], 0, 1.0, ()),  # by a power law without those of one
         ([1] * 60 + [2] * 80 + [16] * 20, 100, 1.0, ()),  # drawn by chance there would be as many of one
     ],
@@ -174,6 +174,17 @@ def test_what_rows_weigh_does_not_make_a_list(weight):
     share = as_asked(weight * rows, rows)
     assert share[1] == pytest.approx(5 * weight) and share[81] == pytest.approx(5 * weight)
     assert share[0] == pytest.approx(5 * weight / 3)
+
+
+def test_a_list_is_told_by_weights_that_make_up_for_its_sizes():
+    """Each class weighs the same: a row that a class cut down has kept would weigh a twentieth of one of the list."""
+    tree, X, code, new, truth = listed(1, 1)
+    y, weight, right = np.char.add("code ", code.astype(str)), 1.0 / np.bincount(code)[code], []
+    for learned in (_training._as_listed, lambda sample, kept, asked, one: sample.take(kept)):
+        with patch.object(_training, "_as_listed", learned):
+            model = HiPaNClassifier(tree, random_state=0).fit(X, y, sample_weight=weight)
+        right.append(float((model.predict(new) == np.char.add("code ", truth.astype(str))).mean()))
+    assert right[0] > right[1] + 0.03, right
 
 
 def test_rows_told_by_the_same_few_teach_less_and_groups_of_several_classes_do_not():

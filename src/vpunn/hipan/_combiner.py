@@ -252,13 +252,13 @@ def fit_combiner(
     All rows together are ``worth`` as many that have nothing to do with each other. Batches are drawn by ``rng``; the last third of
     the passes averages the weights, which replaces a tuned learning-rate schedule.
     """
-    n, width = len(evidence), evidence.shape[2]
+    n, width = len(evidence) if worth is None else worth, evidence.shape[2]
     seen = Slots.of(evidence, valid, truth, weight)
     centre, scale = centre_and_scale(seen.parts)
     least, most = seen.bounds() if n >= FEW_ROWS else anything(width)
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
-    penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / (n if worth is None else worth))
+    penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / n)
     alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
     if n < FEW_ROWS:
         alone = _as_they_are(names, read, scale) if misled else alone

@@ -54,18 +54,23 @@ PHRASE = 0.01
 
 class Round(NamedTuple):
     """Rows held out together with what each counts, and rows that neither teach nor are asked about in this round; how many of
-    those held out, the last ones, are of classes that were cut down."""
+    those held out, the last ones, are of classes that were cut down; and rows of the list that these stand for."""
 
     out: Ints
     weight: Floats
     dropped: Ints
     n_cut: int = 0
+    listed: Ints = np.zeros(0, np.int64)
+
+    def cut(self) -> Ints:
+        """Those held out of classes that were cut down."""
+        return self.out[len(self.out) - self.n_cut :]
 
     def together(self, node: Ints, unit: Ints) -> Ints:
         """Equal numbers for rows that stand or fall together: of one unit, or of one class that was cut down, all of which are told
         by the few rows that it has kept."""
-        whole = len(self.out) - self.n_cut
-        return np.concatenate([unit[self.out[:whole]], int(unit.max(initial=0)) + 1 + node[self.out[whole:]]])
+        whole = self.out[: len(self.out) - self.n_cut]
+        return np.concatenate([unit[whole], int(unit.max(initial=0)) + 1 + node[self.cut()]])
 
 
 def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bool = False) -> tuple[float, int]:
@@ -130,8 +135,9 @@ def plan_holdout(
     count = int(np.clip(np.ceil(enough / once), 1, np.ceil(len(rows) / ordinary)))
     starts = np.append(np.flatnonzero(np.diff(unit[rows], prepend=-1)), len(rows))  # a unit is not cut
     cuts = [int(starts[min(int(np.searchsorted(starts, k * ordinary)), len(starts) - 1)]) for k in range(count + 1)]
+    listed = np.flatnonzero(codes.has(units_of_row))
     return [
-        _one_round(node, unit, rows[a:b], turns[turn % len(turns)], codes, nearest, rng)
+        _one_round(node, unit, rows[a:b], turns[turn % len(turns)], codes, nearest, rng)._replace(listed=listed)
         for turn, (a, b) in enumerate(pairwise(cuts))
         if b > a
     ]

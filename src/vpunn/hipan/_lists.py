@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 #: Classes of up to so many units may have been listed (of more, rows held out at random show nearly what will be asked), if they
 #: are so many times as many as those of other sizes near by, and there are so many larger ones that can be cut down.
-LISTED, PEAK, LARGER = 4, 2.0, 20
+LISTED, PEAK, LARGER = 4, 2.0, 5
 #: Classes of one unit stand out if they are so many times as many as larger ones let expect. (Of rows drawn at random from four
 #: tasks they were 0.9 to 1.3 times as many; of sizes by a power law, 1 / r² to 1 / r³, 2.5 to 3 times.)
 APART = 4.0

@@ -16,7 +16,7 @@ from vpunn.hipan._combiner import ALIKE_TELLTALE, FEW_ROWS, TELLTALE, Combiner, 
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
-from vpunn.hipan._holdout import HEAVY, counts_tell, pace, plan_holdout
+from vpunn.hipan._holdout import HEAVY, Round, counts_tell, pace, plan_holdout
 from vpunn.hipan._linear import Linear, chosen, is_for
 from vpunn.hipan._lists import unmet_in_list
 from vpunn.hipan._local import suits
@@ -173,7 +173,7 @@ def fit_parts(
         kept = np.setdiff1d(np.arange(len(sample.node)), left)
         if len(kept) == 0:  # a single row cannot be held out from itself
             kept = out
-        experts = _trained(tree, sample.take(kept), decided, settings, rng)
+        experts = _trained(tree, _as_listed(sample, kept, asked, one), decided, settings, rng)
         experts.heads.energy = experts.heads.energy[:0].copy()  # they are not trained again
         own = np.zeros((len(kept), len(experts.balls.classes)), np.float32) if few else None
         if decided is None:
@@ -203,6 +203,18 @@ def fit_parts(
         found += judge(everything, again, settings, hide=False)
     give_back()
     return _measured_if_it_pays(everything, HeldOut.joined(found), n_empty)
+
+
+def _as_listed(sample: Sample, kept: np.ndarray, asked: np.ndarray, one: Round) -> Sample:
+    """The ``kept`` rows; those of classes cut down weigh as much as the rows of a list (of ``asked`` ones) that they stand for: by
+    weights that make up for the number of a class's rows they would weigh next to nothing beside those."""
+    learned = sample.take(kept)
+    if one.n_cut and len(one.listed):
+        cut = (learned.kind == 0) & np.isin(learned.node, sample.node[asked[one.cut()]])
+        weighs, should = learned.weight[cut].mean(), sample.weight[asked[one.listed]].mean()
+        if weighs > 0:
+            learned.weight = np.where(cut, learned.weight * np.float32(should / weighs), learned.weight)
+    return learned
 
 
 def _measured_if_it_pays(experts: Experts, held: HeldOut, n_empty: int) -> tuple[Experts, HeldOut]:
@@ -485,20 +497,23 @@ def learn_to_combine(
             hidden=settings.hidden,
             unread=unread,
             nearer=settings.nearer,
-            worth=worth_alone(held.together, held.node),
+            worth=worth_alone(weight, held.together, held.node),
         )
     return combiner._replace(sharpness=sharpness)
 
 
-def worth_alone(together: np.ndarray, node: np.ndarray) -> float:
-    """As many rows that stand alone as rows with these numbers are worth: m of one number and class, which the same few rows tell,
-    are worth m / (1 + `TOLD_TOGETHER` · (m − 1)), as in a sample of clusters.
+def worth_alone(weight: np.ndarray, together: np.ndarray, node: np.ndarray) -> float:
+    """As many rows that stand alone and count alike as rows of this ``weight`` are worth, where those of one number and class,
+    which the same few rows tell, are right or wrong together: (Σ w)² / Σ_clusters (ρ (Σ w)² + (1 − ρ) Σ w²), ρ = `TOLD_TOGETHER`.
 
-    >>> worth_alone(np.array([1, 1, 1]), np.array([4, 5, 6])), worth_alone(np.array([1, 1, 1, 1]), np.array([4, 4, 4, 4]))
-    (3.0, 1.8181818181818181)
+    >>> one, four = np.ones(4), np.arange(4)
+    >>> worth_alone(one, four, four), worth_alone(one, 0 * four, four), worth_alone(one, 0 * four, 0 * four)
+    (4.0, 4.0, 1.8181818181818181)
     """
-    size = np.unique(np.stack([together, node], 1), axis=0, return_counts=True)[1]
-    return float((size / (1.0 + TOLD_TOGETHER * (size - 1.0))).sum())
+    at = np.unique(np.stack([together, node], 1), axis=0, return_inverse=True)[1].ravel()
+    w = weight.astype(np.float64)
+    alike, apart = np.square(np.bincount(at, w)).sum(), np.square(w).sum()
+    return float(w.sum() ** 2 / max(TOLD_TOGETHER * alike + (1.0 - TOLD_TOGETHER) * apart, 1e-300))
 
 
 def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Combiner:
