@@ -115,6 +115,8 @@ ALONE = (
     "log-probability by the quadratic head",
     "log-votes of many nearest items by distance",
 )
+#: Of these, what the nearest items say.
+OF_MEMORY = tuple(name for name in ALONE if "nearest" in name)
 #: Where the best linear combination loses less than this a row, hidden units have nothing to add.
 SETTLED = 0.01
 #: Held-out rows that the start is worth where there are so many columns, as of words alone; of twice as many it is worth four times
@@ -241,10 +243,11 @@ def fit_combiner(
     unread: Sequence[str] = (),
     nearer: bool = False,
     worth: float | None = None,
+    decisive: Sequence[str] = ALONE,
 ) -> Combiner:
     """Minimise the weighted softmax cross-entropy of ``truth`` (slot of the right candidate) by Adam in mini-batches.
 
-    ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one piece of evidence that does best alone;
+    ``valid`` marks the slots that hold a candidate, ``names`` the columns. First the one ``decisive`` column that does best alone;
     then the best linear combination, a ridge drawing it to that start; then the hidden units. The ridge is worth `DOUBT` held-out
     rows, so few rows stay near the best single expert, fewer than `FEW_ROWS` at it, and evidence that says nothing gets next to no
     weight; what is the same for all candidates, or ``unread``, gets none, and nearness no negative one by few rows (`CHANCE`) or if
@@ -259,7 +262,7 @@ def fit_combiner(
     read = np.array([name not in unread for name in names]) & (scale >= 1e-6)  # nothing is learned from constants
     scale[scale < 1e-6] = 1.0
     penalty = np.float32(DOUBT * (width / COLUMNS) ** 2 / n)
-    alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
+    alone, misled = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name, decisive)], scale, read)
     if n < FEW_ROWS:
         alone = _as_they_are(names, read, scale) if misled else alone
         best, loss = alone, 0.0
@@ -410,8 +413,8 @@ def in_rows(weight: np.ndarray) -> np.ndarray:
     return np.asarray(weight * (weight.sum() / (weight * weight).sum()))
 
 
-def _decides(name: str) -> bool:
-    return not name.startswith("rank by ") and name.split(": ", 1)[-1] in ALONE
+def _decides(name: str, decisive: Sequence[str] = ALONE) -> bool:
+    return not name.startswith("rank by ") and name.split(": ", 1)[-1] in decisive
 
 
 def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, bool]:

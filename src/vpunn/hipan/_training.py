@@ -12,7 +12,16 @@ from threadpoolctl import threadpool_limits
 from vpunn._progress import reached
 from vpunn.hipan._arrays import Sparse
 from vpunn.hipan._balls import FEW_CLASSES, Balls
-from vpunn.hipan._combiner import ALIKE_TELLTALE, FEW_ROWS, TELLTALE, Combiner, fit_combiner, fit_sharpness
+from vpunn.hipan._combiner import (
+    ALIKE_TELLTALE,
+    ALONE,
+    FEW_ROWS,
+    OF_MEMORY,
+    TELLTALE,
+    Combiner,
+    fit_combiner,
+    fit_sharpness,
+)
 from vpunn.hipan._crew import Crew
 from vpunn.hipan._dense import are_many
 from vpunn.hipan._experts import Decided, Experts, Seen
@@ -54,6 +63,8 @@ WORTH_FINDING = 50
 KNOWN = 300
 #: How much alike the fates of held-out rows are that stand together: their correlation, as it would be in a sample of clusters.
 TOLD_TOGETHER = 0.4
+#: Rows that a list's rows asked again are worth at most, however many: they are all made by one guess.
+GUESS = 20.0
 #: What `HeldOut` has of every row beside the evidence.
 OF_ROWS = ("node", "weight", "row", "together")
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
@@ -484,7 +495,7 @@ def learn_to_combine(
             unread = TELLTALE
         elif counts_tell(experts.balls.counts[held.node]):
             unread = ALIKE_TELLTALE
-        weight = held.weight
+        weight, guess = held.weight, is_guess(held, experts)
         if len(weight) < FEW_ROWS:
             weight = as_often_as_expected(weight, missed, n_classes - len(experts.balls.classes), n_classes)
         combiner = fit_combiner(
@@ -497,9 +508,16 @@ def learn_to_combine(
             hidden=settings.hidden,
             unread=unread,
             nearer=settings.nearer,
-            worth=worth_alone(weight, held.together, held.node),
+            worth=min(worth_alone(weight, held.together, held.node), GUESS if guess else np.inf),
+            decisive=OF_MEMORY if guess else ALONE,
         )
     return combiner._replace(sharpness=sharpness)
+
+
+def is_guess(held: HeldOut, experts: Experts) -> bool:
+    """Whether rows that were learned are among those held out, asked otherwise (`asked_again`), and no descriptions tell classes
+    that have no other row."""
+    return bool((held.row < 0).any()) and not (experts.balls.items.kind > 0).any()
 
 
 def worth_alone(weight: np.ndarray, together: np.ndarray, node: np.ndarray) -> float:
@@ -513,7 +531,7 @@ def worth_alone(weight: np.ndarray, together: np.ndarray, node: np.ndarray) -> f
     at = np.unique(np.stack([together, node], 1), axis=0, return_inverse=True)[1].ravel()
     w = weight.astype(np.float64)
     alike, apart = np.square(np.bincount(at, w)).sum(), np.square(w).sum()
-    return float(w.sum() ** 2 / max(TOLD_TOGETHER * alike + (1.0 - TOLD_TOGETHER) * apart, 1e-300))
+    return max(float(w.sum() ** 2 / max(TOLD_TOGETHER * alike + (1.0 - TOLD_TOGETHER) * apart, 1e-300)), 1.0)
 
 
 def with_better_bounds(combiner: Combiner, known: HeldOut, n_classes: int) -> Combiner:

@@ -65,11 +65,13 @@ def _nearest_is(own: np.ndarray, near: sparse.csr_matrix) -> float:
 
 
 def asked_again(sample: Sample, unmet: float, rng: np.random.Generator) -> Sample:
-    """Rows of a list (one row a class) as somebody would ask for them: half of the words, numbers moved towards another row's.
+    """Rows of a list (one row a class) as somebody would ask for them: half of the words, and half of those of any other row,
+    numbers moved towards another row's.
 
     Holding such a row out asks about a class the model has never met, which teaches only that no answer is right. How much a new
-    text has in common with the list's nobody can tell from the list; half is a guess. They stand for the share of the questions
-    that is not about ``unmet`` classes, and for half of them at least.
+    text has in common with the list's nobody can tell from the list; half is a guess. (With no words of others they would be nearer
+    to their class than any new text, and teach that what is not very near is none.) They stand for the share of the questions that
+    is not about ``unmet`` classes, and for half of them at least.
     """
     some = np.sort(rng.permutation(len(sample.node))[:MOST_HELD])
     taken = sample.take(some)
@@ -78,9 +80,12 @@ def asked_again(sample: Sample, unmet: float, rng: np.random.Generator) -> Sampl
     first = X.indptr[:-1][np.diff(X.indptr) > 0]
     keep[first] |= ~np.logical_or.reduceat(keep, first) if len(first) else False  # no row is left without a word
     other = rng.integers(0, len(sample.node), len(some))
+    beside = sparse.csr_matrix(sample.rows.words[other])
+    words = unit_rows(sparse.csr_matrix(_with(X, keep) + _with(beside, rng.random(beside.nnz) < KEPT)))
+    words.sort_indices()
     dense = {name: _moved(block[some], block[other]) for name, block in sample.rows.dense.items()}
     weight = taken.weight * np.float32(max(1.0 - unmet, 0.5) * len(sample.node) / len(some))
-    return Sample(Rows(_with(X, keep), dense), taken.node, weight, taken.kind)
+    return Sample(Rows(words, dense), taken.node, weight, taken.kind)
 
 
 def _moved(block: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ from vpunn.hipan._training import (
     HeldOut,
     Settings,
     fit_parts,
+    is_guess,
     known_rows,
     learn_to_combine,
     mean_loss,
@@ -297,9 +298,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                 score[rows] = combiner.scores(evidence[rows], candidates[rows])
         valid, truth = slots(candidates, held.node, len(self.class_nodes_))
         temperature = fit_temperature(score, valid, truth, held.weight)
-        with threadpool_limits(1, user_api="blas"):
-            n_classes, cooled = len(self.class_nodes_), score / temperature
-            self.first_ = choose_first(self.experts_, held.seen, cooled, valid, truth, held.weight, n_classes)
+        if not is_guess(held, self.experts_):
+            with threadpool_limits(1, user_api="blas"):
+                n_classes, cooled = len(self.class_nodes_), score / temperature
+                self.first_ = choose_first(self.experts_, held.seen, cooled, valid, truth, held.weight, n_classes)
         return [combiner.cooled(temperature) for combiner in combiners], temperature
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
