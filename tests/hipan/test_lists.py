@@ -205,7 +205,7 @@ def test_a_list_is_told_by_weights_that_make_up_for_its_sizes():
     assert right[0] > right[1] + 0.03, right
 
 
-def test_rows_told_by_the_same_few_teach_less_and_groups_of_several_classes_do_not():
+def test_rows_told_by_the_same_few_teach_less_and_groups_do_not():
     tree, X, code, _, _ = listed(1, 1)
     y, worth = np.char.add("code ", code.astype(str)), []
 

@@ -62,15 +62,18 @@ class Round(NamedTuple):
     n_cut: int = 0
     listed: Ints = np.zeros(0, np.int64)
 
+    def is_cut(self) -> npt.NDArray[np.bool_]:
+        """Which of those held out are of classes that were cut down."""
+        return np.asarray(np.arange(len(self.out)) >= len(self.out) - self.n_cut)
+
     def cut(self) -> Ints:
         """Those held out of classes that were cut down."""
-        return self.out[len(self.out) - self.n_cut :]
+        return self.out[self.is_cut()]
 
     def together(self, node: Ints, unit: Ints) -> Ints:
         """Equal numbers for rows that stand or fall together: of one unit, or of one class that was cut down, all of which are told
         by the few rows that it has kept."""
-        whole = self.out[: len(self.out) - self.n_cut]
-        return np.concatenate([unit[whole], int(unit.max(initial=0)) + 1 + node[self.cut()]])
+        return np.where(self.is_cut(), int(unit.max(initial=0)) + 1 + node[self.out], unit[self.out])
 
 
 def pace(share: float, rows: int, others: int, numbers: int, few: bool, rich: bool = False) -> tuple[float, int]:

@@ -66,7 +66,7 @@ TOLD_TOGETHER = 0.4
 #: Rows that a list's rows asked again are worth at most, however many: they are all made by one guess.
 GUESS = 20.0
 #: What `HeldOut` has of every row beside the evidence.
-OF_ROWS = ("node", "weight", "row", "together")
+OF_ROWS = ("node", "weight", "row", "together", "cut")
 #: Part of a fit that the heads take; the combiner and its calibration take the rest.
 HEADS_SHARE = 0.6
 
@@ -96,6 +96,7 @@ class HeldOut:
     weight: np.ndarray
     row: np.ndarray  #: which of the rows it was, −1 if it was asked otherwise
     together: np.ndarray  #: equal numbers for rows that stand or fall together (`Round.together`)
+    cut: np.ndarray  #: which are of classes that were cut down
 
     def take(self, rows: np.ndarray | slice) -> HeldOut:
         """Some of the rows; of a slice nothing is copied."""
@@ -194,7 +195,7 @@ def fit_parts(
             experts.linear = Linear.fitted(experts.balls, decided.cost, few, own)
         asking = sample.take(out)
         asking.weight = (asking.weight * one.weight).astype(np.float32)
-        found += judge(experts, asking, settings, out, one.together(node, unit), hide=hide)
+        found += judge(experts, asking, settings, out, (one.together(node, unit), one.is_cut()), hide=hide)
         if own is not None and done + 1 == len(rounds):
             dual = np.zeros((len(sample.node), own.shape[1]), np.float32)
             dual[kept] = own
@@ -452,12 +453,12 @@ def judge(
     sample: Sample,
     settings: Settings,
     row: np.ndarray | None = None,
-    together: np.ndarray | None = None,
+    standing: tuple[np.ndarray, np.ndarray] | None = None,
     *,
     hide: bool = True,
 ) -> list[HeldOut]:
     """Candidates and evidence for rows the model has not seen, a batch at a time; rare features ``hide`` as in new rows
-    (`as_unseen`).
+    (`as_unseen`). ``standing`` says which stand together, and which are of classes that were cut down.
 
     Batches are joined once the experts are gone: evidence is large, and so are they.
     """
@@ -469,9 +470,9 @@ def judge(
         give_back()
         found = settings.crew.examined(experts, rows, parts, settings.candidates)
     row = np.full(len(rows), -1) if row is None else row
-    together = -1 - np.arange(len(rows)) if together is None else together
+    together, cut = (-1 - np.arange(len(rows)), np.zeros(len(rows), bool)) if standing is None else standing
     return [
-        HeldOut(Seen(*seen), sample.node[part], sample.weight[part], row[part], together[part])
+        HeldOut(Seen(*seen), sample.node[part], sample.weight[part], row[part], together[part], cut[part])
         for seen, part in zip(found, parts, strict=True)
     ]
 
@@ -508,7 +509,7 @@ def learn_to_combine(
             hidden=settings.hidden,
             unread=unread,
             nearer=settings.nearer,
-            worth=min(worth_alone(weight, held.together, held.node), GUESS if guess else np.inf),
+            worth=min(worth_alone(weight, np.where(held.cut, held.node, -1)), GUESS if guess else np.inf),
             decisive=OF_MEMORY if guess else ALONE,
         )
     return combiner._replace(sharpness=sharpness)
@@ -520,17 +521,19 @@ def is_guess(held: HeldOut, experts: Experts) -> bool:
     return bool((held.row < 0).any()) and not (experts.balls.items.kind > 0).any()
 
 
-def worth_alone(weight: np.ndarray, together: np.ndarray, node: np.ndarray) -> float:
-    """As many rows that stand alone and count alike as rows of this ``weight`` are worth, where those of one number and class,
-    which the same few rows tell, are right or wrong together: (Σ w)² / Σ_clusters (ρ (Σ w)² + (1 − ρ) Σ w²), ρ = `TOLD_TOGETHER`.
+def worth_alone(weight: np.ndarray, cut: np.ndarray) -> float:
+    """As many rows that stand alone and count alike as rows of this ``weight`` are worth, where those of a class that was ``cut``
+    down (its number; −1: of none), which the few that it has kept tell, are right or wrong together:
+    (Σ w)² / Σ_clusters (ρ (Σ w)² + (1 − ρ) Σ w²), ρ = `TOLD_TOGETHER`. Where none was, all rows count.
 
-    >>> one, four = np.ones(4), np.arange(4)
-    >>> worth_alone(one, four, four), worth_alone(one, 0 * four, four), worth_alone(one, 0 * four, 0 * four)
-    (4.0, 4.0, 1.8181818181818181)
+    >>> [worth_alone(np.ones(4), np.array(cut)) for cut in ([-1, -1, -1, -1], [-1, -1, 2, 3], [7, 7, 7, 7])]
+    [4.0, 4.0, 1.8181818181818181]
     """
-    at = np.unique(np.stack([together, node], 1), axis=0, return_inverse=True)[1].ravel()
+    if (cut < 0).all():
+        return float(len(cut))
+    cluster = np.unique(np.where(cut < 0, -1 - np.arange(len(cut)), cut), return_inverse=True)[1].ravel()
     w = weight.astype(np.float64)
-    alike, apart = np.square(np.bincount(at, w)).sum(), np.square(w).sum()
+    alike, apart = np.square(np.bincount(cluster, w)).sum(), np.square(w).sum()
     return max(float(w.sum() ** 2 / max(TOLD_TOGETHER * alike + (1.0 - TOLD_TOGETHER) * apart, 1e-300)), 1.0)
 
 
