@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from stores import write_head
-from vpunn.hipan import HiPaNClassifier, _lists, _training
+from vpunn.hipan import HiPaNClassifier, _lists, _teaching, _training
 from vpunn.hipan._holdout import Round, in_halves, plan_holdout
 from vpunn.hipan._lists import CodeList, as_asked, cut_down, question
 from vpunn.tree import Tree
@@ -213,9 +213,9 @@ def test_rows_told_by_the_same_few_teach_less_and_groups_do_not():
         worth.append(more["worth"] / len(evidence))
         return combiner(evidence, *args, **more)
 
-    combiner = _training.fit_combiner
+    combiner = _teaching.fit_combiner
     rich = np.flatnonzero(np.bincount(code)[code] == 20)
-    with patch.object(_training, "fit_combiner", fit_combiner):
+    with patch.object(_teaching, "fit_combiner", fit_combiner):
         HiPaNClassifier(tree, random_state=0).fit(X, y)
         of_list = worth[0]
         HiPaNClassifier(tree, random_state=0).fit(X[rich], y[rich], groups=np.arange(len(rich)) % 20)

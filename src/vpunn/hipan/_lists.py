@@ -195,7 +195,8 @@ def as_asked(weight: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
 
 def turns_of(node: Ints, units_of_row: Ints, codes: CodeList, wanted: int, rng: np.random.Generator) -> list[Ints]:
     """Classes that are cut down in each round, for ``wanted`` rows: in turn all that are large enough for it."""
-    rich = rng.permutation(np.unique(node[units_of_row > max(codes.most, 1) + 1]))  # without a list too: draws stay as they were
+    large = np.unique(node[units_of_row > max(codes.most, 1) + 1])
+    rich = rng.permutation(large)  # where there is no list too: what is drawn later stays as it was
     if wanted < 1 or not len(rich):
         return [rich[:0]]
     at_once = int(np.clip(CUT_AT_ONCE, LEAST_CUT * len(rich), MOST_CUT * len(rich)))

@@ -32,19 +32,8 @@ from vpunn.hipan._linear import Linear
 from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._rest import fit_rings, rings_around
-from vpunn.hipan._training import (
-    HEADS_SHARE,
-    HeldOut,
-    Settings,
-    fit_parts,
-    is_guess,
-    known_rows,
-    learn_to_combine,
-    mean_loss,
-    slots,
-    train,
-    with_better_bounds,
-)
+from vpunn.hipan._teaching import HeldOut, is_guess, learn_to_combine, mean_loss, slots, with_better_bounds
+from vpunn.hipan._training import HEADS_SHARE, Settings, fit_parts, known_rows, train
 from vpunn.hipan._unknown import alone
 from vpunn.hipan._views import Layout, Sample
 from vpunn.hipan._weights import Heads, train_branch
@@ -238,7 +227,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         """The combiner of some held-out rows; those whose node was no candidate teach it where such answers lie."""
         give_back()
         n_classes = len(self.class_nodes_)
-        combiner = learn_to_combine(held, self.experts_, n_classes, self.branch_share_, settings, rng)
+        combiner = learn_to_combine(
+            held, self.experts_, n_classes, self.branch_share_, settings.hidden, settings.nearer, rng
+        )
         candidates = held.seen.candidates
         missed = np.flatnonzero((candidates != held.node[:, None]).all(1) & (candidates[:, 0] >= 0))
         if not len(missed):
