@@ -188,10 +188,11 @@ def _trained(
     give_back()  # the sums came out of matrices of several times their size
     train_branch(experts.balls, experts.heads, rng)
     give_back()
-    train(experts.balls, experts.heads, np.arange(len(sample.node)), settings, rng)
+    rows = np.arange(len(sample.node))
+    known = train(experts.balls, experts.heads, rows, settings, rng)
     for done in range(1, times):
         other = Heads.zeros(experts.balls)
-        train(experts.balls, other, np.arange(len(sample.node)), settings, rng)
+        train(experts.balls, other, rows, settings, rng, known)
         experts.heads.draw_to(other, 1 / (done + 1))
         del other
     give_back()
@@ -349,15 +350,26 @@ def _ahead(score: np.ndarray, own: np.ndarray) -> float:
     return float(behind.mean() / max(score.shape[1] - 1, 1)) - 0.5
 
 
-def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng: np.random.Generator) -> None:
-    """Passes over some of the items, each against the classes the heads confuse it with; explained rows drop out."""
+def train(
+    balls: Balls,
+    heads: Heads,
+    rows: np.ndarray,
+    settings: Settings,
+    rng: np.random.Generator,
+    known: np.ndarray | None = None,
+) -> np.ndarray | None:
+    """Passes over some of the items, each against the classes the heads confuse it with; explained rows drop out.
+
+    Returns the nearest classes of each, it itself left out, which are ``known`` when other heads of the same rows are trained.
+    """
     if not balls.items.X.shape[1]:
-        return
+        return None
     limit = min(settings.candidates, len(balls.classes))
     near = limit * 5 // 8 or 1
     crew = settings.crew
     there = crew.share(balls)
-    nearest = crew.nearest(there, rows, limit)
+    known = crew.nearest(there, rows, limit) if known is None else known
+    nearest = known
     candidates = np.full((len(balls.items.node), max(2 * near, nearest.shape[1])), -1, np.int32)
     candidates[rows, : nearest.shape[1]] = nearest
     losses = np.full(len(balls.items.node), np.inf, np.float32)
@@ -366,9 +378,9 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
             waiting = losses[rows] > EXPLAINED
             rows, nearest = rows[waiting], np.ascontiguousarray(nearest[waiting])
             if not len(rows):
-                return
+                return known
             if epoch > 1 and settings.heavy and (losses[rows] > CONFUSED).sum() <= HARDLY * len(losses):
-                return
+                return known
             again = np.flatnonzero(losses[rows] > CONFUSED) if epoch > 1 else np.arange(len(rows))
             some = rows[again]
             found = crew.confused(there, crew.share(heads.arrays()), some, nearest[again, :near], near)
@@ -377,6 +389,7 @@ def train(balls: Balls, heads: Heads, rows: np.ndarray, settings: Settings, rng:
             del found
         give_back()
         crew.passed(balls, there, heads, candidates, rng.permutation(rows), losses)
+    return known
 
 
 def judge(
