@@ -178,8 +178,8 @@ def test_what_rows_weigh_does_not_make_a_list(weight):
 
 @pytest.mark.parametrize("empty", [0, 30, 150])
 def test_one_row_a_class_is_told_by_the_nearest_and_does_not_promise_too_much(empty):
-    """No row can be held out and asked about. It was surer than right by a third, and 0.38 of cautious answers held instead of 0.9;
-    beside classes without rows it answered less than half of what the nearest row does."""
+    """No row can be held out and asked about. It was much surer than right, and cautious answers seldom held; beside classes
+    without rows it was right less often than the nearest row."""
     tree, X, code, new, truth = listed(1, 1, larger=0)
     known = code >= empty
     X, code = X[known], code[known]
