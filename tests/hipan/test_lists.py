@@ -188,6 +188,9 @@ def test_one_row_a_class_is_told_by_the_nearest_and_does_not_promise_too_much(em
     nearest = code[(new @ X.T).toarray().argmax(1)] == truth
     answer, p = model.posterior(new).top_k(1)
     right = answer[:, 0] == node
+    read = np.array(model.experts_.names())[model.combiner_.linear != 0].tolist()
+    assert len(read) == 2 and any("nearest" in name for name in read)  # and "none": a guess tells no more
+    assert model.first_ is None
     assert right.mean() > nearest.mean() - 0.02
     assert p.mean() - right.mean() < 0.1
     cautious = tree.index(model.predict(new, stop="risk", alpha=0.1))
