@@ -94,7 +94,7 @@ def test_slots_one_behind_the_other_are_those_of_padded_rows():
     valid[np.arange(7), truth] = True
     params = [rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)]
     rows = np.array([6, 0, 3, 2])
-    some = Slots.of(z, valid, truth, weight).take(rows)
+    some = Slots.of(z, valid, truth, weight).take(rows, range(4))
     parts = z[rows], valid[rows], truth[rows], weight[rows]
     _, losses = some.softmax(some.z @ params[0] + np.maximum(some.z @ params[1].T + params[2], 0) @ params[3])
     assert some.weight @ losses / some.weight.sum() == pytest.approx(padded_loss(*parts, params), rel=1e-12)

@@ -24,7 +24,8 @@ def test_slots_that_cannot_win_are_left_out_but_for_the_right_one():
     valid[np.arange(40), truth] = True
     z, weight = rng.normal(size=(40, 9, 3)).astype(np.float32), rng.random(40)
     linear = np.array([9.0, -6.0, 3.0], np.float32)
-    some = Slots.of(z, valid, truth, weight).likely(linear).take(np.arange(40))
+    centre, unit = np.array([0.5, -1.0, 0.0], np.float32), np.array([1.0, 0.25, 3.0], np.float32)
+    some = Slots.of(z, valid, truth, weight).likely(linear).standard(np.arange(40), centre, unit)
     left = at = 0
     for r in range(40):
         score = np.where(valid[r], z[r] @ linear, -np.inf)
@@ -34,8 +35,8 @@ def test_slots_that_cannot_win_are_left_out_but_for_the_right_one():
         kept[truth[r]] = True
         stop = at + kept.sum()
         assert (some.start[r], some.size[r]) == (at, kept.sum())
-        assert np.array_equal(some.z[at:stop], z[r, kept])
-        assert np.array_equal(some.z[some.right[r]], z[r, truth[r]])
+        assert np.array_equal(some.z[at:stop], (z[r, kept] - centre) * unit)
+        assert np.array_equal(some.z[some.right[r]], (z[r, truth[r]] - centre) * unit)
         at = stop
     assert at == len(some.z) < valid.sum() and left  # some are hopeless, right ones among them
     assert np.array_equal(some.weight, weight)

@@ -7,6 +7,7 @@ by all balls, and sees no feature of the row itself: only how strongly each sour
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -125,6 +126,8 @@ DOUBT, COLUMNS = 5.0, 44
 #: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
 #: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
 FEW_ROWS = 30
+#: Rows that tell which one explains them best.
+ENOUGH_ALONE = 1000
 #: If even the best would count for less than this of what it says, or against it, all count as they are.
 WEAK = 0.2
 #: By fewer held-out rows than this, nearness to an item does not count against its class: the few that lie nearest to another class
@@ -327,9 +330,7 @@ def _with_hidden_units(
     for epoch in range(epochs):
         order = rng.permutation(n)
         for start in range(0, n, batch):
-            some = seen.take(order[start : start + batch])
-            np.multiply(np.subtract(some.z, standard[0], out=some.z), standard[1], out=some.z)
-            g = _gradient(some, params)
+            g = _gradient(seen.standard(order[start : start + batch], *standard), params)
             step += 1
             rate = 3e-3 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             g += penalty * (now - drawn_to)
@@ -418,13 +419,15 @@ def _decides(name: str, decisive: Sequence[str] = ALONE) -> bool:
 
 
 def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Weights of the one column, and of "none", that explain the rows best, and whether that column then counts for next to
-    nothing or against what it says."""
+    """Weights of the one column, and of "none", that explain the rows best, as far as `ENOUGH_ALONE` of them tell, and whether that
+    column then counts for next to nothing or against what it says."""
     best, found, misled = np.inf, np.zeros(seen.z.shape[1], np.float32), True
-    for k in columns:
+    some = np.unique(np.linspace(0, len(seen.size) - 1, ENOUGH_ALONE).astype(np.int64))
+    told = seen.take(some, [*columns, NONE])
+    for at, k in enumerate(columns):
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely
         both = [k, NONE]
-        pair, loss = fit_linear(seen._replace(z=seen.z[:, both]), start, 1e-4, read[both] / scale[both])
+        pair, loss = fit_linear(told._replace(z=told.z[:, [at, -1]]), start, 1e-4, read[both] / scale[both])
         if loss < best:
             best, found, misled = loss, np.zeros_like(found), bool(pair[0] < WEAK * scale[k] or not read[k])
             found[both] = pair
@@ -439,21 +442,21 @@ def _as_they_are(names: Sequence[str], read: np.ndarray, scale: np.ndarray) -> n
     return weights.astype(np.float32)
 
 
-def losses_of_halves(
-    evidence: np.ndarray, valid: np.ndarray, truth: np.ndarray, weight: np.ndarray, names: Sequence[str]
-) -> np.ndarray:
-    """The loss of every row by the best combiner without hidden units of every other row, as in `fit_combiner`."""
-    seen, losses = Slots.of(evidence, valid, truth, weight), np.empty(len(valid))
-    _, scale = centre_and_scale(seen.parts)
+def losses_with_and_without(halves: Sequence[Slots], names: Sequence[str], some: np.ndarray) -> list[np.ndarray]:
+    """The loss of every row of two ``halves``, one behind the other, by the best combiner without hidden units of the other half,
+    as in `fit_combiner`: by one that reads all evidence, and by one that does not read ``some`` of it."""
+    _, scale = centre_and_scale(lambda: chain.from_iterable(half.parts() for half in halves))
     read = scale >= 1e-6
     scale[~read] = 1.0
-    alone, _ = _best_alone(seen, [k for k, name in enumerate(names) if _decides(name)], scale, read)
-    for half in (0, 1):
-        rows, others = np.arange(half, len(valid), 2), np.arange(1 - half, len(valid), 2)
-        linear, _ = fit_linear(seen.take(others), alone, DOUBT / len(others), read / scale)
-        some = seen.take(rows)
-        losses[rows] = some.softmax((some.z @ (linear * (read / scale)).astype(np.float32)).astype(np.float64))[1]
-    return losses
+    losses: list[list[np.ndarray]] = [[], []]
+    for judging, learning in (halves, halves[::-1]):
+        decisive = [k for k, name in enumerate(names) if _decides(name) and not some[k]]
+        alone, _ = _best_alone(learning, decisive, scale, read)
+        for found, unit in zip(losses, (read / scale, (read & ~some) / scale), strict=True):
+            linear, _ = fit_linear(learning, alone, DOUBT / len(learning.size), unit)
+            score = (judging.z @ (linear * unit).astype(np.float32)).astype(np.float64)
+            found.append(judging.softmax(score)[1])
+    return [np.concatenate(found) for found in losses]
 
 
 def _gradient(seen: Slots, params: list[np.ndarray]) -> np.ndarray:

@@ -20,8 +20,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from vpunn.hipan._balls import Balls
-from vpunn.hipan._combiner import losses_of_halves
+from vpunn.hipan._combiner import losses_with_and_without
 from vpunn.hipan._measure import MOST, Measure, numbers_of
+from vpunn.hipan._slots import Slots
+from vpunn.hipan._teaching import HeldOut, slots
 from vpunn.hipan._views import Rows, Sample
 
 #: Held-out rows that the weights are learned from at most, the items near to each, and how often those are looked for.
@@ -135,25 +137,25 @@ class _Votes:
         return value, -(slope.ravel().astype(np.float32) @ self.parts) * weight + 2.0 * RIDGE * away
 
 
-def pays(
-    evidence: npt.NDArray[np.float32],
-    valid: npt.NDArray[np.bool_],
-    truth: npt.NDArray[np.int64],
-    weight: npt.NDArray[Any],
-    names: tuple[str, ...],
-    own: npt.NDArray[np.bool_],
-) -> bool:
-    """Whether the columns that are the measure's ``own`` make held-out rows surely likelier."""
-    if len(truth) < FEW_HELD:
+def pays(held: HeldOut, n_classes: int, names: tuple[str, ...], own: npt.NDArray[np.bool_]) -> bool:
+    """Whether the columns that are the measure's ``own`` make held-out rows surely likelier. The rows that tell are moved to the
+    front, and back: evidence is large, and as it stands nothing of it is copied."""
+    n = len(held.node)
+    if n < FEW_HELD:
         return False
-    if len(truth) > ASKED:
-        some = np.linspace(0, len(truth) - 1, ASKED).astype(np.int64)
-        evidence, valid, truth, weight = evidence[some], valid[some], truth[some], weight[some]
+    asked = np.unique(np.linspace(0, n - 1, ASKED).astype(np.int64))
+    first, second = asked[::2], asked[1::2]
+    order = np.concatenate([first, second, np.setdiff1d(np.arange(n), asked)])
+    held.put_in_order(order)
+    halves = []
+    for half in (slice(0, len(first)), slice(len(first), len(asked))):
+        some = held.take(half)
+        valid, truth = slots(some.seen.candidates, some.node, n_classes)
+        halves.append(Slots.of(some.seen.evidence, valid, truth, some.weight))
     with threadpool_limits(1, user_api="blas"):
-        losses = losses_of_halves(evidence, valid, truth, weight, names)
-        others = [name for name, mine in zip(names, own, strict=True) if not mine]
-        gain = losses_of_halves(evidence[:, :, ~own], valid, truth, weight, others) - losses
-    return _surely_less(gain)
+        losses, without = losses_with_and_without(halves, names, own)
+    held.put_in_order(np.argsort(order))
+    return _surely_less(without - losses)
 
 
 def _surely_less(gain: npt.NDArray[np.float64]) -> bool:

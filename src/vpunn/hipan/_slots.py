@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from vpunn.hipan._ram import ROWS_AT_ONCE
 
 #: Slots less likely than this by the best linear combination teach the hidden units nothing.
 HOPELESS = 1e-4
+#: Slots of less than this part of an even share tell too little of how the loss bends to be read for it.
+UNLIKELY = 0.05
 #: If no less than this share of the slots hold something, the others are passed over where they stand, and nothing is copied.
 MOST_HOLD = 0.5
 #: Pieces of evidence whose products are made at once.
@@ -58,19 +60,19 @@ class Slots(NamedTuple):
         extremes = [(part.min(0), part.max(0)) for part in self.parts()]
         return np.min([least for least, _ in extremes], 0), np.max([most for _, most in extremes], 0)
 
-    def take(self, rows: np.ndarray) -> Slots:
-        """Some of the rows."""
+    def take(self, rows: np.ndarray, columns: Sequence[int]) -> Slots:
+        """Some of the rows and of the evidence about them."""
         size = self.size[rows]
         start = np.cumsum(size) - size
         there = np.arange(size.sum()) + np.repeat(self.start[rows] - start, size)
         void = np.flatnonzero(np.isin(there, self.void)) if len(self.void) else self.void
-        z = self.z[there if self.place is None else self.place[there]]
-        return Slots(z, start, size, self.right[rows] - self.start[rows] + start, self.weight[rows], void)
+        right = self.right[rows] - self.start[rows] + start
+        return Slots(self.z[np.ix_(there, columns)], start, size, right, self.weight[rows], void)
 
     def likely(self, linear: np.ndarray) -> Slots:
-        """The right slots and those that are not `HOPELESS` by a linear combination, to take rows from: of fifty classes a handful.
+        """The right slots and those that are not `HOPELESS` by a linear combination: of fifty classes a handful.
 
-        They stay where they are: evidence is large.
+        `standard` takes rows of them. They stay where they are: evidence is large.
         """
         kept = self.softmax(self.z @ linear)[0] > HOPELESS
         kept[self.right] = True
@@ -78,15 +80,25 @@ class Slots(NamedTuple):
         right = np.cumsum(kept)[self.right] - 1
         return Slots(self.z, np.cumsum(size) - size, size, right, self.weight, self.void[:0], np.flatnonzero(kept))
 
+    def standard(self, rows: np.ndarray, centre: np.ndarray, unit: np.ndarray) -> Slots:
+        """Some of the rows, of `likely` slots; evidence counts less the ``centre`` and times its ``unit``."""
+        from vpunn.hipan.kernels.combine import taken
+
+        size = self.size[rows]
+        start = np.cumsum(size) - size
+        right = self.right[rows] - self.start[rows] + start
+        z = taken(self.z, self.place, self.start, self.size, rows, centre, unit)
+        return Slots(z, start, size, right, self.weight[rows], self.void)
+
     def softmax(self, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of the slots of each row, and the loss of its right one; ``score`` is theirs, and may be written to."""
+        """Probabilities of the slots of each row, written over their ``score``, and the loss of its right one."""
         score[self.void] = -np.inf
-        below = score - np.repeat(np.maximum.reduceat(score, self.start), self.size)
-        p = np.exp(below)
+        score -= np.repeat(np.maximum.reduceat(score, self.start), self.size)
+        below = score[self.right]
+        p = np.exp(score, out=score)
         total = np.add.reduceat(p, self.start)
-        losses = np.log(total) - below[self.right]
         p /= np.repeat(total, self.size)
-        return p, losses
+        return p, np.log(total) - below
 
     def curvature(self, p: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Second derivatives of the mean loss of rows of a ``share`` each, at the probabilities ``p`` of their slots: how much the
@@ -96,9 +108,11 @@ class Slots(NamedTuple):
         for rows in slices(len(self.start), max(NUMBERS_AT_ONCE * len(self.start) // max(self.z.size, 1), 1)):
             first, size = self.start[rows.start], self.size[rows]
             some = slice(first, first + int(size.sum()))
-            z, q = self.z[some], p[some, None].astype(np.float32)
-            z = z - np.repeat(np.add.reduceat(q * z, self.start[rows] - first, 0), size, 0)
-            z *= np.sqrt(q * np.repeat(share[rows], size)[:, None].astype(np.float32))
+            kept = np.flatnonzero(p[some] > np.repeat(UNLIKELY / size, size))  # one at least of every row
+            row = np.repeat(np.arange(len(size)), size)[kept]
+            z, q = self.z[some][kept], p[some][kept, None].astype(np.float32)
+            z -= np.add.reduceat(q * z, np.flatnonzero(np.diff(row, prepend=-1)), 0)[row]
+            z *= np.sqrt(q * share[rows][row, None].astype(np.float32))
             total += z.T @ z
         return total
 

@@ -22,7 +22,7 @@ from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._measuring import heard_together, measurable, measured, pays
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._ram import give_back
-from vpunn.hipan._teaching import HeldOut, slots
+from vpunn.hipan._teaching import HeldOut
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
 from vpunn.hipan._views import Rows, Sample
 from vpunn.hipan._weights import Heads, by_likelihood, train_branch
@@ -164,13 +164,12 @@ def _measured_if_it_pays(experts: Experts, held: HeldOut, n_empty: int) -> tuple
     """Experts and what they said about rows held out: without the learned measure if it does not make those likelier."""
     if experts.measure is None:
         return experts, held
-    names, n_classes = experts.names(), len(experts.balls.classes) + n_empty
-    valid, truth = slots(held.seen.candidates, held.node, n_classes)
+    names = experts.names()
     own = np.array([name.removeprefix("rank by ") in experts.measure.names() for name in names])
-    if pays(held.seen.evidence, valid, truth, held.weight, names, own):
+    if pays(held, len(experts.balls.classes) + n_empty, names, own):
         return experts, held
-    seen = held.seen._replace(evidence=np.ascontiguousarray(held.seen.evidence[:, :, ~own]))
-    return experts.without_measure(), replace(held, seen=seen)
+    held.forget_columns(own)
+    return experts.without_measure(), held
 
 
 def known_rows(experts: Experts, sample: Sample, settings: Settings) -> HeldOut:

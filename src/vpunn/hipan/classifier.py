@@ -194,11 +194,10 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         self.layout_ = replace(self.layout_, silent=tuple(set(self.layout_.dense_names()) - set(self.dense_)))
         self._set_classes(flat)
         reached("combiner", HEADS_SHARE)
-        known = known_rows(experts, sample, settings)
-        settings = self._set_combiner(held, known, settings, rng)
+        settings = self._set_combiner(held, sample, settings, rng)
         reached("calibration", 0.85)
         self._calibrate_on(held, kinds, settings, rng)
-        del held, known
+        del held
         self.balls_.complete()
         give_back()
         return self
@@ -208,7 +207,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         crew = getattr(self, "_crew", None) or Crew(n_jobs=self.n_jobs)
         return Settings(int(self.candidates), int(self.epochs), float(self.holdout), int(self.hidden), crew)
 
-    def _set_combiner(self, held: HeldOut, known: HeldOut, settings: Settings, rng: np.random.Generator) -> Settings:
+    def _set_combiner(self, held: HeldOut, sample: Sample, settings: Settings, rng: np.random.Generator) -> Settings:
         """The combiner of the held-out rows, and how such ones are to be learned.
 
         Where labels are partly chance, rows near an item of a class may have it less often than all else tells. A combiner that has
@@ -217,6 +216,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         """
         n_classes = len(self.class_nodes_)
         combiner = self._learned_combiner(held, settings, rng)
+        known = known_rows(self.experts_, sample, settings)
         self.combiner_ = with_better_bounds(combiner, known, n_classes)
         if mean_loss(self.combiner_, known, n_classes) > mean_loss(combiner, held, n_classes):
             settings = replace(settings, nearer=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.hipan.kernels import kernel
+from vpunn.hipan.kernels import at, kernel
 
 
 def combine(evidence, candidates, centre, scale, least, most, linear, hidden, hidden_bias, output) -> np.ndarray:
@@ -83,6 +83,24 @@ def _combine(evidence, candidates, centre, scale, least, most, linear, columns, 
             for u in range(units):
                 score += output[u] * max(inside[u], np.float32(0))
             out[r, j] = score
+
+
+def taken(z, place, start, size, rows, centre, unit) -> np.ndarray:
+    """What stands in ``z`` at the ``place`` of the slots of some ``rows``, less the ``centre`` and times the ``unit``."""
+    out = np.empty((int(size[rows].sum()), len(unit)), np.float32)
+    _taken(z, place, start, size, rows, centre, unit, out)
+    return out
+
+
+@kernel
+def _taken(z, place, start, size, rows, centre, unit, out):
+    i = 0
+    for r in rows:
+        for j in range(start[r], start[r] + size[r]):
+            slot = at(place[j])
+            for k in range(len(unit)):
+                out[i, k] = (z[slot, k] - centre[k]) * unit[k]
+            i += 1
 
 
 def activate(inside, bias) -> np.ndarray:
