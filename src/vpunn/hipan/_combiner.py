@@ -16,7 +16,7 @@ from vpunn.errors import VpunnError
 from vpunn.hipan._balls import writable
 from vpunn.hipan._ram import centre_and_scale
 from vpunn.hipan._rest import BY_PRIOR
-from vpunn.hipan._slots import Slots, fit_linear
+from vpunn.hipan._slots import COLUMNS, Slots, fit_linear
 
 #: What the columns of `_evidence_kernels.gather_evidence` mean, in order; `evidence_names` adds those of descriptions.
 EVIDENCE = (
@@ -120,13 +120,13 @@ ALONE = (
 OF_MEMORY = tuple(name for name in ALONE if "nearest" in name)
 #: Where the best linear combination loses less than this a row, hidden units have nothing to add.
 SETTLED = 0.01
-#: Held-out rows that the start is worth where there are so many columns, as of words alone; of twice as many it is worth four times
-#: as many rows, as there are more ways to fit chance.
-DOUBT, COLUMNS = 5.0, 44
+#: Held-out rows that the start is worth where there are `COLUMNS`, as of words alone; of twice as many it is worth four times as
+#: many rows, as there are more ways to fit chance.
+DOUBT = 5.0
 #: Fewer held-out rows choose the one piece of evidence that explains them best, no more. Of a few rows of few classes each lies
 #: nearer to another class once it has left its own: they teach to answer the opposite, and a sum of columns can be made to.
 FEW_ROWS = 30
-#: Rows that tell which one explains them best.
+#: Where there are more columns than `COLUMNS`, so many rows tell which one explains them best.
 ENOUGH_ALONE = 1000
 #: If even the best would count for less than this of what it says, or against it, all count as they are.
 WEAK = 0.2
@@ -419,10 +419,11 @@ def _decides(name: str, decisive: Sequence[str] = ALONE) -> bool:
 
 
 def _best_alone(seen: Slots, columns: Sequence[int], scale: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Weights of the one column, and of "none", that explain the rows best, as far as `ENOUGH_ALONE` of them tell, and whether that
-    column then counts for next to nothing or against what it says."""
+    """Weights of the one column, and of "none", that explain the rows best, and whether that column then counts for next to
+    nothing or against what it says."""
     best, found, misled = np.inf, np.zeros(seen.z.shape[1], np.float32), True
-    some = np.unique(np.linspace(0, len(seen.size) - 1, ENOUGH_ALONE).astype(np.int64))
+    rows = len(seen.size)
+    some = np.linspace(0, rows - 1, min(rows, ENOUGH_ALONE) if len(scale) > COLUMNS else rows).astype(np.int64)
     told = seen.take(some, [*columns, NONE])
     for at, k in enumerate(columns):
         start = np.array([scale[k], -3 * scale[NONE]], np.float32)  # as it is, "none" unlikely

@@ -143,7 +143,7 @@ def pays(held: HeldOut, n_classes: int, names: tuple[str, ...], own: npt.NDArray
     n = len(held.node)
     if n < FEW_HELD:
         return False
-    asked = np.unique(np.linspace(0, n - 1, ASKED).astype(np.int64))
+    asked = np.linspace(0, n - 1, min(n, ASKED)).astype(np.int64)
     first, second = asked[::2], asked[1::2]
     order = np.concatenate([first, second, np.setdiff1d(np.arange(n), asked)])
     held.put_in_order(order)

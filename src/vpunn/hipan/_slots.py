@@ -12,8 +12,9 @@ from vpunn.hipan._ram import ROWS_AT_ONCE
 
 #: Slots less likely than this by the best linear combination teach the hidden units nothing.
 HOPELESS = 1e-4
-#: Slots of less than this part of an even share tell too little of how the loss bends to be read for it.
-UNLIKELY = 0.05
+#: Where evidence has more columns than words alone bring, it is large enough to be read in part: slots of less than this part of an
+#: even share tell too little of how the loss bends.
+COLUMNS, UNLIKELY = 44, 0.05
 #: If no less than this share of the slots hold something, the others are passed over where they stand, and nothing is copied.
 MOST_HOLD = 0.5
 #: Pieces of evidence whose products are made at once.
@@ -108,11 +109,13 @@ class Slots(NamedTuple):
         for rows in slices(len(self.start), max(NUMBERS_AT_ONCE * len(self.start) // max(self.z.size, 1), 1)):
             first, size = self.start[rows.start], self.size[rows]
             some = slice(first, first + int(size.sum()))
-            kept = np.flatnonzero(p[some] > np.repeat(UNLIKELY / size, size))  # one at least of every row
-            row = np.repeat(np.arange(len(size)), size)[kept]
-            z, q = self.z[some][kept], p[some][kept, None].astype(np.float32)
-            z -= np.add.reduceat(q * z, np.flatnonzero(np.diff(row, prepend=-1)), 0)[row]
-            z *= np.sqrt(q * share[rows][row, None].astype(np.float32))
+            z, q = self.z[some], p[some, None].astype(np.float32)
+            if width > COLUMNS:
+                kept = p[some] > np.repeat(UNLIKELY / size, size)  # one at least of every row
+                size = np.add.reduceat(kept, self.start[rows] - first, dtype=size.dtype)
+                z, q = z[kept], q[kept]
+            z = z - np.repeat(np.add.reduceat(q * z, np.cumsum(size) - size, 0), size, 0)
+            z *= np.sqrt(q * np.repeat(share[rows], size)[:, None].astype(np.float32))
             total += z.T @ z
         return total
 
