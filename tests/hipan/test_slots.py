@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from vpunn.hipan import _slots
-from vpunn.hipan._combiner import LARGEST_LOG, NONE, TELLTALE, _least, fit_combiner, losses_with_and_without
+from vpunn.hipan import _combiner, _slots
+from vpunn.hipan._combiner import (
+    LARGEST_LOG,
+    NONE,
+    TELLTALE,
+    _best_alone,
+    _least,
+    fit_combiner,
+    losses_with_and_without,
+)
 from vpunn.hipan._experts import Seen
 from vpunn.hipan._slots import Slots, fit_linear
 from vpunn.hipan._teaching import HeldOut
@@ -79,8 +87,6 @@ def test_curvature_is_how_the_slope_changes():
     evidence, valid, truth, weight = some_rows(5, 0.8)
     seen, share = Slots.of(evidence, valid, truth, weight), weight / weight.sum()
     w, steps = np.array([1, 0.05, 2, 0.3, 0.2, -1], np.float64), 1e-3 * np.eye(6)
-    with patch.object(_slots, "NUMBERS_AT_ONCE", 500):  # some rows at a time
-        found = seen.curvature(seen.softmax(seen.z.astype(float) @ w)[0], share)
 
     def slope(w):
         p = seen.softmax(seen.z.astype(float) @ w)[0]
@@ -89,10 +95,29 @@ def test_curvature_is_how_the_slope_changes():
 
     twin = np.array([(slope(w + step) - slope(w - step)) / 2e-3 for step in steps])
     size = np.sqrt(np.outer(np.diag(twin), np.diag(twin)))
-    np.testing.assert_allclose(found / size, twin / size, atol=0.03)  # slots that are unlikely are not read
-    with patch.object(_slots, "UNLIKELY", 0.0):
-        found = seen.curvature(seen.softmax(seen.z.astype(float) @ w)[0], share)
+    p = seen.softmax(seen.z.astype(float) @ w)[0]
+    with patch.object(_slots, "NUMBERS_AT_ONCE", 500):  # some rows at a time
+        found = seen.curvature(p, share)
+        with patch.object(_slots, "COLUMNS", 5):  # slots that are unlikely are not read
+            roughly = seen.curvature(p, share)
     np.testing.assert_allclose(found / size, twin / size, atol=4e-4)
+    np.testing.assert_allclose(roughly / size, twin / size, atol=0.03)
+    assert np.abs(roughly / size - twin / size).max() > 1e-3
+
+
+def test_some_rows_choose_the_best_single_expert_of_wide_evidence():
+    evidence, valid, truth, weight = some_rows(8, rows=900)
+    scale, read = np.ones(50), np.ones(50, bool)
+
+    def chosen(width, rows=slice(None)):
+        wide = np.concatenate([evidence, np.zeros((900, 12, width - 6), np.float32)], 2)[rows]
+        seen = Slots.of(wide, valid[rows], truth[rows], weight[rows])
+        return _best_alone(seen, [0, 1, 3], scale[:width], read[:width])[0]
+
+    with patch.object(_combiner, "ENOUGH_ALONE", 100):
+        some = np.linspace(0, 899, 100).astype(int)
+        assert np.array_equal(chosen(50), chosen(50, some)) and not np.array_equal(chosen(44), chosen(44, some))
+    assert np.flatnonzero(chosen(50)).tolist() == [0, NONE]
 
 
 def test_evidence_of_few_classes_is_learned_from_without_a_copy_and_alike():
