@@ -462,10 +462,12 @@ def losses_with_and_without(halves: Sequence[Slots], names: Sequence[str], some:
 
 def _gradient(seen: Slots, params: list[np.ndarray]) -> np.ndarray:
     """Gradient of the mean cross-entropy with respect to (linear, hidden, hidden bias, output), one behind the other."""
-    from vpunn.hipan.kernels.combine import activate, through_hidden
+    from vpunn.hipan.kernels.combine import through_hidden
 
     linear, hidden, bias, output = params
-    active = activate(seen.z @ hidden.T, bias)
+    active = seen.z @ hidden.T
+    active += bias
+    np.maximum(active, 0, out=active)
     error, _ = seen.softmax(seen.z @ linear + active @ output)
     error[seen.right] -= 1
     error *= np.repeat((seen.weight / max(seen.weight.sum(), 1e-12)).astype(np.float32), seen.size)

@@ -103,19 +103,6 @@ def _taken(z, place, start, size, rows, centre, unit, out):
             i += 1
 
 
-def activate(inside, bias) -> np.ndarray:
-    """What the hidden units say, max(0, inside + bias), written over ``inside`` (slots, units)."""
-    _activate(inside, bias)
-    return np.asarray(inside)
-
-
-@kernel
-def _activate(inside, bias):
-    for i in range(len(inside)):
-        for u in range(len(bias)):
-            inside[i, u] = max(inside[i, u] + bias[u], np.float32(0))
-
-
 def through_hidden(active, error, output) -> tuple[np.ndarray, np.ndarray]:
     """The ``error`` of every slot at the hidden units that speak of it, written over ``active``, and its sum over the slots."""
     total = np.zeros(len(output), active.dtype)
