@@ -115,6 +115,7 @@ ALONE = (
     "log-probability by the trained head",
     "log-probability by the quadratic head",
     "log-votes of many nearest items by distance",
+    "log-share of the items at the row's place",
 )
 #: Of these, what the nearest items say.
 OF_MEMORY = tuple(name for name in ALONE if "nearest" in name)

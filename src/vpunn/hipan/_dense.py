@@ -36,6 +36,7 @@ from vpunn.hipan._directions import directed, exactly, padded
 from vpunn.hipan._local import LOCAL, Local, suits
 from vpunn.hipan._logistic import fit_logistic
 from vpunn.hipan._nearest import SHARPNESS, VOTERS
+from vpunn.hipan._places import PLACED, Places
 from vpunn.hipan._views import LARGEST, says
 from vpunn.hipan._within import PART, WIDE, usual_doubt, within
 from vpunn.tree import Tree
@@ -213,6 +214,7 @@ class Dense:
     is_local: bool | None = (
         None  #: whether classes have spreads of their own; None: if that suits them. Never in wide blocks
     )
+    is_placed: bool = False  #: whether items at the place of a row speak
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -243,6 +245,7 @@ class Dense:
         self.branch = branches(tree)
         with threadpool_limits(1, user_api="blas"):
             self.local = Local(self, unit, length) if self.is_local else None
+        self.places = Places(unit, length, items.node, items.kind, n) if self.is_placed else None
 
     def _remember(self, unit: Floats, length: Floats) -> None:
         """Directions of the items, cell by cell, and where those of each node stand."""
@@ -353,8 +356,8 @@ class Dense:
 
     def names(self) -> tuple[str, ...]:
         """Evidence columns."""
-        local = LOCAL if self.local else ()
-        return dense_names(self.name, self.n_kinds) + tuple(f"{self.name}: {name}" for name in local)
+        more = (LOCAL if self.local else ()) + (PLACED if self.places else ())
+        return dense_names(self.name, self.n_kinds) + tuple(f"{self.name}: {name}" for name in more)
 
     def ranked(self) -> tuple[str, ...]:
         """Of these, those by which candidates are ranked."""
@@ -456,6 +459,8 @@ class Look:
         if len(block.own):  # their centroids come before those of the balls
             found.append(block.own[self._best(block.centroid[: len(block.own)], limit, block.own_start)[0]])
         found.append(block.memory_node[self.closest(max(2 * limit, VOTERS))[0][:, : 2 * limit]])
+        if block.places is not None:
+            found.append(block.places.propose(*self._standing(), limit))
         return [np.where(self.length[:, None] > 0, nodes, np.int32(-1)) for nodes in found]
 
     def evidence(self, candidates: Nodes) -> Floats:
@@ -475,8 +480,16 @@ class Look:
             self.closest(VOTERS),
             np.float32(SHARPNESS),
         )
-        if block.local is None:
-            return found
-        at = block.class_at[candidates]
-        class_of = np.where(candidates < 0, -1, np.where(at < 0, len(block.classes), at)).astype(np.int32)
-        return np.concatenate([found, block.local.evidence(block, (self.unit, self.length, self.near), class_of)], 2)
+        parts = [found]
+        if block.local is not None:
+            at = block.class_at[candidates]
+            class_of = np.where(candidates < 0, -1, np.where(at < 0, len(block.classes), at)).astype(np.int32)
+            parts.append(block.local.evidence(block, (self.unit, self.length, self.near), class_of))
+        if block.places is not None:
+            parts.append(block.places.evidence(*self._standing(), candidates))
+        return np.concatenate(parts, 2) if len(parts) > 1 else found
+
+    def _standing(self) -> tuple[Floats, Floats]:
+        """Directions, as they were read, and lengths: where the rows stand."""
+        assert self.block.space is not None
+        return self.unit[:, : self.block.space.turn.shape[1]], self.length

@@ -6,7 +6,7 @@ rows (``look``), proposes nodes for them and gives evidence about any candidates
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -71,6 +71,7 @@ class Experts:
         decided: Decided | None = None,
         in_cells: bool | None = None,
         is_local: bool | None = None,
+        placed: Collection[str] = (),
     ) -> Experts:
         """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
         balls = Balls(tree, sample.words(), by_likelihood=decided is not None and decided.by_likelihood)
@@ -80,7 +81,14 @@ class Experts:
             penalty = None if decided is None else decided.penalty[name]
             items = sample.numbers(name)
             dense[name] = Dense(
-                name, tree, items, proposes=proposes, penalty=penalty, in_cells=in_cells, is_local=is_local
+                name,
+                tree,
+                items,
+                proposes=proposes,
+                penalty=penalty,
+                in_cells=in_cells,
+                is_local=is_local,
+                is_placed=name in placed,
             )
         experts = cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
         if decided is not None and decided.measure is not None:

@@ -280,7 +280,8 @@ def _dense_draft(block: Dense) -> Draft:
     """A dense block: its rows, how they are read, and the trained head; all else is rebuilt from these."""
     assert block.space is not None and block.head is not None
     settings: dict[str, object] = {"proposes": block.proposes, "usual": block.space.usual}
-    settings |= {"penalty": block.penalty, "own_length": block.own_length, "is_local": block.is_local}
+    settings |= {"penalty": block.penalty, "own_length": block.own_length}
+    settings |= {"is_local": block.is_local, "is_placed": block.is_placed}
     draft = Draft("Dense", settings)
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
@@ -315,7 +316,8 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
     is_local = stored.setting("is_local", bool) if "is_local" in stored.settings else False  # in older folders
     cells = _cells(stored, len(node), turn.shape[1])
     items, in_cells = Items(rows, node, weight, kind), cells is not None
-    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length, is_local)
+    is_placed = stored.setting("is_placed", bool) if "is_placed" in stored.settings else False  # in older folders
+    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length, is_local, is_placed)
 
 
 def _cells(stored: Stored, items: int, width: int) -> Cells | None:

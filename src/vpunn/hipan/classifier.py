@@ -347,7 +347,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         items = old.items.joined(Items(rows.words, node, weight, kind))
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
-            kept = {part: getattr(block, part) for part in ("proposes", "penalty", "own_length", "is_local")}
+            kept = {
+                part: getattr(block, part) for part in ("proposes", "penalty", "own_length", "is_local", "is_placed")
+            }
             in_cells = block.cells is not None  # as its combiner has learned
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
         self.balls_ = Balls(self.tree_, items, by_likelihood=old.by_likelihood).complete()
