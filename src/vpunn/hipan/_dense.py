@@ -123,13 +123,8 @@ class Space:
     def of(cls, X: npt.NDArray[Any], node: Nodes) -> Space:
         """Standardise, whiten within classes, and weigh by the spread between them."""
         Z = np.array(X, np.float64)  # worked on in place: several copies would be much of what a fit holds in memory
-        centre, scale = Z.mean(0), Z.std(0)
-        scale = np.where(
-            scale > 1e-9 * np.maximum(np.abs(centre), 1e-9), scale, LARGEST
-        )  # constant columns say nothing
+        centre, scale = Z.mean(0), _scale_of(Z)
         width = Z.shape[1]
-        if width >= WIDE:  # the layout has given its columns the scales that they count by
-            scale[scale < LARGEST] = np.sqrt((scale[scale < LARGEST] ** 2).mean()) if (scale < LARGEST).any() else 1.0
         Z -= centre
         Z /= scale
         basis = _spanned(Z)
@@ -157,6 +152,20 @@ class Space:
         centre, scale, turn, pull, metric = (np.asarray(a, np.float32) for a in (centre, scale, turn, between, metric))
         return cls(centre, scale, turn, pull, metric, usual)
 
+    @classmethod
+    def plain(cls, X: npt.NDArray[Any], node: Nodes) -> Space:
+        """The columns as they are given: distances are those of the rows themselves."""
+        Z = np.array(X, np.float64)
+        centre, scale = Z.mean(0), _scale_of(Z)
+        Z = (Z - centre) / scale
+        spread = np.maximum(np.diag(within(Z, node, Z.shape[1]).spread), 1e-9)
+        between = np.maximum((Z**2).mean(0) / spread - 1.0, 0.0)
+        between = between if between.any() else np.ones(len(between))
+        metric = 1.0 / (spread * (1.0 + between / (1.0 + between)))
+        parts = (centre, scale, np.eye(Z.shape[1]), between, metric)
+        centre, scale, turn, pull, metric = (np.asarray(a, np.float32) for a in parts)
+        return cls(centre, scale, turn, pull, metric)
+
     def read(self, X: npt.NDArray[Any]) -> tuple[Floats, Floats]:
         """Directions of the rows in the space (`exactly`), and their lengths: 0 of rows that say nothing. A row at the centre has
         no direction, and what lies there can still be told by the heads and by distances."""
@@ -177,6 +186,15 @@ class Space:
         return np.where(length > 0, np.float32(self.usual), np.float32(0)) if self.usual else length
 
 
+def _scale_of(Z: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What the columns are divided by."""
+    scale = Z.std(0)
+    scale = np.where(scale > 1e-9 * np.maximum(np.abs(Z.mean(0)), 1e-9), scale, LARGEST)  # constant ones say nothing
+    if Z.shape[1] >= WIDE:  # the layout has given its columns the scales that they count by
+        scale[scale < LARGEST] = np.sqrt((scale[scale < LARGEST] ** 2).mean()) if (scale < LARGEST).any() else 1.0
+    return np.asarray(scale)
+
+
 def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     """Orthonormal axes (columns) of all that fewer rows than columns span; None if there are more rows, or not `MANY_COLUMNS`.
 
@@ -190,6 +208,10 @@ def _spanned(Z: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     if not real.any():  # rows that are all the same
         return np.eye(Z.shape[1], 1)
     return np.asarray(Z.T @ (axes[:, real] / np.sqrt(value[real])))
+
+
+#: What a block keeps when it learns more items.
+KEPT_OF_BLOCKS = ("proposes", "penalty", "own_length", "is_local", "is_placed", "is_plain")
 
 
 def are_many(items: int) -> bool:
@@ -215,20 +237,21 @@ class Dense:
         None  #: whether classes have spreads of their own; None: if that suits them. Never in wide blocks
     )
     is_placed: bool = False  #: whether items at the place of a row speak
+    is_plain: bool = False  #: whether a wide block is read by plain distances, as narrow ones are
     classes: Nodes = field(init=False)
 
     def __post_init__(self) -> None:
         items, tree = self.items, self.tree
         if self.space is None:
             with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
-                self.space = Space.of(items.X, items.node)
+                self.space = (Space.plain if self.is_plain else Space.of)(items.X, items.node)
         n = tree.n_nodes
         unit, length = self.space.read(items.X)
         self.span = np.searchsorted(np.sort(items.node), np.arange(n + 1)).astype(np.int64)
         size = np.diff(self.span).astype(np.float64)
         if self.is_local is None:
             self.is_local = suits(len(unit), int((size > 0).sum()))
-        self.is_local &= items.X.shape[1] < WIDE
+        self.is_local &= self.is_plain or items.X.shape[1] < WIDE
         self.crowded = self.is_local or bool(CROWD * (size**2).sum() > size.sum() ** 2)
         in_cells = are_many(len(unit)) if self.in_cells is None else self.in_cells
         if self.cells is None and in_cells and not self.crowded:

@@ -72,6 +72,7 @@ class Experts:
         in_cells: bool | None = None,
         is_local: bool | None = None,
         placed: Collection[str] = (),
+        plain: Collection[str] = (),
     ) -> Experts:
         """Sums and spaces of the rows; the heads of the words are still to be trained. All dense blocks propose, or as decided."""
         balls = Balls(tree, sample.words(), by_likelihood=decided is not None and decided.by_likelihood)
@@ -89,6 +90,7 @@ class Experts:
                 in_cells=in_cells,
                 is_local=is_local,
                 is_placed=name in placed,
+                is_plain=name in plain,
             )
         experts = cls(balls, Heads.zeros(balls), Linear.none(balls), dense)
         if decided is not None and decided.measure is not None:

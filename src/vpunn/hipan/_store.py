@@ -281,7 +281,7 @@ def _dense_draft(block: Dense) -> Draft:
     assert block.space is not None and block.head is not None
     settings: dict[str, object] = {"proposes": block.proposes, "usual": block.space.usual}
     settings |= {"penalty": block.penalty, "own_length": block.own_length}
-    settings |= {"is_local": block.is_local, "is_placed": block.is_placed}
+    settings |= {"is_local": block.is_local, "is_placed": block.is_placed, "is_plain": block.is_plain}
     draft = Draft("Dense", settings)
     draft.array("rows", block.items.X)
     draft.array("node", block.items.node.astype(np.int32))
@@ -317,7 +317,9 @@ def _dense(stored: Stored, name: str, tree: Tree, width: int) -> Dense:
     cells = _cells(stored, len(node), turn.shape[1])
     items, in_cells = Items(rows, node, weight, kind), cells is not None
     is_placed = stored.setting("is_placed", bool) if "is_placed" in stored.settings else False  # in older folders
-    return Dense(name, tree, items, space, head, proposes, cells, in_cells, penalty, own_length, is_local, is_placed)
+    is_plain = stored.setting("is_plain", bool) if "is_plain" in stored.settings else False  # in older folders
+    read = (proposes, cells, in_cells, penalty, own_length, is_local, is_placed, is_plain)
+    return Dense(name, tree, items, space, head, *read)
 
 
 def _cells(stored: Stored, items: int, width: int) -> Cells | None:

@@ -22,6 +22,7 @@ from vpunn.hipan._measure import Measure, numbers_of
 from vpunn.hipan._measuring import heard_together, measurable, measured, pays
 from vpunn.hipan._nearest import Nearest
 from vpunn.hipan._places import repeats
+from vpunn.hipan._plain import tells_plainly
 from vpunn.hipan._ram import give_back
 from vpunn.hipan._teaching import HeldOut
 from vpunn.hipan._unseen import as_unseen, asked_again, still_found
@@ -69,6 +70,7 @@ class Settings:
     in_cells: bool = False  #: whether those of dense blocks stand in cells, likewise
     is_local: bool = False  #: whether classes have spreads of their own there, likewise
     placed: frozenset[str] = frozenset()  #: in which of them rows stand where others stand, likewise
+    plain: frozenset[str] = frozenset()  #: which of them are read by plain distances, likewise
     beside: bool = False  #: whether linear heads stand beside those of balls, likewise
     nearer: bool = False  #: whether nearness to an item never counts against its class
 
@@ -89,8 +91,12 @@ def fit_parts(
     few, heavy = is_for(sample.words()), sample.rows.words.nnz >= HEAVY
     is_local = suits(len(sample.node), len(np.unique(sample.node)))
     in_cells = are_many(len(sample.node))
-    placed = frozenset(name for name, block in sample.rows.dense.items() if repeats(block))
-    settings = replace(settings, heavy=heavy, in_cells=in_cells, is_local=is_local, placed=placed, beside=few and heavy)
+    dense, asked = sample.rows.dense, sample.kind == 0
+    placed = frozenset(name for name, block in dense.items() if repeats(block))
+    plain = frozenset(name for name, block in dense.items() if tells_plainly(block[asked], sample.node[asked]))
+    settings = replace(
+        settings, heavy=heavy, in_cells=in_cells, is_local=is_local, placed=placed, plain=plain, beside=few and heavy
+    )
     times = 1 if heavy or few else TIMES
     if given is not None:
         experts = _trained(tree, sample, None, settings, rng, times)
@@ -186,7 +192,9 @@ def _trained(
     tree: Tree, sample: Sample, decided: Decided | None, settings: Settings, rng: np.random.Generator, times: int = 1
 ) -> Experts:
     """Experts of some rows, heads trained on all of them, so many ``times``: theirs is the mean."""
-    experts = Experts.fitted(tree, sample, decided, settings.in_cells, settings.is_local, settings.placed)
+    experts = Experts.fitted(
+        tree, sample, decided, settings.in_cells, settings.is_local, settings.placed, settings.plain
+    )
     give_back()  # the sums came out of matrices of several times their size
     train_branch(experts.balls, experts.heads, rng)
     give_back()

@@ -24,7 +24,7 @@ from vpunn.hipan._balls import Balls, Items
 from vpunn.hipan._combiner import Combiner, fit_temperature
 from vpunn.hipan._copies import written_once
 from vpunn.hipan._crew import Crew
-from vpunn.hipan._dense import Dense
+from vpunn.hipan._dense import KEPT_OF_BLOCKS, Dense
 from vpunn.hipan._experts import BATCH
 from vpunn.hipan._first import choose_first, settle
 from vpunn.hipan._holdout import in_halves, units
@@ -347,9 +347,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         items = old.items.joined(Items(rows.words, node, weight, kind))
         for name, block in self.dense_.items():
             more = block.items.joined(Sample(rows, node, weight, kind).numbers(name))
-            kept = {
-                part: getattr(block, part) for part in ("proposes", "penalty", "own_length", "is_local", "is_placed")
-            }
+            kept = {part: getattr(block, part) for part in KEPT_OF_BLOCKS}
             in_cells = block.cells is not None  # as its combiner has learned
             self.dense_[name] = Dense(name, self.tree_, more, block.space, in_cells=in_cells, **kept)
         self.balls_ = Balls(self.tree_, items, by_likelihood=old.by_likelihood).complete()
