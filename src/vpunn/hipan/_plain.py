@@ -19,7 +19,7 @@ from vpunn.hipan._local import suits
 from vpunn.hipan._within import WIDE
 
 #: Rows left out, items that they are compared with at most, and how many of those vote.
-ASKED, ITEMS, VOTERS = 400, 10_000, 5
+ASKED, ITEMS, VOTERS = 400, 4000, 5
 #: By how much more of the rows must be right, in all and in standard deviations.
 WORTH, SURELY = 0.02, 3.0
 #: Numbers in the spreads of all classes, at most.
