@@ -160,6 +160,22 @@ def conjunction(seed: int) -> Case:
     return _drawn("key and year together", table, y, 5, 4000)
 
 
+def places(seed: int) -> Case:
+    """500 places by latitude and longitude, each of one class of 30 by lot, met six times in the mean and asked about again."""
+    rng = np.random.default_rng(seed)
+    at, where, of_place = rng.integers(0, 500, 6000), rng.uniform(-90, 90, (500, 2)), rng.integers(0, 30, 500)
+    return _drawn("places met again", where[at], of_place[at], 5, 3000)
+
+
+def rings(seed: int) -> Case:
+    """Three rings around one centre in four dimensions, turned into 100 columns with a little noise."""
+    rng = np.random.default_rng(seed)
+    y, Z = rng.integers(0, 3, 4000), rng.normal(size=(4000, 4))
+    Z *= ((1 + y) / np.linalg.norm(Z, axis=1))[:, None]
+    turn = np.linalg.qr(rng.normal(size=(100, 100)))[0][:4]
+    return _drawn("rings in 100 columns", 10 * Z @ turn + 0.3 * rng.normal(size=(4000, 100)), y, 2, 1500)
+
+
 OTHER: dict[str, Callable[[int], Case]] = {
     "naics-counts": partial(raw_counts, "naics"),
     "headlines-counts": partial(raw_counts, "headlines"),
@@ -175,4 +191,6 @@ OTHER: dict[str, Callable[[int], Case]] = {
     "spreads": spreads,
     "arbitrary-parents": arbitrary_parents,
     "conjunction": conjunction,
+    "places": places,
+    "rings": rings,
 }

@@ -41,6 +41,8 @@ TITLES = {
     "spreads": "10 numbers, 12 classes, two and two around one centre",
     "arbitrary-parents": "2,000 columns of yes and no, 150 classes, a tree that says nothing",
     "conjunction": "300 keys and a year in a sparse matrix, 40 classes by both together",
+    "places": "500 places by two numbers, met again, 30 classes by lot",
+    "rings": "three rings around one centre, in 100 columns",
 }
 
 
