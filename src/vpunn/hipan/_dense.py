@@ -268,7 +268,7 @@ class Dense:
         self.branch = branches(tree)
         with threadpool_limits(1, user_api="blas"):
             self.local = Local(self, unit, length) if self.is_local else None
-        self.places = Places(unit, length, items.node, items.kind, n) if self.is_placed else None
+        self.places = Places(unit, length, items, n) if self.is_placed else None
 
     def _remember(self, unit: Floats, length: Floats) -> None:
         """Directions of the items, cell by cell, and where those of each node stand."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vpunn.hipan._balls import Items
 from vpunn.hipan._within import WIDE
 
 Floats = npt.NDArray[np.float32]
@@ -43,14 +44,16 @@ def keys(X: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
 
 
 class Places:
-    """Which classes the items of every place have."""
+    """Which classes the items of every place have, by their weight against the mean."""
 
-    def __init__(self, unit: Floats, length: Floats, node: Nodes, kind: npt.NDArray[np.int8], n_nodes: int) -> None:
-        rows = np.flatnonzero((kind == 0) & (length > 0))
+    def __init__(self, unit: Floats, length: Floats, items: Items, n_nodes: int) -> None:
+        rows = np.flatnonzero((items.kind == 0) & (length > 0))
+        weight = items.weight[rows] / max(float(items.weight[rows].mean()), 1e-300) if len(rows) else np.zeros(0)
         self.key, place = np.unique(_standing(unit[rows], length[rows]), return_inverse=True)
-        self.size = np.bincount(place.ravel(), minlength=len(self.key))
-        self.n_nodes, self.n_classes = n_nodes, len(np.unique(node))
-        self.pair, self.count = np.unique(place.ravel() * n_nodes + node[rows], return_counts=True)
+        self.size = np.bincount(place.ravel(), weight, minlength=len(self.key))
+        self.n_nodes, self.n_classes = n_nodes, len(np.unique(items.node))
+        self.pair, at = np.unique(place.ravel() * n_nodes + items.node[rows], return_inverse=True)
+        self.count = np.bincount(at.ravel(), weight, minlength=len(self.pair))
         order = np.lexsort((-self.count, self.pair // n_nodes))  # of a place the most frequent first
         self.node = (self.pair % n_nodes)[order].astype(np.int32)
         self.start = np.searchsorted(self.pair // n_nodes, np.arange(len(self.key) + 1))
@@ -80,7 +83,7 @@ class Places:
         there = candidates[met]
         pair = place[:, None] * self.n_nodes + there
         at = np.minimum(np.searchsorted(self.pair, pair), len(self.pair) - 1)
-        count = np.where((self.pair[at] == pair) & (there >= 0), self.count[at], 0)
+        count = np.where((self.pair[at] == pair) & (there >= 0), self.count[at], 0.0)
         nobody, total = UNKNOWN / (self.n_classes + 1), np.log(self.size[place] + UNKNOWN)
         out[met, :-1, 0] = np.where(there >= 0, np.log(count + nobody) - total[:, None], 0.0)
         out[met, -1, 0] = np.log(nobody) - total
