@@ -262,8 +262,10 @@ def checked_blocks(model: FittedModel, X: Features, layout: Layout | None = None
     if bare := [name for name in X if not isinstance(name, str) or not name]:
         raise VpunnError(f"names of blocks are texts, such as 'words', got {examples(bare)}.")
     names = tuple(X) if layout is None else layout.names
-    if layout is not None and (other := set(X) ^ set(names)):
-        raise VpunnError(f"this model reads the blocks {examples(names)}; {examples(sorted(other))} differ.")
+    if layout is not None and set(X) != set(names):
+        wrong = {"is missing": sorted(set(names) - set(X)), "is not one of them": sorted(set(X) - set(names))}
+        said = " and ".join(f"{examples(blocks)} {what}" for what, blocks in wrong.items() if blocks)
+        raise VpunnError(f"this model reads the blocks {examples(names)}; {said}.")
     blocks = {name: targets.checked_block(X[name], name) for name in names}
     rows = {name: block.shape[0] for name, block in blocks.items()}
     if len(set(rows.values())) > 1:
