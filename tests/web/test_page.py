@@ -55,6 +55,16 @@ def test_search_open_compare_and_go_back(visit, url, subject):
     look(page, "#node h2", "bear")
 
 
+def test_enter_opens_what_was_typed_before_it_is_listed(visit, url):
+    page = visit().open(url)
+    page.keyboard.press("/")
+    page.keyboard.type("wildc")
+    page.keyboard.press("Enter")
+    look(page, "#node h2", "wildcat")
+    settle(page)
+    assert page.locator("#results").is_hidden()  # and no list comes after it
+
+
 def test_an_old_link_says_what_is_gone_and_shows_the_rest(visit, url):
     """A table uploaded before the server's restart is the usual case: its colour is gone, the node is not."""
     guest = visit()

@@ -8,14 +8,25 @@ export class SearchBox {
     this.list = $("results");
     this.at = -1;
     this.turn = 0;
-    this.box.addEventListener("input", later(60, () => this.ask()));
+    this.box.addEventListener("input", () => { this.chosen = null; });
+    this.box.addEventListener("input", later(60, () => { if (this.box.value.trim() !== this.chosen) this.ask(); }));
     this.box.addEventListener("focus", () => { if (this.box.value.trim()) this.ask(); });
     this.box.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("pointerdown", (event) => { if (!event.target.closest("#search")) this.close(); });
   }
 
-  async ask() {
-    const text = this.box.value.trim(), turn = ++this.turn;
+  // Results of what the box says; those of the same text that are on their way serve both who asked.
+  ask() {
+    const text = this.box.value.trim();
+    if (this.waiting?.text !== text) {
+      const waiting = this.waiting = { text };
+      waiting.done = this.answer(text).finally(() => { if (this.waiting === waiting) this.waiting = null; });
+    }
+    return this.waiting.done;
+  }
+
+  async answer(text) {
+    const turn = ++this.turn;
     this.app.state.set({ q: text || undefined }, { replace: true, silent: true });
     if (!text) { this.close(); return; }
     this.stop?.abort();
@@ -23,6 +34,7 @@ export class SearchBox {
     let found;
     try { found = await this.app.api.json("search", { q: text, limit: 30 }, this.stop.signal); } catch (error) { if (error.name !== "AbortError") this.app.say(error); return; }
     if (turn !== this.turn) return;
+    this.shown = text;
     this.show(found);
   }
 
@@ -52,11 +64,14 @@ export class SearchBox {
     } else this.box.removeAttribute("aria-activedescendant");
   }
 
-  key(event) {
+  async key(event) {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); this.mark(this.at + (event.key === "ArrowDown" ? 1 : -1)); }
     if (event.key === "Escape") { this.close(); this.box.blur(); $("view").focus(); }
     if (event.key === "Enter") {
       event.preventDefault();
+      const text = this.chosen = this.box.value.trim();
+      if (this.shown !== text) await this.ask();  // what is listed answers fewer letters
+      if (this.shown !== text) return;
       const link = this.list.querySelectorAll("[role=option] a")[Math.max(this.at, 0)];
       if (link && !this.list.hidden) { link.click(); $("view").focus(); }
     }
