@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from vpunn._rows import slices
 from vpunn.hipan._lists import THINNED, CodeList, cut_down, question, turns_of
+from vpunn.hipan._places import keys
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -46,8 +46,6 @@ ENOUGH_LIGHT, ENOUGH, ENOUGH_OF_MANY = 2000, 1500, 3000
 ENOUGH_OF_LISTS = 1.5
 #: A row less is noticed in classes of some nine rows at most: the difference in log(1 + rows).
 ONE_ROW_TELLS = 0.1
-#: Rows whose bits are added up at a time.
-ROWS_AT_ONCE = 4096
 #: A text of more than this share of the rows is a phrase.
 PHRASE = 0.01
 
@@ -308,11 +306,6 @@ def _numbered(words: sparse.csr_matrix, dense: list[npt.NDArray[np.float32]]) ->
 
 
 def _first_copy(block: npt.NDArray[np.float32]) -> Ints:
-    """For every row the first one with the same numbers, by two random sums of their bits as whole numbers, which are exact."""
-    odd = np.random.default_rng(21).integers(0, 2**63, (block.shape[1], 2), np.uint64) * np.uint64(2) + np.uint64(1)
-    sums = np.empty((len(block), 2), np.uint64)
-    for part in slices(len(block), ROWS_AT_ONCE):
-        bits = np.ascontiguousarray(block[part] + np.float32(0)).view(np.uint32)  # minus zero is zero
-        sums[part] = bits.astype(np.uint64) @ odd
-    first, copy = np.unique(sums.view("V16").ravel(), return_index=True, return_inverse=True)[1:]
+    """For every row the first one with the same numbers."""
+    first, copy = np.unique(keys(block), return_index=True, return_inverse=True)[1:]
     return np.asarray(first[copy.ravel()], np.int64)

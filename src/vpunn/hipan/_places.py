@@ -12,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._rows import slices
 from vpunn.hipan._balls import Items
+from vpunn.hipan._ram import ROWS_AT_ONCE
 from vpunn.hipan._within import WIDE
 
 Floats = npt.NDArray[np.float32]
@@ -37,10 +39,13 @@ def repeats(X: npt.NDArray[np.float32]) -> bool:
 def keys(X: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     """A number for every row, the same for the same row: sums of its bits, each mixed by its column."""
     odd = np.random.default_rng(22).integers(0, 2**63, (2, X.shape[1]), np.uint64) * np.uint64(2) + np.uint64(1)
-    bits = np.ascontiguousarray(X + np.float32(0)).view(np.uint32).astype(np.uint64)  # minus zero is zero
-    mixed = (bits + np.uint64(1)) * odd[0]
-    mixed = (mixed ^ (mixed >> np.uint64(31))) * odd[1]
-    return np.asarray((mixed ^ (mixed >> np.uint64(29))).sum(1, dtype=np.uint64))
+    out = np.empty(len(X), np.uint64)
+    for part in slices(len(X), ROWS_AT_ONCE):
+        bits = np.ascontiguousarray(X[part] + np.float32(0)).view(np.uint32).astype(np.uint64)  # minus zero is zero
+        mixed = (bits + np.uint64(1)) * odd[0]
+        mixed = (mixed ^ (mixed >> np.uint64(31))) * odd[1]
+        out[part] = (mixed ^ (mixed >> np.uint64(29))).sum(1, dtype=np.uint64)
+    return out
 
 
 class Places:
