@@ -9,6 +9,9 @@ import numpy as np
 from vpunn._types import Groups, Targets, Weights
 from vpunn.errors import VpunnError, counted, examples
 
+#: Beyond this, squares and sums of features leave the range of 64-bit numbers.
+LARGEST_FEATURE = 1e150
+
 
 def slices(rows: int, step: int, first: int = 0) -> Iterator[slice]:
     """``step`` rows at a time, one slice after the other, from the ``first`` on; none of no rows.

@@ -14,10 +14,10 @@ import pytest
 import vpunn
 from inputs import run_here
 from vpunn.errors import VpunnError
-from vpunn.hipan.table_models import open_table_model
-from vpunn.hipan.table_samples import read_sample
-from vpunn.hipan.tables import Inputs
 from vpunn.io import read_table
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.models import open_table_model
+from vpunn.tables.samples import read_sample
 from vpunn.text import by_word
 
 PANTHERIA = Path(os.environ.get("VPUNN_DATA_DIR", "")) / "PanTHERIA_1-0_WR05_Aug2008.txt"

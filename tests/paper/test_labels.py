@@ -11,8 +11,8 @@ from commands import run
 from vpunn import Tree
 from vpunn.cli import app
 from vpunn.datasets import load_ncbi, tasks
-from vpunn.hipan import table_fits
 from vpunn.paper.reports import labels
+from vpunn.tables import fits as table_fits
 
 
 @pytest.fixture

@@ -109,9 +109,9 @@ def test_a_dataset_is_predicted_to_the_bytes_of_one_process(rows, client, tmp_pa
 
 
 def test_scores_of_files_are_those_of_a_stream(rows, client, tmp_path):
-    from vpunn.hipan.table_models import TableRegressor
-    from vpunn.hipan.table_samples import read_sample
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
+    from vpunn.tables.models import TableRegressor
+    from vpunn.tables.samples import read_sample
 
     _, _, frame = rows
     inputs = Inputs(("y",), (), (), ("kind", "label"))

@@ -18,11 +18,11 @@ import pytest
 
 import vpunn
 from vpunn.errors import DataError, TreeError, VpunnError
-from vpunn.hipan.table_models import TableClassifier, TableRegressor, open_table_model
-from vpunn.hipan.table_samples import read_sample
-from vpunn.hipan.tables import Inputs
 from vpunn.io import _blocks, read_table, streams, write_table
 from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.models import TableClassifier, TableRegressor, open_table_model
+from vpunn.tables.samples import read_sample
 
 WORDS = {"owl": "night bird hoots", "wren": "small bird sings", "carp": "pond fish", "eel": "long slippery fish"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from vpunn.datasets import load_wordnet
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan.tables import Inputs
+from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.tree import Tree
 from vpunn.web.beliefs import Believer

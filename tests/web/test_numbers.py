@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from vpunn.errors import VpunnError, counted
-from vpunn.hipan.table_models import TableClassifier, TableRegressor, open_table_model
-from vpunn.hipan.table_samples import read_sample
-from vpunn.hipan.tables import Inputs
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.models import TableClassifier, TableRegressor, open_table_model
+from vpunn.tables.samples import read_sample
 from vpunn.tree import Tree
 from vpunn.web.api import Api
 from vpunn.web.beliefs import Believer

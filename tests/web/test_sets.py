@@ -3,7 +3,7 @@
 import pytest
 
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan.tables import Inputs
+from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.web.api import Api
 from vpunn.web.beliefs import Believer

@@ -7,7 +7,7 @@ import pytest
 from vpunn.datasets import load_wordnet
 from vpunn.datasets.tasks import load_task
 from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan.tables import Inputs
+from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.web.beliefs import Believer
 from vpunn.web.server import Running, warm

@@ -16,9 +16,9 @@ from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, check_choice, counted, examples
 
 if TYPE_CHECKING:
-    from vpunn.hipan.table_models import TableModel
-    from vpunn.hipan.table_samples import TableRows
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
+    from vpunn.tables.models import TableModel
+    from vpunn.tables.samples import TableRows
     from vpunn.tree import Tree
 
 
@@ -63,7 +63,7 @@ class Columns:
 
     def inputs(self) -> Inputs:
         """The columns as a model keeps them."""
-        from vpunn.hipan.tables import Inputs, split_names
+        from vpunn.tables.inputs import Inputs, split_names
 
         given = {name: value for name, value in self.given().items() if not name.endswith("-sep")}
         empty = [name for name, value in given.items() if value is not None and not split_names(value)]
@@ -157,9 +157,9 @@ def fit(
 ) -> None:
     """Fit a model on a table and write it to a folder; the model written has seen all rows."""
     from vpunn._ngrams import MIXED
-    from vpunn.hipan.table_fits import FitPlan
     from vpunn.io.files import make_folder
     from vpunn.io.store import check_replaceable
+    from vpunn.tables.fits import FitPlan
 
     if mixed is not None:
         check_choice("--mixed", mixed, MIXED)
@@ -200,7 +200,7 @@ def _sample(
     table: Path, inputs: Inputs, which: Columns, places: Places, reading: Reading, tree: Tree | None
 ) -> TableRows:
     """The rows of a table, checked."""
-    from vpunn.hipan.table_samples import read_sample
+    from vpunn.tables.samples import read_sample
 
     if which.label_sep is not None:
         told = {"--levels": which.levels, "--regress": which.regress}
@@ -231,7 +231,7 @@ def _say_silent(model: TableModel) -> None:
 
 
 def _task_model(table: Path, characters: bool, seed: int) -> TableModel:
-    from vpunn.hipan.table_fits import fit_task
+    from vpunn.tables.fits import fit_task
 
     with progress_bar("fitting…", 100) as bar:
         return fit_task(task_name(table) or "", characters=characters, seed=seed, bar=bar)

@@ -14,7 +14,7 @@ from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
 from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
-    from vpunn.hipan.table_models import TableModel
+    from vpunn.tables.models import TableModel
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +75,7 @@ def predict(
     json: JsonFlag = False,
 ) -> None:
     """Predict the place, or the number, of every row of a table, or of one text."""
-    from vpunn.hipan.tables import split_names
+    from vpunn.tables.inputs import split_names
 
     if until.stop is not None and top > 1:
         raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
@@ -95,8 +95,8 @@ def predict(
             from vpunn.io.frames import check_table_path
 
             check_table_path(out)
-    from vpunn.hipan.table_gaps import FILL_IN, Gaps
-    from vpunn.hipan.table_models import TableRegressor, open_table_model
+    from vpunn.tables.gaps import FILL_IN, Gaps
+    from vpunn.tables.models import TableRegressor, open_table_model
 
     fitted = open_table_model(model, answers_only=True)
     _check_asked(fitted, table, ask, reading)
@@ -165,9 +165,9 @@ def evaluate(
     json: JsonFlag = False,
 ) -> None:
     """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
-    from vpunn.hipan.table_fits import task_rows
-    from vpunn.hipan.table_gaps import FILL_IN, Gaps
-    from vpunn.hipan.table_models import open_table_model
+    from vpunn.tables.fits import task_rows
+    from vpunn.tables.gaps import FILL_IN, Gaps
+    from vpunn.tables.models import open_table_model
 
     fitted = open_table_model(model)
     several = getattr(fitted.model, "multilabel_", False)  # their scores are made of all rows at once
@@ -206,9 +206,9 @@ def explain(
     import pandas as pd
 
     from vpunn.explain import explain as explain_row
-    from vpunn.hipan.table_cells import texts_of
-    from vpunn.hipan.table_gaps import Gaps, filled_numbers
-    from vpunn.hipan.table_models import open_table_model
+    from vpunn.tables.cells import texts_of
+    from vpunn.tables.gaps import Gaps, filled_numbers
+    from vpunn.tables.models import open_table_model
     from vpunn.text import by_word
 
     fitted = open_table_model(model)

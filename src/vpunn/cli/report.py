@@ -14,8 +14,8 @@ from vpunn.errors import VpunnError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn.hipan.tables import Inputs
     from vpunn.report import Report
+    from vpunn.tables.inputs import Inputs
 
 
 def register(app: typer.Typer) -> None:
@@ -75,10 +75,10 @@ def _tree_page(source: str, test: Path | None, out: Path, unseen: str | None) ->
 
 def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, unseen: str) -> Report:
     """Which rows are scored, and as what, is what `vpunn evaluate` says; the page has its notes."""
-    from vpunn.hipan.table_fits import task_rows
-    from vpunn.hipan.table_gaps import FILL_IN, Gaps
-    from vpunn.hipan.table_models import open_table_model
     from vpunn.report import report_model
+    from vpunn.tables.fits import task_rows
+    from vpunn.tables.gaps import FILL_IN, Gaps
+    from vpunn.tables.models import open_table_model
 
     fitted = open_table_model(folder)
     inputs = fitted.inputs

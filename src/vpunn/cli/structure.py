@@ -131,7 +131,7 @@ def _reader_options(texts: list[str]) -> dict[str, Any]:
         if name in NUMBERS and not value.isdecimal():
             raise VpunnError(f"the option {name} takes a whole number, got {value!r}.")
         if name in LISTS:
-            from vpunn.hipan.tables import split_names
+            from vpunn.tables.inputs import split_names
 
             options[name] = split_names(value)
             if not options[name]:

@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
 
 Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
 Table = Annotated[

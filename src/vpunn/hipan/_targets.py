@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from vpunn._rows import row_weights
+from vpunn._rows import LARGEST_FEATURE, row_weights
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
 from vpunn.tree.build import UNKNOWN
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Beyond these, weights squared leave the range of 32-bit numbers.
 LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e9, 1e-15
-#: Beyond this, squares and sums of features leave the range of 64-bit numbers.
-LARGEST_FEATURE = 1e150
 #: Nobody asks for the probabilities of more classes than this, and to sort their labels would take seconds.
 A_COLUMN_EACH = 500_000
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from vpunn._types import DataSource, Engine, HasTree, Table
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.hipan.table_gaps import Gaps
 from vpunn.io import streams
 from vpunn.io.streams import Parts, read_batches, table_files
 from vpunn.scale._tasks import Sent, each, results
@@ -24,6 +23,7 @@ from vpunn.scale.class_sums import ClassSums
 from vpunn.scale.predictor import Predictor, as_table
 from vpunn.scale.streams import BATCH_ROWS, PART_ROWS, Written
 from vpunn.scale.sums import BallSums
+from vpunn.tables.gaps import Gaps
 from vpunn.tree import Tree
 
 #: A checkpoint of sums holds at most so many files: parts are added up in so many groups.
@@ -293,7 +293,7 @@ def evaluate_dataset(model: HasTree, source: DataSource, *, unseen: str = "ances
 
 @lru_cache(maxsize=2)
 def _table_model(path: str) -> Any:
-    from vpunn.hipan.table_models import open_table_model
+    from vpunn.tables.models import open_table_model
 
     return open_table_model(Path(path))
 

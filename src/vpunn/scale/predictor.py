@@ -15,7 +15,7 @@ from vpunn.io.store import Stored
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vpunn.hipan.table_gaps import Gaps
+    from vpunn.tables.gaps import Gaps
 
 
 class Predictor:
@@ -52,7 +52,7 @@ class Predictor:
         if "inputs" in stored.settings:
             if self.columns:
                 raise VpunnError(f"{str(self.path)!r} knows its columns; leave columns= out.")
-            from vpunn.hipan.table_models import TableClassifier, open_table_model
+            from vpunn.tables.models import TableClassifier, open_table_model
 
             self._table = open_table_model(self.path, answers_only=True)
             self.columns = list(self._table.inputs.names)
@@ -101,7 +101,7 @@ class Predictor:
         """The answers' columns and types; kept columns have the types that ``given``, the input's schema, says (else text)."""
         import pyarrow as pa
 
-        from vpunn.hipan.table_models import kept_names
+        from vpunn.tables.models import kept_names
 
         kept = [
             pa.field(called, pa.string() if given is None else given.field(name).type)
@@ -152,7 +152,7 @@ class Predictor:
 
     def gaps(self, batch: Any, where: object = "the batch") -> Gaps:
         """The missing numbers of a batch, which its answers rest on medians for; batches add up (``Gaps() + …``)."""
-        from vpunn.hipan.table_gaps import Gaps
+        from vpunn.tables.gaps import Gaps
 
         if self._table is None or not self._table.inputs.columns:
             return Gaps()

@@ -13,11 +13,11 @@ from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.hipan import conformal
-from vpunn.hipan.table_cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
-from vpunn.hipan.table_gaps import FILL_IN, Gaps
-from vpunn.hipan.table_models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
-from vpunn.hipan.tables import target_cells
 from vpunn.io.streams import read_batches, table_files
+from vpunn.tables.cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
+from vpunn.tables.gaps import FILL_IN, Gaps
+from vpunn.tables.inputs import target_cells
+from vpunn.tables.models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
 
 if TYPE_CHECKING:
     import pandas as pd

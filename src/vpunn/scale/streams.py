@@ -17,12 +17,12 @@ import numpy as np
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, HasTree
 from vpunn.errors import DataError, VpunnError, counted, examples
-from vpunn.hipan.table_cells import Spelling
-from vpunn.hipan.table_gaps import FILL_IN, Gaps
 from vpunn.io import streams
 from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
 from vpunn.scale.predictor import Predictor, labels_like
+from vpunn.tables.cells import Spelling
+from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ class TestTable:
     __test__ = False  # pytest collects classes by this name
 
     def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
-        from vpunn.hipan.table_cells import split_paths
-        from vpunn.hipan.table_gaps import FILL_IN, Gaps, filled_numbers
-        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
-        from vpunn.hipan.tables import split_names
         from vpunn.report import triage
+        from vpunn.tables.cells import split_paths
+        from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
+        from vpunn.tables.inputs import split_names
+        from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
         frame = read_csv(data)
         if len(frame) > max_rows:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Vectorizer
     from vpunn.hipan.posterior import Posterior
     from vpunn.hipan.sets._posterior import SetPosterior
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
     from vpunn.tree import Tree
 
 
@@ -93,7 +93,7 @@ class Believer:
 
     def warm(self) -> None:
         """Answer an empty question once: compiles what is not compiled, reads what is mapped."""
-        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
+        from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
         X: Any = np.zeros((1, len(self.numeric) or self.model.n_features_in_))
         if self.features is not None:
@@ -128,7 +128,7 @@ class Believer:
 
     def _features(self, kind: str, listed: list[Any]) -> tuple[Features, list[str]]:
         """The features of a question's rows, and what was done about missing numbers."""
-        from vpunn.hipan.table_models import as_blocks  # with scikit-learn, which a tree alone does without
+        from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
         if kind != "rows" and self.features is not None and self.numeric:
             raise ApiError(

@@ -20,8 +20,8 @@ from vpunn.web.subject import Subject, clean, clip
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn.hipan.table_models import TableRegressor
     from vpunn.regress import VPuNNRegressor
+    from vpunn.tables.models import TableRegressor
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ def number_subject(table: TableRegressor, title: str, columns: dict[str, Any] | 
 
 def as_table(model: VPuNNRegressor) -> TableRegressor:
     """A regressor that was fitted on arrays, its columns called as it knows them, else by their places."""
-    from vpunn.hipan.table_models import TableRegressor
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
+    from vpunn.tables.models import TableRegressor
 
     levels, covariates = model._level_columns, model._covariate_columns
     if [*levels, *covariates] != list(range(model.n_features_in_)):

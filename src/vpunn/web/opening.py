@@ -66,7 +66,7 @@ def open_model(path: Path) -> Subject:
 
     stored = Stored.open(path)
     if stored.kind == "VPuNNRegressor" and "inputs" in stored.settings:
-        from vpunn.hipan.table_models import TableRegressor, open_table_model
+        from vpunn.tables.models import TableRegressor, open_table_model
         from vpunn.web.numbers import number_subject
 
         table = open_table_model(path)
@@ -75,7 +75,7 @@ def open_model(path: Path) -> Subject:
     if stored.kind != "HiPaNClassifier":
         return as_subject(load(path), path.name)
     from vpunn.hipan import HiPaNClassifier
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
     from vpunn.text import TextFeatures
 
     kept = stored.settings.get("inputs")

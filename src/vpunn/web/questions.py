@@ -12,7 +12,7 @@ from vpunn.web.replies import ApiError
 from vpunn.web.subject import clip
 
 if TYPE_CHECKING:
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
 
 
 def check_fields(body: dict[str, Any], known: Collection[str]) -> None:
@@ -68,7 +68,7 @@ def fill_gaps(numbers: np.ndarray, inputs: Inputs) -> tuple[np.ndarray, list[str
     """Numbers with medians of the training rows where they are missing, as in ``vpunn predict``, and the sentence about it."""
     import pandas as pd
 
-    from vpunn.hipan.table_gaps import FILL_IN, Gaps, filled_numbers
+    from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
 
     frame = pd.DataFrame(numbers, columns=list(inputs.columns))
     filled = filled_numbers(frame, inputs, "rows")

@@ -29,7 +29,7 @@ def measure(name: str) -> dict[str, Any]:
     The multi-class Brier score is the mean of 1 − 2 p(true) + Σ p² over rows, with all nodes as classes.
     """
     from vpunn.datasets.tasks import load_task
-    from vpunn.hipan.table_fits import fit_task
+    from vpunn.tables.fits import fit_task
 
     task = load_task(TASK[name], SPLIT)
     model = fit_task(TASK[name], characters=False, seed=SPLIT)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
-from vpunn.hipan.table_cells import LabelCells, matched, place_cells, unseen_error
-from vpunn.hipan.table_models import Evaluation, TableClassifier, paths_of
-from vpunn.hipan.table_samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
-from vpunn.hipan.table_truth import Truth, Unseen, true_sets
-from vpunn.hipan.tables import Inputs, describe_table
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
+from vpunn.tables.cells import LabelCells, matched, place_cells, unseen_error
+from vpunn.tables.inputs import Inputs, describe_table
+from vpunn.tables.models import Evaluation, TableClassifier, paths_of
+from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
+from vpunn.tables.truth import Truth, Unseen, true_sets
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
 
@@ -205,7 +205,7 @@ class SetTableClassifier(TableClassifier):
         return Evaluation(made, [], tuple(notes))
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
-        """Which rows are scored, and the sets of labels that are true of them; see `vpunn.hipan.table_truth`."""
+        """Which rows are scored, and the sets of labels that are true of them; see `vpunn.tables.truth`."""
         if not self.model.multilabel_:
             return super().truth(frame, where, unseen)
         return true_sets(self.labels(set_cells(frame, self.inputs, where)), self.model.label_tree_, where, unseen)

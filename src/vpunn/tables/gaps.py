@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn.errors import DataError, counted, examples
-from vpunn.hipan.table_cells import numbers_of, refuse_missing
+from vpunn.tables.cells import numbers_of, refuse_missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn.hipan.tables import Inputs
+    from vpunn.tables.inputs import Inputs
 
 #: Columns that a sentence names at most.
 NAMED = 5

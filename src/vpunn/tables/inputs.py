@@ -1,4 +1,4 @@
-"""From a stranger's table to rows and labels: which columns a model reads, and what was found there (cells: `table_cells`)."""
+"""From a stranger's table to rows and labels: which columns a model reads, and what was found there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, VpunnError, counted, examples
-from vpunn.hipan._targets import LARGEST_FEATURE
-from vpunn.hipan.table_cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
+from vpunn.tables.cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
 from vpunn.tree.build import UNKNOWN
 
 if TYPE_CHECKING:

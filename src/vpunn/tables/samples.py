@@ -1,4 +1,4 @@
-"""Rows of a table on the way to a model: read by the rules of `vpunn.hipan.table_cells`, checked, counted, and split."""
+"""Rows of a table on the way to a model: read by the rules of `vpunn.tables.cells`, checked, counted, and split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn.errors import DataError, check_choice, counted, examples, rows_have
-from vpunn.hipan.table_cells import (
+from vpunn.io.frames import check_columns
+from vpunn.tables.cells import (
     LabelCells,
     last_name,
     locate,
@@ -21,9 +22,8 @@ from vpunn.hipan.table_cells import (
     refuse_missing,
     unseen_error,
 )
-from vpunn.hipan.table_gaps import Gaps, with_medians
-from vpunn.hipan.tables import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
-from vpunn.io.frames import check_columns
+from vpunn.tables.gaps import Gaps, with_medians
+from vpunn.tables.inputs import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
 from vpunn.tree import Tree
 from vpunn.tree.levels import missing_cells
 
@@ -63,7 +63,7 @@ def read_sample(
     """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
 
     ``missing="drop"`` leaves out rows that have none; the report counts them. ``"median"`` does so too, but keeps rows that lack
-    numbers of the inputs (`vpunn.hipan.table_gaps`). Else they are refused with count, row and fix.
+    numbers of the inputs (`vpunn.tables.gaps`). Else they are refused with count, row and fix.
     """
     check_choice("missing", missing, MISSING)
     for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
@@ -71,7 +71,7 @@ def read_sample(
     check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
     refuse_bytes(frame, inputs.text, where)
     if inputs.label_sep is not None:
-        from vpunn.hipan.table_sets import read_set_sample
+        from vpunn.tables.sets import read_set_sample
 
         return read_set_sample(frame, inputs, where, tree, missing)
     cells = place_cells(frame, inputs.levels, where) if regress else target_cells(frame, inputs, where)

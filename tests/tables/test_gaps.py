@@ -10,11 +10,11 @@ import pytest
 
 from vpunn import HiPaNClassifier
 from vpunn.errors import DataError, VpunnError
-from vpunn.hipan.table_fits import FitPlan
-from vpunn.hipan.table_gaps import Gaps, with_medians
-from vpunn.hipan.table_models import TableClassifier, open_table_model
-from vpunn.hipan.table_samples import read_sample
-from vpunn.hipan.tables import Inputs
+from vpunn.tables.fits import FitPlan
+from vpunn.tables.gaps import Gaps, with_medians
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.models import TableClassifier, open_table_model
+from vpunn.tables.samples import read_sample
 
 KINDS = ("cold", "flu", "sepsis")
 NUMBERS = Inputs(("kind",), (), ("age", "crp"))

@@ -10,9 +10,9 @@ import numpy as np
 
 from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
-from vpunn.hipan.table_models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
-from vpunn.hipan.table_samples import TableRows
-from vpunn.hipan.tables import Inputs
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
+from vpunn.tables.samples import TableRows
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class FitPlan:
             return TableRegressor.fit(sample, self.inputs, tree=self.tree, bar=bar)
         kind = TableClassifier
         if self.inputs.label_sep is not None:
-            from vpunn.hipan.table_sets import SetTableClassifier
+            from vpunn.tables.sets import SetTableClassifier
 
             kind = SetTableClassifier
         options = {"characters": self.characters, "mixed": self.mixed, "seed": self.seed}

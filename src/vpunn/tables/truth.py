@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
-from vpunn.hipan.table_cells import (
+from vpunn.tables.cells import (
     LabelCells,
     last_name,
     locate,
@@ -22,7 +22,7 @@ from vpunn.hipan.table_cells import (
     refuse_missing,
     unseen_error,
 )
-from vpunn.hipan.tables import Inputs, target_cells
+from vpunn.tables.inputs import Inputs, target_cells
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 """Models that know which columns of a table they read: what ``vpunn fit`` writes and the other commands open.
 
 A `TableClassifier` places rows by text and numbers on a tree (`HiPaNClassifier`), a `TableRegressor` predicts a number from
-level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.hipan.table_cells`.
+level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.tables.cells`.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, VpunnError, check_choice, counted
-from vpunn.hipan import conformal
+from vpunn.hipan import Views, conformal
 from vpunn.hipan._answering import Answering
-from vpunn.hipan._views import Views
 from vpunn.hipan.posterior import Posterior, Rule
-from vpunn.hipan.table_cells import (
+from vpunn.io.frames import check_columns
+from vpunn.io.store import Stored
+from vpunn.tables.cells import (
     LabelCells,
     locate,
     matched,
     place_cells,
     texts_of,
 )
-from vpunn.hipan.table_gaps import Gaps, filled_numbers, numberless, with_medians
-from vpunn.hipan.table_samples import TableRows
-from vpunn.hipan.table_truth import UNSEEN as UNSEEN  # vpunn.scale looks for it here
-from vpunn.hipan.table_truth import Truth, Unseen, true_nodes, true_numbers
-from vpunn.hipan.tables import Inputs
-from vpunn.io.frames import check_columns
-from vpunn.io.store import Stored
+from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.samples import TableRows
+from vpunn.tables.truth import UNSEEN as UNSEEN  # vpunn.scale looks for it here
+from vpunn.tables.truth import Truth, Unseen, true_nodes, true_numbers
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ class TableClassifier:
         return replace(self.score(X, truth.answers, truth.wrong), notes=tuple(notes))
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
-        """Which rows are scored, and the nodes that are true of them; see `vpunn.hipan.table_truth`."""
+        """Which rows are scored, and the nodes that are true of them; see `vpunn.tables.truth`."""
         return true_nodes(frame, self.inputs, self.model.label_tree_, where, unseen)
 
     def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
@@ -330,7 +329,7 @@ class TableRegressor:
         return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
-        """Which rows are scored, and their numbers; see `vpunn.hipan.table_truth`."""
+        """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""
         levels = self._levels(self.rows(frame, where))
         return true_numbers(frame, levels, self.inputs, self.model.tree_, where, unseen)
 
@@ -373,7 +372,7 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
     features = kinds[1].from_stored(stored.part("features")) if inputs.text else None
     kind = TableClassifier
     if inputs.label_sep is not None:
-        from vpunn.hipan.table_sets import SetTableClassifier
+        from vpunn.tables.sets import SetTableClassifier
 
         kind = SetTableClassifier
     return kind(kinds[0].from_stored(stored), inputs, features)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, check_choice, examples, rows_have
-from vpunn.hipan._targets import LARGEST_FEATURE
 from vpunn.io.frames import COMMA_NUMBER, check_columns
 from vpunn.io.tables import whole_labels
 from vpunn.tree import Tree

@@ -1,0 +1,1 @@
+"""A stranger's table in, answers out: what the command line, the server and `vpunn.scale` share."""
