@@ -63,6 +63,16 @@ def test_slots_that_hold_nothing_are_passed_over_where_they_stand(seed):
     assert np.array_equal(evidence, kept)  # nothing of it was written to
 
 
+def test_bounds_where_a_last_slot_stands_alone_and_holds_nothing():
+    """205 rows of five slots are 1,024 and one more."""
+    evidence, valid, truth, weight = some_rows(0, rows=205, slots=5)
+    truth[-1], valid[-1] = 0, [True, True, True, True, False]
+    seen = Slots.of(evidence, valid, truth, weight)
+    assert [len(part) for part in seen.parts()][-1] == 0
+    for one, other in zip(seen.bounds(), (evidence[valid].min(0), evidence[valid].max(0)), strict=True):
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("share", [0.97, 0.3])
 def test_newtons_method_ends_where_a_slow_twin_does(share):
     evidence, valid, truth, weight = some_rows(4, share)

@@ -58,7 +58,7 @@ class Slots(NamedTuple):
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the most that each piece of evidence says."""
-        extremes = [(part.min(0), part.max(0)) for part in self.parts()]
+        extremes = [(part.min(0), part.max(0)) for part in self.parts() if len(part)]
         return np.min([least for least, _ in extremes], 0), np.max([most for _, most in extremes], 0)
 
     def take(self, rows: np.ndarray, columns: Sequence[int]) -> Slots:
