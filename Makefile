@@ -133,7 +133,7 @@ bench-growth: $(VENV)/.installed-dev  ## how cost grows with size: CPU, memory, 
 .PHONY: bench-growth
 
 .PHONY: screenshot bench-explorer
-screenshot: $(VENV)/.installed-dev  ## README's picture of the explorer, from the model of `make demo`
+screenshot: $(VENV)/.installed-dev  ## the documentation's picture of the explorer, from the model of `make demo`
 	$(BIN)/vpunn demo --out demo
 	$(BIN)/python tools/make_screenshot.py demo/placement docs/explorer.png
 

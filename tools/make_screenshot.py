@@ -1,4 +1,4 @@
-"""Make README's picture of the explorer: ``python tools/make_screenshot.py MODEL PICTURE`` (`make screenshot` calls it).
+"""Make the documentation's picture of the explorer: ``python tools/make_screenshot.py MODEL PICTURE`` (`make screenshot` calls it).
 
 A real Chromium (on the path, or VPUNN_BROWSER) asks the model one question; the picture is kept small by 128 colours.
 """

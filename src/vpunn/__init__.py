@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vpunn.tree import Tree, check_tree
     from vpunn.vapo import heads
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 #: name → module it is imported from on first use (a module imports itself)
 _LATER = {
