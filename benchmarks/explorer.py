@@ -36,18 +36,14 @@ WALKS, FRAMES, REPEATS = 5, 120, 7
 #: Zooms from the whole tree into a deep leaf and out again; at every step the frame is drawn and one pixel read back.
 TOUR = """async ([layout, frames]) => {
   const { view, shape } = explorer, times = [];
-  view.layout = layout;
+  view.choose(layout);
   let leaf = 0;
   for (let i = 0; i < shape.n; i += 97) if (shape.depth[i] > shape.depth[leaf] && shape.from(i) > shape.total / 5) leaf = i;
   const path = shape.path(leaf), stops = path.filter((_, k) => k % 3 === 0).concat(path.at(-1));
-  const there = stops.map((i) => view.fit(i)), windows = there.concat(there.slice(0, -1).reverse());
+  const there = stops.map((i) => view.layout.fit(i)), windows = there.concat(there.slice(0, -1).reverse());
   for (let k = 0; k < frames; k++) {
     const t = (k / (frames - 1)) * (windows.length - 1), i = Math.min(Math.floor(t), windows.length - 2), s = t - i;
-    const [p, q] = [windows[i], windows[i + 1]], width = (p.b - p.a) * ((q.b - q.a) / (p.b - p.a)) ** s;
-    const share = Math.abs(q.b - q.a - p.b + p.a) > 1e-9 ? (width - p.b + p.a) / (q.b - q.a - p.b + p.a) : s;
-    const a = p.a + (q.a - p.a) * share;
-    view.window = { a, b: a + width };
-    for (const key of ["top", "cols", "fx", "fy"]) view.window[key] = p[key] + (q[key] - p[key]) * s;
+    view.window = view.layout.between(windows[i], windows[i + 1], s);
     const start = performance.now();
     view.frame(start);
     view.context.getImageData(0, 0, 1, 1);

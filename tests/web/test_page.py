@@ -78,12 +78,12 @@ def test_an_old_link_says_what_is_gone_and_shows_the_rest(visit, url):
 def test_a_deep_link_survives_reload(visit, url):
     page = visit().open(url + "/#layout=radial&root=carnivore.n.01&focus=feline.n.01&with=bear.n.01")
     look(page, "#compared", "common ancestor")
-    before = page.evaluate("JSON.stringify([explorer.view.window, explorer.view.layout, explorer.view.focus])")
+    before = page.evaluate("JSON.stringify([explorer.view.window, explorer.view.kind, explorer.view.focus])")
     page.reload()
     page.wait_for_selector("body[data-ready]")
     look(page, "#compared", "common ancestor")
     settle(page)
-    assert page.evaluate("JSON.stringify([explorer.view.window, explorer.view.layout, explorer.view.focus])") == before
+    assert page.evaluate("JSON.stringify([explorer.view.window, explorer.view.kind, explorer.view.focus])") == before
     assert json.loads(before)[1] == "radial"
 
 
@@ -176,7 +176,7 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
     page.reload()
     look(page, "#stopped", stops[0.5])
     page.locator("#rule").select_option("threshold")
-    level = page.evaluate("explorer.beliefs.level()")
+    level = page.evaluate("explorer.ask.level()")
     look(page, "#stopped", str(model.predict(X, stop="threshold", threshold=level)[0]))
     page.locator("#forget").click()
     page.locator("#answer:empty").wait_for(state="attached")
@@ -197,7 +197,7 @@ def test_an_answer_keeps_its_siblings_in_view(visit):
             settle(page)
             assert page.locator(".path .p").last.text_content().split()[0].isdigit()
             seen = page.evaluate(
-                """() => [...Array(explorer.shape.n).keys()].filter((i) => explorer.view.shows(i)).length"""
+                """() => [...Array(explorer.shape.n).keys()].filter((i) => explorer.view.layout.shows(i)).length"""
             )
             assert seen >= 20, layout
         boxes = page.evaluate("""() => ["view", "map", "legend"].map((id) => {
@@ -211,7 +211,7 @@ def test_a_large_tree_is_still_opened_at_the_answer(visit, url):
     page.locator("#stopped").wait_for()
     settle(page)
     share = page.evaluate("(explorer.view.window.b - explorer.view.window.a) / explorer.shape.total")
-    assert share < 0.5 and page.evaluate("explorer.view.shows(explorer.view.stop)")
+    assert share < 0.5 and page.evaluate("explorer.view.layout.shows(explorer.view.stop)")
 
 
 def test_a_test_table_shows_where_the_model_fails(visit, url, believer):
@@ -284,10 +284,10 @@ def test_wide_and_thin_nodes_are_all_in_the_picture(visit, url, subject):
     """Every pixel of every column shows a node that covers it, wherever one looks: compared with a plain walk."""
     page = visit().open(url)
     wrong = page.evaluate("""() => {
-      const { shape, view } = explorer, bad = [];
+      const { shape, view: { layout: { columns } } } = explorer, bad = [];
       const look = (a, b, height) => {
-        view.columns.paint(shape, { a, b, first: 0, count: shape.maxDepth + 1, height, minCell: 99, colour: (i) => i + 1, gap: 0 });
-        const { pixels } = view.columns, count = shape.maxDepth + 1;
+        columns.paint(shape, { a, b, first: 0, count: shape.maxDepth + 1, height, minCell: 99, colour: (i) => i + 1, gap: 0 });
+        const { pixels } = columns, count = shape.maxDepth + 1;
         for (let i = 0; i < shape.n; i++) {
           const y0 = (shape.from(i) - a) * height / (b - a), y1 = (shape.to(i) - a) * height / (b - a), d = shape.depth[i];
           if (y1 <= 0 || y0 >= height) continue;
@@ -316,7 +316,7 @@ def test_the_layouts_agree_on_what_lies_under_the_pointer(visit, url):
         settle(page)
         hits = page.evaluate("""() => {
           const { view } = explorer, found = new Set();
-          for (let x = 5; x < view.width; x += 9) for (let y = 5; y < view.height; y += 9) found.add(view.nodeAt(x, y));
+          for (let x = 5; x < view.width; x += 9) for (let y = 5; y < view.height; y += 9) found.add(view.layout.nodeAt(x, y));
           found.delete(-1);
           return [...found];
         }""")

@@ -63,7 +63,7 @@ def test_the_page_lists_all_labels_with_their_probabilities(visit, believer):
             ].tolist()
         )
         page.wait_for_timeout(700)
-        assert page.evaluate("explorer.view.answers.every((i) => explorer.view.shows(i))")
+        assert page.evaluate("explorer.view.answers.every((i) => explorer.view.layout.shows(i))")
         assert page.evaluate("explorer.view.answers") == [one["node"] for one in answer["labels"]]
         assert "all labels with at least 45 %" in page.locator("#level").text_content()
         assert page.locator("#triage-part").is_hidden()

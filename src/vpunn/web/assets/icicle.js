@@ -1,113 +1,67 @@
-// Icicle and radial pictures from the same columns of pixels: column d holds the nodes of depth d, one pixel row each.
-//
-// A level is sorted, so the nodes in view are found by binary search, and nodes thinner than a pixel are jumped over to the
-// first one of the next pixel: a frame costs (pixels × columns × log n), whatever the size of the tree or the width of a node.
+// The icicle: a column a level, a cell a node, as tall as its share of the leaves.
+import { isDark, toCss } from "./colors.js";
+import { LINE, Levels } from "./columns.js";
 
-export class Columns {
-  constructor() {
-    this.canvas = document.createElement("canvas");
-    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
+export class Icicle extends Levels {
+  wide() { return this.view.width / this.view.window.cols; }
+
+  nodeAt(x, y) {
+    const { shape, height, window: w } = this.view;
+    return shape.at(Math.floor(w.top + x / this.wide()), w.a + (y / height) * (w.b - w.a));
   }
 
-  // Paint depths first … first + count - 1 over the window [a, b) into `height` pixels; returns cells worth a label.
-  paint(shape, { a, b, first, count, height, colour, gap, minCell, beliefs, ground }) {
-    if (this.canvas.width !== count || this.canvas.height !== height) {
-      this.canvas.width = count;
-      this.canvas.height = height;
-      this.image = this.context.createImageData(count, height);
-      this.pixels = new Uint32Array(this.image.data.buffer);
-    }
-    const { pixels } = this, { ids, pos, size } = shape;
-    pixels.fill(0);
-    const scale = height / (b - a), cells = [];
-    for (let c = 0; c < count; c++) {
-      const d = first + c;
-      if (d < 0 || d > shape.maxDepth) continue;
-      const end = shape.start[d + 1];
-      let k = Math.max(shape.lastBefore(d, a), shape.start[d]);
-      while (k < end) {
-        const i = ids[k], x0 = pos[i];
-        if (x0 >= b) break;
-        const x1 = pos[i + size[i]];
-        const y0 = (x0 - a) * scale, y1 = (x1 - a) * scale;
-        if (y1 <= 0 || x1 === x0) { k++; continue; }
-        if (y1 - y0 < 1) {
-          const row = Math.max(Math.floor(y0), 0);
-          if (row >= height) break;
-          if (!pixels[row * count + c]) pixels[row * count + c] = colour(i);
-          k = shape.skipTo(k, end, a + (row + 1) / scale);
-          continue;
-        }
-        const top = Math.max(Math.round(y0), 0), bottom = Math.min(Math.round(y1), height);
-        const paint = colour(i, y1 - y0 >= 3);
-        let row = top;
-        if (y1 - y0 >= 3 && gap && y0 > 0) pixels[row++ * count + c] = gap;
-        for (let at = row * count + c; row < bottom; row++, at += count) pixels[at] = paint;
-        if (y1 - y0 >= minCell) cells.push({ node: i, column: c, top: y0, bottom: y1, colour: paint });
-        k++;
-      }
-    }
-    if (beliefs) this.light(shape, beliefs, a, scale, first, count, height, ground, cells);
-    this.context.putImageData(this.image, 0, 0);
-    return cells;
+  zoom(factor, x, y) { return this.zoomAt(y / this.view.height, factor); }
+
+  pan(dx, dy) {
+    const { window: w, shape, height } = this.view;
+    this.slide(w.a - (dy / height) * (w.b - w.a));
+    if (!dx) return;
+    w.top = Math.min(Math.max(w.top - dx / this.wide(), 0), Math.max(shape.maxDepth + 1 - w.cols, 0));
+    this.view.drift = false;
   }
 
-  // Balls with a probability, faint ones first, each at least a pixel: the brightest is never hidden by its neighbours.
-  light(shape, beliefs, a, scale, first, count, height, ground, cells) {
-    const lit = new Map();
-    for (const [i, colour] of beliefs) {
-      const c = shape.depth[i] - first;
-      if (c < 0 || c >= count) continue;
-      const y0 = (shape.from(i) - a) * scale, y1 = (shape.to(i) - a) * scale;
-      if (y1 <= 0 || y0 >= height) continue;
-      const tall = y1 - y0 >= 3, top = Math.min(Math.max(tall ? Math.round(y0) : Math.floor(y0), 0), height - 1);
-      const bottom = Math.min(Math.max(Math.round(y1), top + 1), height), edge = tall && y0 > 0 ? 1 : 0;
-      for (let row = top + edge; row < bottom; row++) this.pixels[row * count + c] = colour;
-      lit.set(i, colour);
-    }
-    for (const cell of cells) if (lit.has(cell.node)) cell.colour = lit.get(cell.node);
-  }
-}
-
-// Pixels of a disk looked up in the columns: the distance of each from the centre says which ring, its angle which row. Both
-// depend on the size of the canvas alone, so a frame is one multiplication and one look a pixel.
-export class Rings {
-  constructor() {
-    this.canvas = document.createElement("canvas");
-    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
+  // The levels in view: the first one, their number, and how far the first stands left of the edge.
+  run() {
+    const { top, cols } = this.view.window, first = Math.floor(top);
+    return { first, count: Math.ceil(cols + (top - first)) + 1, shift: (first - top) * this.wide() };
   }
 
-  resize(width, height, rows) {
-    const key = [width, height, rows].join();
-    if (key === this.key) return;
-    this.key = key;
-    this.canvas.width = width;
-    this.canvas.height = height;
-    this.image = this.context.createImageData(width, height);
-    this.pixels = new Uint32Array(this.image.data.buffer);
-    this.far = new Float32Array(width * height);
-    this.row = new Uint16Array(width * height);
-    this.radius = Math.min(width, height) / 2 - 4;
-    const scale = rows / (2 * Math.PI);
-    for (let y = 0, k = 0; y < height; y++) {
-      const dy = y + 0.5 - height / 2;
-      for (let x = 0; x < width; x++, k++) {
-        const dx = x + 0.5 - width / 2, r = Math.sqrt(dx * dx + dy * dy);
-        this.far[k] = r;
-        if (r > this.radius) continue;
-        const turn = Math.atan2(dx, -dy);
-        this.row[k] = Math.min((turn < 0 ? turn + 2 * Math.PI : turn) * scale, rows - 1);
-      }
-    }
+  paint(columns, rows, minCell) {
+    const { shape, window: w } = this.view, { first, count } = this.run();
+    return columns.paint(shape, { a: w.a, b: w.b, first, count, height: rows, minCell, ...this.view.style() });
   }
 
-  paint(columns, rings) {
-    const { pixels, far, row, radius } = this, source = columns.pixels, step = radius / rings, inverse = 1 / step;
-    this.step = step;
-    for (let k = 0; k < far.length; k++) {
-      const r = far[k], ring = (r * inverse) | 0;
-      pixels[k] = r >= radius || r - ring * step < 1 ? 0 : source[row[k] * rings + ring];
+  draw() {
+    const { view } = this, { context: c, height, width, ratio, palette } = view, wide = this.wide(), { count, shift } = this.run();
+    const cells = this.paint(this.columns, Math.round(height * ratio), LINE * ratio);
+    c.imageSmoothingEnabled = false;
+    c.drawImage(this.columns.canvas, shift, 0, count * wide, height);
+    c.fillStyle = toCss(palette.background);
+    for (let k = 0; k <= count; k++) c.fillRect(Math.round(shift + k * wide) - 1, 0, 1, height);
+    for (const cell of cells.sort((p, q) => q.bottom - q.top - p.bottom + p.top).slice(0, view.many)) {
+      const x = shift + cell.column * wide + 4, room = Math.min(wide - 8, width - x);
+      const y = (Math.max(cell.top / ratio, 0) + Math.min(cell.bottom / ratio, height)) / 2;
+      if (x < -wide + 12 || room < 14) continue;
+      const text = view.named(cell.node, room);
+      if (!text) continue;
+      c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
+      c.fillText(text, Math.max(x, 3), y);
     }
-    this.context.putImageData(this.image, 0, 0);
+    for (const i of view.marks()) this.outline(i);
+  }
+
+  outline(i) {
+    const { shape, context: c, window: w, height } = this.view, wide = this.wide(), y = (x) => ((x - w.a) / (w.b - w.a)) * height;
+    c.strokeRect((shape.depth[i] - w.top) * wide, y(shape.from(i)), wide - 1, Math.max(y(shape.to(i)) - y(shape.from(i)), 2));
+  }
+
+  svg(out) {
+    const { view } = this, { height } = view, wide = this.wide(), { shift } = this.run();
+    for (const cell of this.paint(out.columns, height, 1)) {
+      const top = Math.max(cell.top, 0), bottom = Math.min(cell.bottom, height), x = shift + cell.column * wide;
+      out.rect(x, top, wide - 1, Math.max(bottom - top - 0.5, 0.5), cell.colour);
+      const words = bottom - top >= LINE ? view.named(cell.node, wide - 8) : "";
+      if (words) out.text(x + 4, (top + bottom) / 2, words, out.ink(cell.colour));
+    }
   }
 }

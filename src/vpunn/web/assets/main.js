@@ -1,11 +1,11 @@
 // The explorer's page: one state (the URL), one view (the canvas), panels that show and change the state.
 import { openApi } from "./api.js";
-import { Beliefs } from "./beliefs.js";
+import { Ask } from "./ask.js";
 import { Palette, toCss } from "./colors.js";
 import { $, count, download, fill, later, make, percent, short } from "./dom.js";
 import { Labels } from "./labels.js";
 import { Panel } from "./panel.js";
-import { asSvg } from "./save.js";
+import { asSvg } from "./picture.js";
 import { SearchBox } from "./search.js";
 import { Shape, unpackDepths } from "./shape.js";
 import { DEFAULTS, State } from "./state.js";
@@ -35,7 +35,7 @@ class Explorer {
     this.view = new View($("view"), $("map"), this.shape, this.labels, this.palette, this.told());
     this.panel = new Panel(this);
     this.search = new SearchBox(this);
-    this.beliefs = new Beliefs(this);
+    this.ask = new Ask(this);
     this.controls();
     await this.follow(null, this.state.now);
     this.ready = true;
@@ -69,7 +69,7 @@ class Explorer {
     const attempt = async (work, instead) => { try { return await work(); } catch (error) { this.say(error); return instead?.(); } };
     try {
       if (differs("theme")) this.paintPage();
-      if (differs("layout")) { this.view.layout = now.layout in { radial: 1, disk: 1 } ? now.layout : "icicle"; $("layout").value = this.view.layout; this.view.changed(); }
+      if (differs("layout")) { this.view.choose(now.layout); $("layout").value = this.view.kind; }
       if (differs("size")) await attempt(() => this.resize(now.size), () => this.resize(""));
       if (differs("color") || differs("stat")) await attempt(() => this.recolour(now.color, now.stat), () => this.recolour("", now.stat));
       if (differs("tab")) this.showTab(now.tab);
@@ -78,9 +78,9 @@ class Explorer {
       if (turn !== this.turns) return;
       this.root = root;
       if (now.zoom && differs("zoom")) this.restore(now.zoom);
-      else if (differs("root") || differs("layout") || (before?.zoom && !now.zoom && !differs("focus"))) this.view.goTo(this.view.fit(root), { animate: !!before });
+      else if (differs("root") || differs("layout") || (before?.zoom && !now.zoom && !differs("focus"))) this.view.goTo(this.view.layout.fit(root), { animate: !!before });
       if (differs("focus")) await attempt(() => this.refocus(now.focus, !now.zoom), () => this.refocus("", false));
-      if (differs("text") || differs("stop") || (differs("risk") && now.text)) await this.beliefs.apply(now);
+      if (differs("text") || differs("stop") || (differs("risk") && now.text)) await this.ask.apply(now);
       if (!before && now.q) $("query").value = now.q;
     } catch (error) { this.say(error); }
   }
@@ -97,29 +97,23 @@ class Explorer {
   // Bring a node into view, with what stands beside it.
   reveal(i) {
     const { view } = this;
-    const window = view.move ? view.move.to : view.window, before = view.window;
-    view.window = window;
-    const seen = view.shows(i);
-    view.window = before;
-    if (view.layout === "disk" || !seen) view.goTo(view.around(i), { animate: this.ready });
+    if (!view.layout.shows(i, view.settled)) view.goTo(view.layout.around(i), { animate: this.ready });
   }
 
   restore(zoom) {
-    const given = zoom.split(",").map(Number), keys = this.view.layout === "disk" ? ["fx", "fy"] : ["a", "b", "top", "cols"];
-    if (given.length !== keys.length || !given.every(Number.isFinite)) return;
-    const to = Object.fromEntries(keys.map((key, k) => [key, given[k]]));
-    if (to.b !== undefined && !(to.b > to.a && to.a >= 0 && to.b <= this.shape.total * 1.0001 && to.cols >= 1 && to.cols < 500 && to.top >= 0)) return;
-    if (to.fx !== undefined && Math.hypot(to.fx, to.fy) >= 1) return;
-    this.view.goTo(to, { animate: this.ready });
+    const given = zoom.split(",").map(Number), { layout } = this.view;
+    if (given.length !== layout.keys.length || !given.every(Number.isFinite)) return;
+    const to = Object.fromEntries(layout.keys.map((key, k) => [key, given[k]]));
+    if (layout.valid(to)) this.view.goTo(to, { animate: this.ready });
   }
 
   // ---- the view tells ------------------------------------------------------------------------------------------------
 
   told() {
     const remember = later(250, () => {
-      const w = this.view.window;
-      if (this.view.move) return;
-      const fitted = this.view.fit(this.root), at = this.view.layout === "disk" ? ["fx", "fy"] : ["a", "b", "top", "cols"];
+      const { window: w, layout, move } = this.view;
+      if (move) return;
+      const fitted = layout.fit(this.root), at = layout.keys;
       const same = at.every((key) => Math.abs(w[key] - fitted[key]) < 1e-6 * (1 + Math.abs(fitted[key])));
       this.state.set({ zoom: same ? undefined : at.map((key) => +w[key].toPrecision(12)).join(",") }, { replace: true, silent: true });
     });
@@ -151,7 +145,7 @@ class Explorer {
     if (!this.view) return;
     this.palette = this.view.palette = new Palette(this.dark());
     if (this.ready) this.recolour(this.layerName, this.state.now.stat).catch((error) => this.say(error));
-    if (this.view.beliefs && this.beliefs.last) this.beliefs.show(this.beliefs.last, false);
+    if (this.view.beliefs && this.ask.last) this.ask.show(this.ask.last, false);
   }
 
   async recolour(name, stat) {
@@ -176,9 +170,8 @@ class Explorer {
     const weights = name ? new Float32Array(await this.api.bytes("layer.bin", { name, as: "weight" })) : null;
     if (!this.shape.setWeights(weights)) { this.say(new Error("this column has no positive values, so it gives no sizes.")); this.shape.setWeights(null); }
     if (!this.legend) this.view.colour = this.palette.ofBranch(this.shape);
-    this.view.mapKey = null;
-    if (this.ready) this.view.goTo(this.view.fit(this.root), { animate: false });
-    else Object.assign(this.view.window, { a: 0, b: this.shape.total });
+    this.view.goTo(this.view.layout.fit(this.root ?? 0), { animate: false });
+    this.view.changed();
   }
 
   showLegend() {

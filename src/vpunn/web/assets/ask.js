@@ -3,7 +3,7 @@ import { $, count, fill, later, make, percent, short } from "./dom.js";
 
 const RISKS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5];
 
-export class Beliefs {
+export class Ask {
   constructor(app) {
     this.app = app;
     this.model = app.summary.model;
@@ -108,7 +108,7 @@ export class Beliefs {
     this.last = answer;
     if (moveThere) {
       const sure = answer.path.filter((ball) => ball.probability >= 0.8).at(-1) ?? answer.path[0];
-      view.goTo(view.around(...(view.answers.length ? view.answers : [sure.node])));
+      view.goTo(view.layout.around(...(view.answers.length ? view.answers : [sure.node])));
     }
     view.changed();
     app.showLegend();
@@ -131,7 +131,7 @@ export class Beliefs {
   showNumber(answer, moveThere) {
     const { app } = this, { view } = app, signed = (v) => (v < 0 ? "−" : "+") + short(Math.abs(v));
     view.stop = answer.node;
-    if (moveThere) view.goTo(view.around(answer.node));
+    if (moveThere) view.goTo(view.layout.around(answer.node));
     view.changed();
     const step = (name, adds, total) => make("li", {}, name, make("span", { class: "p" }, make("span", { class: "adds" }, signed(adds)), ` = ${short(total)}`));
     let total = answer.path.at(-1).total;
