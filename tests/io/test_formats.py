@@ -28,13 +28,13 @@ def test_newick_of_other_hands():
     assert tree.labels.tolist() == ["root", "it's", 'b "c"', "Homo sapiens", "D_e"]
     np.testing.assert_array_equal(tree.columns["length"], [np.nan, 0.001, 0.5, 2, -1])
     assert tree.columns["comment"].tolist() == ["&R", None, "&&NHX:S=x", None, "note"]
-    assert text("(,(,));").labels.tolist() == ["", "", "", "", ""]
+    assert text("(,(,));").labels.tolist() == ["tip 1 … tip 3", "tip 1", "tip 2 … tip 3", "tip 2", "tip 3"]
     assert text("(,(,));").parent.tolist() == [-1, 0, 0, 2, 2]
-    assert text("(O'Brien,b);").labels.tolist() == ["", "O'Brien", "b"]
+    assert text("(O'Brien,b);").labels.tolist() == ["O'Brien … b", "O'Brien", "b"]
     assert "length" not in text("(a,b)c;").columns
     assert text("(7,8)9;").labels.tolist() == ["9", "7", "8"]
     assert text("(7,8)x;", numbers=True).labels.tolist() == ["x", "7", "8"]
-    assert text("(7,8);", numbers=True).labels.tolist() == ["", "7", "8"]
+    assert text("(7,8);", numbers=True).labels.tolist() == ["7 … 8", "7", "8"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 from vpunn.io.files import Source
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
+from vpunn.tree.unnamed import with_names
 
 #: A whole length and a comma, which end right before a name; and bytes that are looked at for them.
 _WHOLE, LONGEST_WHOLE = re.compile(rb":\s*([0-9]+),$"), 30
@@ -48,7 +49,7 @@ def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8
     if note.any():
         columns["comment"] = _slices(source, note)
         columns["comment"][note[:, 1] == 0] = None
-    return Tree.from_parents(parent, labels, columns=columns)
+    return with_names(Tree.from_parents(parent, labels, columns=columns))
 
 
 def _reason(why: int, data: bytes, where: int) -> str:

@@ -22,6 +22,7 @@ from vpunn.errors import DataError, DataWarning, TreeError, examples
 from vpunn.io import files
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
+from vpunn.tree.unnamed import unnamed
 
 if TYPE_CHECKING:
     import networkx
@@ -129,12 +130,16 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
 def to_newick(tree: Tree) -> str:
     """Newick text; names quoted where needed, branch lengths and comments from the columns of these names.
 
+    Inner nodes that had no name in a file have none in this one.
+
     >>> to_newick(Tree.from_parents([-1, 0, 0], labels=["bird", "barn owl", "robin's kin"]))
     "('barn owl','robin''s kin')bird;"
     """
     _check_labels(tree)
     say_dropped(tree, "Newick")
-    names = ["" if label is None else _newick_name(str(label)) for label in tree.labels.tolist()]
+    bare = unnamed(tree).tolist()
+    labels = zip(tree.labels.tolist(), bare, strict=True)
+    names = ["" if label is None or empty else _newick_name(str(label)) for label, empty in labels]
     if "comment" in tree.columns:
         notes = tree.columns["comment"].tolist()
         _check_comments(notes)

@@ -12,6 +12,7 @@ from vpunn.plot._names import FEWEST, LETTER, room_of, settled, widths, write_la
 from vpunn.plot._places import cut
 from vpunn.plot._style import FAINT, INK, axes_for, names_of, short
 from vpunn.tree import Tree
+from vpunn.tree.unnamed import unnamed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,10 +96,10 @@ def _name_lines(
 ) -> None:
     """Names above the lines that lead to inner nodes, cut to their lengths; the root's beside its own, upright."""
     texts, at = [], []
-    said = isinstance(tree.labels[tree.leaves[0]], str)
+    said, bare = isinstance(tree.labels[tree.leaves[0]], str), unnamed(tree)
     for node, name in zip(inner.tolist(), names_of(tree, inner, column), strict=True):
-        if said and not isinstance(tree.labels[node], str) and "name" not in tree.columns:
-            continue  # a number that a merge of a linkage was given is no name
+        if bare[node] or (said and not isinstance(tree.labels[node], str) and "name" not in tree.columns):
+            continue  # a number that a merge of a linkage was given is no name, nor is what stands in for one
         up = tree.parent[node] if node else node
         letters = int((way[node] - way[up] - 6) / (LETTER * size))
         if node and (len(name) <= letters or letters >= FEWEST):

@@ -62,6 +62,8 @@ class HierarchicalInput(Storable, BaseEstimator):
         if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
             raise VpunnError(f"columns {model._covariate_columns} are no covariates among {n}.")
         model._finder = NodeFinder(tree, by_label=stored.setting("by_label", bool))
+        if model._finder.by_label and len(model._level_columns) > 1:
+            raise VpunnError(f"{len(model._level_columns)} columns cannot hold one label.")
         model.tree_, model.n_features_in_ = tree, n
         if "feature_names" in stored:
             model.feature_names_in_ = stored.labels("feature_names", n)

@@ -30,13 +30,11 @@ class NodeFinder:
         words, vocabulary = pd.factorize(label_array(tree.labels)[0])
         self._vocabulary = pd.Index(vocabulary, tupleize_cols=False)
         if by_label:
-            repeated = np.bincount(words, minlength=len(vocabulary)) > 1
-            if repeated.any():
-                raise TreeError(
-                    f"the labels {examples(np.asarray(vocabulary)[repeated])} name several nodes of the tree each, so a "
-                    "column of labels is ambiguous; pass level columns instead, or a tree with unique labels."
-                )
-            self._node_of_word = np.argsort(words)
+            # Inner nodes of a phylogeny may share a name, such as their support: refused only where a row asks for it.
+            self._repeated = np.bincount(words[words >= 0], minlength=len(vocabulary)) > 1
+            self._node_of_word = np.zeros(len(vocabulary), np.int64)
+            named = np.flatnonzero(words >= 0)[::-1]
+            self._node_of_word[words[named]] = named
         else:
             self._edges = pd.Index(tree.parent[1:].astype(np.int64) * len(vocabulary) + words[1:])
             if not self._edges.is_unique:
@@ -80,6 +78,12 @@ class NodeFinder:
         import pandas as pd
 
         word = self._vocabulary.get_indexer(pd.Index(labels, dtype=object, tupleize_cols=False))
+        shared = word[(word >= 0) & self._repeated[word]]
+        if len(shared):
+            raise TreeError(
+                f"the labels {examples(list(dict.fromkeys(self._vocabulary[shared])))} name several nodes of the tree each, so "
+                "they do not say which; pass level columns instead, or a tree where they are unique."
+            )
         nodes = np.where(word >= 0, self._node_of_word[word], 0)
         unseen = (word < 0) & ~missing_cells(labels)
         return nodes, np.where(unseen, self.tree.max_depth, self.tree.depth[nodes])
