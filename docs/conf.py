@@ -26,6 +26,7 @@ toc_object_entries = False
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
+    "thumbnail_size": (640, 448),  # wide enough to read; gallery.css shows two or three beside each other
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
     "write_computation_times": False,  # that page would load scripts from elsewhere
@@ -41,7 +42,9 @@ suppress_warnings = ["config.cache", "toc.not_included"]  # a page that no list 
 
 html_theme = "pydata_sphinx_theme"
 html_title = "vpunn"
-html_sidebars = {name: [] for name in ("index", "all", "padic", "coming", "not")}  # nothing below them
+html_sidebars = {"index": []}  # nothing stands beside it
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -1,6 +1,6 @@
 """
-Digits are turns on the way down
-================================
+Tree diagram with digits
+========================
 
 A node's code is the list of turns from the root; a ball is everything that starts with the same turns.
 """

@@ -1,6 +1,6 @@
 """
-A code, digit by digit
-======================
+Digits of one code
+==================
 
 Every digit shrinks the set of leaves that are still possible.
 """

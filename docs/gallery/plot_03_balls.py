@@ -1,6 +1,6 @@
 """
-Nested or apart
-===============
+Nested balls
+============
 
 Two balls are nested or disjoint, never crossing: that is all an ultrametric says.
 """

@@ -1,6 +1,6 @@
 """
-A value on every ball
-=====================
+Icicle plot
+===========
 
 Any column can be averaged up the tree: here the size of SciPy's files, in powers of ten.
 """

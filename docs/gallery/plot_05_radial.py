@@ -1,6 +1,6 @@
 """
-A thousand files in a circle
-============================
+Radial tree
+===========
 
 Names are written only where they fit, so a picture of a large tree stays readable.
 """

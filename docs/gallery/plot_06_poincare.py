@@ -1,6 +1,6 @@
 """
-The Poincaré disk by exact placement
-====================================
+Poincaré disk
+=============
 
 Shells are concentric because depth is the radius here: the picture shows the tree and no learned space.
 """

@@ -1,6 +1,6 @@
 """
-Springs for contrast
-====================
+Force-directed layout
+=====================
 
 A force layout shows clumps, not ancestors: what took a second of springs is a sort in the code.
 """

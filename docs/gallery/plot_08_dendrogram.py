@@ -1,6 +1,6 @@
 """
-A clustering is a tree too
-==========================
+Dendrogram
+==========
 
 A linkage becomes a tree with merge heights, and everything made for trees works on it.
 """

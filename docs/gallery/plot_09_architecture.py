@@ -1,6 +1,6 @@
 """
-A network with one number per subtree
-=====================================
+Diagram of a network
+====================
 
 Only the balls around an item speak, and their numbers add up to the prediction.
 """

@@ -1,6 +1,6 @@
 """
-Distances are blocks
-====================
+Distance matrix
+===============
 
 Distances in a tree are squares inside squares: no triangle breaks the strong triangle inequality.
 """

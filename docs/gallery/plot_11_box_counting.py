@@ -1,6 +1,6 @@
 """
-How fast a tree grows
-=====================
+Box counting
+============
 
 The number of balls per level gives a growth rate; a finite set has no fractal dimension, and the verdict says so.
 """

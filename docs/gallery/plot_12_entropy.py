@@ -1,6 +1,6 @@
 """
-Which digit carries the information
-===================================
+Entropy of digits
+=================
 
 Prefixes hold more bits with every digit; a digit given those before it tells less and less on the way down.
 """

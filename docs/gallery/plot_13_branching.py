@@ -1,6 +1,6 @@
 """
-Is a tree self-similar?
-=======================
+Branching by depth
+==================
 
 Whether the depths of a tree branch alike is a question with a p-value, not an impression.
 """

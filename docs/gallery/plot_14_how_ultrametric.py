@@ -1,6 +1,6 @@
 """
-Is there a tree in my table?
-============================
+How tree-like is a table
+========================
 
 Before a tree is learned from a table, ask how tree-like its distances are, against controls that are not.
 """

@@ -1,6 +1,6 @@
 """
-Two clusterings of the same flowers
-===================================
+Comparison of two trees
+=======================
 
 Two trees over the same leaves are compared by the groups, triples and distances they share.
 """

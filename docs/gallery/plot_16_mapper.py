@@ -1,6 +1,6 @@
 """
-Mapper on a tree
-================
+Mapper graph
+============
 
 A cover by balls has as many components as the tree has branches: Mapper finds the families because it was given them.
 """

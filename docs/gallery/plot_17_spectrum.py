@@ -1,6 +1,6 @@
 """
-What a spectral layout sees
-===========================
+Spectral layout
+===============
 
 The first eigenvectors of a tree separate its largest branches; their radius goes with depth only loosely.
 """

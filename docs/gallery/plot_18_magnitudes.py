@@ -1,6 +1,6 @@
 """
-Coefficients shrink with depth when the data do
-===============================================
+Size of coefficients by depth
+=============================
 
 A function on a tree is one coefficient per ball; their size by depth shows where it varies.
 """

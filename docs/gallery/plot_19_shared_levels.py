@@ -1,6 +1,6 @@
 """
-Does another code agree with the tree?
-======================================
+Levels shared with another code
+===============================
 
 Enzymes that share more levels of their EC number lie closer in the Gene Ontology; numbers dealt at random tell nothing.
 """

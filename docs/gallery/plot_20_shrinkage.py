@@ -1,6 +1,6 @@
 """
-Few rows lean on their ancestors
-================================
+Shrinkage plot
+==============
 
 A group with few rows is pulled towards its parent, one with many speaks for itself; how far is learned from the data.
 """

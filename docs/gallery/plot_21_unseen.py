@@ -1,6 +1,6 @@
 """
-What is not known widens the answer
-===================================
+Intervals of unseen labels
+==========================
 
 A label never seen is answered by its deepest known ancestor, with an interval that says how much is missing.
 """

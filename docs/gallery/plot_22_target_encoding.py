@@ -1,6 +1,6 @@
 """
-Target encoding that does not leak
-==================================
+Target encoding, with and without a leak
+========================================
 
 A feature made from the target must be cross-fitted: otherwise the next model trusts noise.
 """

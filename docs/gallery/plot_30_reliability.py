@@ -1,5 +1,5 @@
 """
-How sure, how right
+Reliability diagram
 ===================
 
 Where does a function of SciPy belong, by the first sentence of its help? The answer's probability is about how often it is right.

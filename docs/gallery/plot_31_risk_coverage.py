@@ -1,6 +1,6 @@
 """
-Answer fewer, err less
-======================
+Risk–coverage curve
+===================
 
 Leaving the least certain rows to a person lowers the error of the rest.
 """

@@ -1,6 +1,6 @@
 """
-Stop where it is still safe
-===========================
+Answers that stop early
+=======================
 
 Asked for more certainty the model answers with a larger ball instead of guessing on.
 """

@@ -1,6 +1,6 @@
 """
-Why this answer
-===============
+Explanation of one answer
+=========================
 
 Every ball around an answer adds its part to the score and has a probability of its own.
 """

@@ -1,6 +1,6 @@
 """
-What is taken for what
-======================
+Confusions by branch
+====================
 
 Mistakes have an address: the branch where truth and answer part.
 """

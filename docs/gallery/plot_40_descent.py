@@ -1,6 +1,6 @@
 """
-Optimisers against a known optimum
-==================================
+Descent of optimisers
+=====================
 
 Without input the best law is the observed frequencies, so an optimiser can be judged against a closed form.
 """

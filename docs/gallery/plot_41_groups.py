@@ -1,5 +1,5 @@
 """
-Names for all small groups
+Invariants of small groups
 ==========================
 
 Eleven invariants tell all 1,251 groups of order at most 125 apart, and each digit of the name is one of them.

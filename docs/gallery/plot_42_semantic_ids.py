@@ -1,6 +1,6 @@
 """
-Ids that know their neighbours
-==============================
+Semantic ids of pictures
+========================
 
 Ids read off a balanced tree of vectors share a beginning when the vectors are close.
 """

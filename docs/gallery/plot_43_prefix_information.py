@@ -1,6 +1,6 @@
 """
-What a prefix tells about something else
-========================================
+Information in prefixes
+=======================
 
 Area and place tell a time zone's clock almost entirely; a digit read without those before it tells much less.
 """

@@ -1,6 +1,6 @@
 """
-A tree found in a table
-=======================
+Latent tree of a table
+======================
 
 The balls of a latent tree are described in the table's own columns, and nobody told it the cultivars.
 """

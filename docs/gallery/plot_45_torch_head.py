@@ -1,6 +1,6 @@
 """
-A head that knows the tree
-==========================
+Accuracy of a head by depth
+===========================
 
 One linear head answers at every depth at once, and the group is right more often than the numeral.
 """
