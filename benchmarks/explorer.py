@@ -228,7 +228,7 @@ def load(model: str, clients: int = 50, requests: int = 200) -> list[dict[str, A
     from vpunn.web.opening import open_model
 
     subject = open_model(Path(model))
-    tree, believer = subject.tree, subject.believer
+    tree, believer = subject.tree, subject.answers
     rng = random.Random(0)
     some = [
         f"a {rng.choice(['small', 'large', 'red', 'old'])} {subject.name(rng.randrange(tree.n_nodes))}"

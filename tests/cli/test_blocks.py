@@ -79,7 +79,7 @@ def test_the_same_answers_by_every_door(here):
     from vpunn.web.opening import open_model
     from vpunn.web.replies import ApiError
 
-    believer = open_model(here / "both").believer
+    believer = open_model(here / "both").answers
     assert believer.summary()["input"] == "columns" and believer.summary()["numeric"] == ["mass", "latitude"]
     rows = frame[["species", "mass", "latitude"]][:3].to_dict("records")
     asks = [believer.read_ask({"rows": [row], "explain": True}, 10) for row in rows]

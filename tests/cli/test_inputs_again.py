@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from inputs import check, no, params, run_here, yes
-from vpunn.web.batch import TestTable
+from vpunn.web.batch import ScoredTable
 from vpunn.web.opening import open_model
 
 TAGS = (
@@ -348,8 +348,8 @@ def test_a_path_in_a_cell_is_what_level_columns_are(tmp_path):
         told = run_here(
             ["report", str(tmp_path / name), "--test", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r.html")]
         )
-        believer = open_model(tmp_path / name).believer
-        tested = TestTable(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
+        believer = open_model(tmp_path / name).answers
+        tested = ScoredTable(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
         found.append((scores, answers, told.out, tested.summary()))
         assert scores["exact"] == 1 and "have no label" not in told.err
     assert found[0] == found[1]

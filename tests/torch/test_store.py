@@ -124,7 +124,7 @@ def test_explorer_and_report_take_a_head(fitted):
     for source, given in ((model, X), (model.head_, rows)):
         found = triage(source, given, y)
         assert len(str(found)) > 20
-        believer = as_subject(source).believer
+        believer = as_subject(source).answers
         believer.warm()
         ask = believer.read_ask({"X": [given[0].tolist()], "top": 3, "risk": 0.1, "explain": True, "beliefs": True}, 10)
         assert isinstance(ask, Ask)

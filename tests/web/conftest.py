@@ -12,7 +12,7 @@ from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.tree import Tree
-from vpunn.web.beliefs import Believer
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.server import Running
 from vpunn.web.subject import Subject
 
@@ -42,7 +42,7 @@ def believer():
     answers, texts, labels = mammals()
     features = text_features(characters=None, min_rows=1)
     model = HiPaNClassifier(answers, random_state=0).fit(features.fit_transform(texts), labels)
-    found = Believer(model, features, Inputs(("label",), ("text",)))
+    found = ClassifierAnswers(model, features, Inputs(("label",), ("text",)))
     found.sample = texts, labels
     return found
 

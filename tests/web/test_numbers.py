@@ -15,7 +15,7 @@ from vpunn.tables.models import TableClassifier, TableRegressor, open_table_mode
 from vpunn.tables.samples import read_sample
 from vpunn.tree import Tree
 from vpunn.web.api import Api
-from vpunn.web.beliefs import Believer
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.opening import as_subject, open_model
 from vpunn.web.server import Running
 from vpunn.web.subject import Subject
@@ -81,11 +81,11 @@ def test_answers_are_the_table_models(api, folder):
 
 def test_layers_are_the_balls_themselves(api):
     """No mean of means: a ball shows its own number; the root's coefficient does not use up the scale of the others."""
-    model, tree = api.subject.believer.model, api.subject.tree
+    model, tree = api.subject.answers.model, api.subject.tree
     summary = get(api, "/api/tree")
     assert [layer["name"] for layer in summary["layers"] if layer["own"]] == [MEAN, "coefficient", "sd of a new row"]
     assert summary["color"] == MEAN and summary["model"]["answers"] == "number"
-    median = api.subject.believer.table.inputs.medians[0]
+    median = api.subject.answers.table.inputs.medians[0]
     mean, _ = model.predict_nodes(np.arange(tree.n_nodes), np.full((tree.n_nodes, 1), median))
     for i in range(tree.n_nodes):
         columns = get(api, "/api/node", id=f"@{i}", layer=MEAN)
@@ -119,7 +119,7 @@ def test_bad_questions_are_one_sentence(api, body, said):
 
 
 def test_the_rest_of_the_api_knows_the_model(api):
-    api.subject.believer.warm()
+    api.subject.answers.warm()
     paths = get(api, "/api/openapi.json")["paths"]
     assert "/api/predict" in paths and "/api/triage" not in paths
     reply = api.answer("POST", "/api/triage", {}, b"order,mass\no1,2\n", "text/csv")
@@ -132,12 +132,12 @@ def test_regressors_made_in_python(tmp_path):
     X, y = [["a", "b", 1.0], ["a", "c", 2.0], ["d", "e", 3.0], ["d", "e", 4.0]], [1.0, 2.0, 5.0, 6.0]
     model = VPuNNRegressor(covariates=[2]).fit(np.array(X, object), y)
     subject = open_model(model.save(tmp_path / "m"))
-    assert subject.believer.columns == ["level 1", "level 2", "covariate 1"]
+    assert subject.answers.columns == ["level 1", "level 2", "covariate 1"]
     status, found = ask(Api(subject), {"rows": [{"level 1": "d", "level 2": "e", "covariate 1": 3.0}]})
     assert status == 200 and found["answers"][0]["prediction"] == model.predict(np.array([["d", "e", 3.0]], object))[0]
     tree = Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"])
     labelled = as_subject(VPuNNRegressor(tree, penalty=1.0).fit([["a"], ["b"]], [1.0, 8.0]), columns={"n": [1, 2, 3]})
-    assert labelled.believer.columns == ["label"] and "n" in labelled.tree.columns
+    assert labelled.answers.columns == ["label"] and "n" in labelled.tree.columns
     with pytest.raises(VpunnError, match=r"cannot ask a VPuNNClassifier; .*tree_\.explore"):
         open_model(VPuNNClassifier().fit([["a", "b"], ["c", "d"]], [0, 1]).save(tmp_path / "c"))
     with pytest.raises(VpunnError, match="predicts 2 numbers"):
@@ -183,7 +183,7 @@ def test_a_test_table_may_lack_numbers():
     frame = pd.DataFrame({"x": np.where(labels == "a", 5.0, -5.0) + rng.normal(size=120), "y": rng.normal(size=120)})
     inputs = Inputs(("label",), (), ("x", "y"))
     table = TableClassifier.fit(read_sample(frame.assign(label=labels), inputs, "t"), inputs)
-    api = Api(Subject(table.model.tree_, "t", Believer(table.model, None, table.inputs)))
+    api = Api(Subject(table.model.tree_, "t", ClassifierAnswers(table.model, None, table.inputs)))
     sent = frame.assign(label=labels).mask(pd.DataFrame({"x": False, "y": np.arange(120) < 7, "label": False}))
     found = json.loads(api.answer("POST", "/api/triage", {}, sent.to_csv(index=False).encode(), "text/csv").body)
     assert "7 of 120 rows lack numbers" in found["notes"][0] and "120 rows are right" in found["verdict"]

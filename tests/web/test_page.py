@@ -10,7 +10,7 @@ import pytest
 from vpunn.hipan import HiPaNClassifier
 from vpunn.report import triage
 from vpunn.text import text_features
-from vpunn.web.beliefs import Believer
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.server import Running
 from vpunn.web.subject import Subject
 
@@ -190,7 +190,7 @@ def test_an_answer_keeps_its_siblings_in_view(visit):
     features = text_features(characters=None, min_rows=1)
     labels = np.array([path for _ in range(8) for path in names], object)
     model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), labels)
-    with Running(Subject(model.tree_, "codes", Believer(model, features))) as url:
+    with Running(Subject(model.tree_, "codes", ClassifierAnswers(model, features))) as url:
         for layout in ("icicle", "radial"):
             page = visit().open(f"{url}#tab=ask&text=word3&layout={layout}")
             page.locator("#stopped").wait_for()

@@ -6,8 +6,7 @@ from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.web.api import Api
-from vpunn.web.beliefs import Believer
-from vpunn.web.replies import ApiError
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.server import Running
 from vpunn.web.subject import Subject
 
@@ -21,7 +20,7 @@ def believer():
     texts = [" ".join(WORDS[name] for name in sorted(one)) + f" thing {i % 5}" for i, one in enumerate(sets)]
     features = text_features(characters=None, min_rows=1)
     model = HiPaNClassifier(random_state=0).fit(features.fit_transform(texts), sets)
-    return Believer(model, features, Inputs(("tags",), ("text",)))
+    return ClassifierAnswers(model, features, Inputs(("tags",), ("text",)))
 
 
 @pytest.mark.parametrize("rule", [{}, {"threshold": 0.5}, {"risk": 0.1}])
@@ -41,8 +40,8 @@ def test_labels_are_the_librarys(believer, rule, text):
 def test_it_warms_up_and_refuses_a_test_table(believer):
     believer.warm()
     api = Api(Subject(believer.tree, "tags", believer))
-    with pytest.raises(ApiError, match="use vpunn evaluate"):
-        api.triage({}, b"text,tags\ncrimson,red\n")
+    refused = api.answer("POST", "/api/triage", {}, b"text,tags\ncrimson,red\n", "text/csv")
+    assert refused.status == 422 and b"use vpunn evaluate" in refused.body
 
 
 def test_the_page_lists_all_labels_with_their_probabilities(visit, believer):

@@ -9,7 +9,7 @@ from vpunn.datasets.tasks import load_task
 from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
-from vpunn.web.beliefs import Believer
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.server import Running, warm
 from vpunn.web.subject import Subject
 
@@ -63,7 +63,7 @@ def test_asking_a_model_of_wordnet(visit, screenshots):
     features = text_features(characters=None, min_rows=1)
     X = features.fit_transform(task.texts["train"][:20_000])
     model = HiPaNClassifier(task.tree, random_state=0).fit(X, task.labels("train")[:20_000])
-    subject = Subject(task.tree, "WordNet placement", Believer(model, features, Inputs(("label",), ("text",))))
+    subject = Subject(task.tree, "WordNet placement", ClassifierAnswers(model, features, Inputs(("label",), ("text",))))
     with Running(subject) as url:
         page = visit().open(url)
         page.locator("#tab-ask").click()

@@ -22,13 +22,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from vpunn.errors import VpunnError
+from vpunn.web.about_model import predict, read_question
 from vpunn.web.api import Api
-from vpunn.web.export import ASSETS
+from vpunn.web.asked import Asked
 from vpunn.web.replies import ApiError, Reply, error_reply, json_reply
 
 if TYPE_CHECKING:
     from vpunn.web.beliefs import Ask
     from vpunn.web.numbers import NumberAsk
+    from vpunn.web.subject import Subject
 
 
 #: Names of this machine for itself.
@@ -39,12 +41,6 @@ MAX_WAITING = 1000
 MAX_BATCH = 256
 #: Smaller answers are sent as they are.
 WORTH_PACKING = 1400
-KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -59,24 +55,15 @@ HEADERS = {
 }
 
 
-def make_app(api: Api, *, page: bool = True, hosts: Collection[str] = ()) -> Starlette:
+def make_app(api: Api, *, hosts: Collection[str] = ()) -> Starlette:
     """The application; ``hosts`` are names it answers to besides this machine's own for itself."""
-    files = assets() if page else {}
     allowed = LOOPBACK | {host.lower() for host in hosts}
-    batcher = Batcher(api)
+    batcher = Batcher(api.subject)
 
     async def handle(request: Request) -> Response:
         try:
             check_origin(request, allowed)
-            path = request.url.path
-            if path in files:
-                if request.method not in ("GET", "HEAD"):
-                    raise ApiError(
-                        405, f"{path} takes GET, HEAD, not {request.method}.", "method", {"Allow": "GET, HEAD"}
-                    )
-                reply = files[path]
-            else:
-                reply = await _answer(request, api, batcher)
+            reply = await _answer(request, api, batcher)
         except ApiError as error:
             reply = error_reply(error)
         except ClientDisconnect:
@@ -113,12 +100,12 @@ def make_app(api: Api, *, page: bool = True, hosts: Collection[str] = ()) -> Sta
 
 async def _answer(request: Request, api: Api, batcher: Batcher) -> Reply:
     method, path, kind = request.method, request.url.path, request.headers.get("content-type", "")
-    api.check_route(method, path)
+    route = api.find(method, path)
     query = dict(request.query_params)
-    body = await read_body(request, api.limits.body_bytes) if method == "POST" else b""
-    if path == "/api/predict":
-        api.check_body(path, body, kind)
-        ask = await asyncio.to_thread(api.read_ask, body)
+    body = b"" if route.body is None else await read_body(request, api.limits.body_bytes)
+    if route.handler is predict:
+        route.check_body(body, kind, api.limits.body_bytes)
+        ask = await asyncio.to_thread(read_question, api, Asked(query, body))
         return await batcher.answer(ask)
     return await asyncio.to_thread(api.answer, method, path, query, body, kind)
 
@@ -173,8 +160,8 @@ class Batcher:
     The model's answer for a row does not depend on the other rows, so neither do the replies.
     """
 
-    def __init__(self, api: Api) -> None:
-        self.api = api
+    def __init__(self, subject: Subject) -> None:
+        self.answers: Any = subject.answers
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vpunn-model")
         self._waiting: list[tuple[Any, asyncio.Future[Reply]]] = []
         self._running = False
@@ -210,7 +197,7 @@ class Batcher:
     def _answer(self, asks: list[Any]) -> list[Reply]:
         """Replies to a batch; if it fails as a whole, to each question alone, so that only the culprit gets the error."""
         try:
-            return [json_reply(found) for found in self.api.subject.believer.answer(asks)]  # type: ignore[union-attr]
+            return [json_reply(found) for found in self.answers.answer(asks)]
         except Exception as error:
             if len(asks) > 1:
                 return [reply for ask in asks for reply in self._answer([ask])]
@@ -229,17 +216,6 @@ class Batcher:
         """Take no more questions."""
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=False)
-
-
-@lru_cache(maxsize=1)
-def assets() -> dict[str, Reply]:
-    """Every file of the page by its URL: what is not in this table is not served, so no path leads out of the folder."""
-    found = {}
-    for path in sorted(ASSETS.iterdir()):
-        if path.suffix in KINDS:
-            found[f"/assets/{path.name}"] = Reply(path.read_bytes(), KINDS[path.suffix])
-    found["/"] = found.pop("/assets/index.html")
-    return found
 
 
 @lru_cache(maxsize=32)

@@ -13,19 +13,19 @@ from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
 if TYPE_CHECKING:
-    from vpunn.web.beliefs import Believer
+    from vpunn.web.beliefs import ClassifierAnswers
 
 #: Balls, confusions and rows listed.
 LISTED = 12
 SHOWN_ROWS = 100
 
 
-class TestTable:
+class ScoredTable:
     """A table with the right answers, asked once."""
 
     __test__ = False  # pytest collects classes by this name
 
-    def __init__(self, believer: Believer, data: bytes, target: str | None, max_rows: int) -> None:
+    def __init__(self, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> None:
         from vpunn.report import triage
         from vpunn.tables.cells import split_paths
         from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
@@ -35,40 +35,40 @@ class TestTable:
         frame = read_csv(data)
         if len(frame) > max_rows:
             raise ApiError(413, f"{len(frame):,} rows are more than the {max_rows:,} a request may hold.", "body")
-        names = split_names(target) or believer.targets or ["label"]
-        for name in (*believer.columns, *names):
+        names = split_names(target) or answers.targets or ["label"]
+        for name in (*answers.columns, *names):
             if name not in frame:
                 where = "target" if name in names else "body"
                 raise ApiError(422, f"the table has no column {clip(name)!r}; it has {examples(list(frame))}.", where)
-        if not believer.columns:
+        if not answers.columns:
             raise ApiError(
                 422, "this model does not say which columns it reads; `vpunn fit` writes one that does.", "body"
             )
-        self.cells = frame[believer.columns]
-        if believer.path_sep is not None and len(names) == 1:
-            frame, names = split_paths(frame, names[0], believer.path_sep, "the table")
+        self.cells = frame[answers.columns]
+        if answers.path_sep is not None and len(names) == 1:
+            frame, names = split_paths(frame, names[0], answers.path_sep, "the table")
         labels = [frame[name].to_numpy() for name in names]
         self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
-        wrong = [name for name in believer.numeric if self.cells[name].dtype.kind not in "biuf"]
+        wrong = [name for name in answers.numeric if self.cells[name].dtype.kind not in "biuf"]
         if wrong:
             raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")
         words: Any = None
-        if believer.features is not None:
-            texts = self.cells[believer.text].astype(object)
+        if answers.features is not None:
+            texts = self.cells[answers.text].astype(object)
             said = texts.where(texts.notna(), "").to_numpy().tolist()
             self.texts = [" ".join(map(str, row)) for row in said]
-            words = believer.features.transform(self.texts)
+            words = answers.features.transform(self.texts)
         numbers, self.notes = None, list[str]()
-        if believer.inputs is not None and believer.numeric:
-            gaps = Gaps.of(self.cells, believer.inputs, "the table")
+        if answers.inputs is not None and answers.numeric:
+            gaps = Gaps.of(self.cells, answers.inputs, "the table")
             gaps.refuse_empty("the table", FILL_IN)
-            numbers = filled_numbers(self.cells, believer.inputs, "the table")
-            self.notes = gaps.said(believer.inputs)
+            numbers = filled_numbers(self.cells, answers.inputs, "the table")
+            self.notes = gaps.said(answers.inputs)
         if numbers is not None:  # the question as the page writes it: cells by name
             rows = self.cells.astype(object).where(self.cells.notna(), "").to_numpy().tolist()
-            self.texts = [json.dumps(dict(zip(believer.columns, row, strict=True)), default=str) for row in rows]
+            self.texts = [json.dumps(dict(zip(answers.columns, row, strict=True)), default=str) for row in rows]
         try:
-            self.found = triage(believer.model, as_blocks(words, numbers), self.truth)
+            self.found = triage(answers.model, as_blocks(words, numbers), self.truth)
         except VpunnError as error:
             raise ApiError(422, str(error), "target") from None
 

@@ -1,7 +1,7 @@
 """A fitted classifier behind the API: questions in, its posterior out, as the library answers them.
 
 Every number comes from `HiPaNClassifier.posterior`, so the service says exactly what ``predict``, ``top_k`` and the command line
-say. A question is a handful of rows; `Believer.answer` puts those of many questions into one call of the model.
+say. A question is a handful of rows; `ClassifierAnswers.answer` puts those of many questions into one call of the model.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ask:
         return int(first.shape[0])
 
 
-class Believer:
+class ClassifierAnswers:
     """A model, the text features in front of it (or None), and the columns it reads (None if it names none)."""
 
     def __init__(self, model: FittedModel, features: Vectorizer = None, inputs: Inputs | None = None) -> None:
@@ -61,6 +61,7 @@ class Believer:
         self.features = features
         self.inputs = inputs
         self.several = bool(getattr(model, "multilabel_", False))  # labels per row
+        self.kind = "sets" if self.several else "places"
         self.text, self.numeric = ([], []) if inputs is None else (list(inputs.text), list(inputs.columns))
         self.columns = [*self.text, *self.numeric]
         self.targets = [] if inputs is None else list(inputs.target)
@@ -88,7 +89,7 @@ class Believer:
             "numeric": self.numeric,
             "features": int(self.model.n_features_in_),
             "target": ", ".join(self.targets) or None,
-            "answers": "sets" if self.several else "places",
+            "answers": self.kind,
         }
 
     def warm(self) -> None:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.tree import Tree
+from vpunn.web.layers import Layers
 from vpunn.web.replies import ApiError, Reply
+from vpunn.web.subject import Subject, clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vpunn._types import Json
-    from vpunn.web.api import Api
 
 #: Form → (ending, media type).
 EXPORTS = {
@@ -28,6 +27,13 @@ EXPORTS = {
     "csv": ("csv", "text/csv; charset=utf-8"),
     "newick": ("nwk", "text/plain; charset=utf-8"),
     "json": ("json", "application/json"),
+}
+#: Ending → media type of what the page consists of.
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 #: A page with more nodes is cut at the deepest level that fits, and says so.
 MAX_PAGE = 200_000
@@ -56,9 +62,9 @@ MODULES = (
 )
 
 
-def export(api: Api, node: int, form: str, depth: int | None, query: Mapping[str, str]) -> Reply:
+def exported(subject: Subject, node: int, form: str, depth: int | None) -> Reply:
     """The subtree below a node, cut ``depth`` levels below it if that is given."""
-    tree = api.subject.tree.subtree(node)
+    tree = subject.tree.subtree(node)
     levels = tree.max_depth if depth is None else min(depth, tree.max_depth)
     if form == "html":
         per_level = np.cumsum(np.bincount(tree.depth))
@@ -74,8 +80,8 @@ def export(api: Api, node: int, form: str, depth: int | None, query: Mapping[str
     if form == "html":
         note = ""
         if hidden:
-            note = f"Cut {levels} levels below {api.subject.name(node)}: {hidden:,} deeper nodes are left out."
-        return Reply(page(api, node, tree, note, query).encode("utf-8", "replace"), kind)
+            note = f"Cut {levels} levels below {subject.name(node)}: {hidden:,} deeper nodes are left out."
+        return Reply(page(subject, node, tree, note).encode("utf-8", "replace"), kind)
     if form == "csv":
         return Reply(tree.to_frame().to_csv(index=False).encode("utf-8", "replace"), kind)
     if form == "json":  # its keys name and children are the label and the subtrees
@@ -95,16 +101,14 @@ def cut(tree: Tree, levels: int) -> Tree:
     return part.replace(columns={**part.columns, "below": below})
 
 
-def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -> str:
+def page(subject: Subject, node: int, tree: Tree, note: str) -> str:
     """One HTML file with shape, labels, columns and the current colours inside; it asks for nothing else.
 
     Data travel as gzipped base64 in script elements that browsers do not run; the policy allows exactly the inlined
     script and style, and no connection at all.
     """
-    from vpunn.web.layers import Layers
-    from vpunn.web.subject import Subject, clean
 
-    part = Subject(tree, api.subject.title, own=api.subject.own)
+    part = Subject(tree, subject.title, own=subject.own)
     names = [part.name(i) for i in range(tree.n_nodes)]
     labels = [clean(str(label)) for label in tree.labels.tolist()]
     columns = {}
@@ -120,7 +124,7 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
         layer = layers.layer(entry["name"])
         painted[entry["name"]] = {"legend": layer.legend, "bytes": base64.b64encode(layer.colour.tobytes()).decode()}
     summary = {
-        "title": clean(api.subject.title),
+        "title": clean(subject.title),
         "nodes": tree.n_nodes,
         "leaves": tree.n_leaves,
         "depth": tree.max_depth,
@@ -133,7 +137,7 @@ def page(api: Api, node: int, tree: Tree, note: str, query: Mapping[str, str]) -
         "color": next(iter(part.own), None),
         "model": None,
         "note": note,
-        "from": {"id": node, "path": [api.subject.name(i) for i in api.subject.tree.ancestors(node).tolist()]},
+        "from": {"id": node, "path": [subject.name(i) for i in subject.tree.ancestors(node).tolist()]},
     }
     data = {
         "shape": base64.b64encode(part.shape).decode(),

@@ -35,10 +35,10 @@ class NumberAsk:
         return len(self.frame)
 
 
-class NumberBeliever:
-    """A regressor that knows its level columns and covariates, as `Believer` is for a classifier."""
+class RegressorAnswers:
+    """A regressor that knows its level columns and covariates, as `ClassifierAnswers` is for a classifier."""
 
-    several = False
+    kind = "number"
 
     def __init__(self, table: TableRegressor) -> None:
         self.table, self.model, self.tree = table, table.model, table.model.tree_
@@ -61,7 +61,7 @@ class NumberBeliever:
             "numeric": self.numeric,
             "features": len(self.columns),
             "target": self.target,
-            "answers": "number",
+            "answers": self.kind,
         }
 
     def ball_columns(self) -> dict[str, tuple[np.ndarray, str]]:
@@ -112,12 +112,12 @@ class NumberBeliever:
     def _answer(self, ask: NumberAsk) -> dict[str, Any]:
         found = self.table.predict(ask.frame, "rows")
         columns = ["prediction", "sd", "low", "high", "known", "node"]
-        answers = []
+        rows = []
         for r, row in enumerate(found[columns].to_dict("records")):
             chain = self.tree.ancestors(row["node"])
             path = zip(chain.tolist(), self.model.coef_[chain].tolist(), self.values[chain].tolist(), strict=True)
             cells = zip(self.numeric, ask.frame.iloc[r, len(self.levels) :], self.model.covariate_coef_, strict=True)
-            answers.append(
+            rows.append(
                 {
                     **row,
                     "label": self._label(row["node"]),
@@ -134,7 +134,7 @@ class NumberBeliever:
         if new:
             have = counted(new, "row has", "rows have")
             notes.append(f"{have} no level, or one the model does not know: predicted at the {self.table.fallback}")
-        return {"answers": answers, "notes": notes}
+        return {"answers": rows, "notes": notes}
 
     def _label(self, node: int) -> str:
         return clean(str(self.tree.labels[node]))
@@ -149,11 +149,11 @@ class NumberBeliever:
 
 def number_subject(table: TableRegressor, title: str, columns: dict[str, Any] | None = None) -> Subject:
     """A regressor on its tree, every node with the numbers of its ball and further ``columns``."""
-    believer = NumberBeliever(table)
-    found = believer.ball_columns()
-    given = {**believer.tree.columns, **(columns or {})}
-    tree = believer.tree.replace(columns=given | {name: values for name, (values, _) in found.items()})
-    return Subject(tree, title, believer, {name: kind for name, (_, kind) in found.items()})
+    answers = RegressorAnswers(table)
+    found = answers.ball_columns()
+    given = {**answers.tree.columns, **(columns or {})}
+    tree = answers.tree.replace(columns=given | {name: values for name, (values, _) in found.items()})
+    return Subject(tree, title, answers, {name: kind for name, (_, kind) in found.items()})
 
 
 def as_table(model: VPuNNRegressor) -> TableRegressor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
-from vpunn.web.beliefs import Believer
+from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.subject import Subject
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def as_subject(
     """
     if isinstance(source, str | os.PathLike):
         return open_model(Path(source))
-    believer = None
+    answers = None
     tree = source if isinstance(source, Tree) else getattr(source, "tree_", None)
     if tree is None:
         tree = getattr(source, "tree", None)
     if hasattr(source, "posterior") and hasattr(source, "tree_"):
-        believer = Believer(source, features)
+        answers = ClassifierAnswers(source, features)
     elif hasattr(source, "predict_nodes"):
         from vpunn.web.numbers import as_table, number_subject
 
@@ -47,7 +47,7 @@ def as_subject(
         )
     if columns:
         tree = tree.replace(columns={**tree.columns, **columns})
-    return Subject(tree, title or _title(source, tree), believer)
+    return Subject(tree, title or _title(source, tree), answers)
 
 
 def _title(source: HasTree, tree: Tree) -> str:
@@ -82,4 +82,4 @@ def open_model(path: Path) -> Subject:
     inputs = Inputs.from_settings(kept, path) if isinstance(kept, dict) else None
     features = TextFeatures.from_stored(stored.part("features")) if inputs is not None and inputs.text else None
     model = HiPaNClassifier.from_stored(stored)
-    return Subject(model.tree_, path.name, Believer(model, features, inputs))
+    return Subject(model.tree_, path.name, ClassifierAnswers(model, features, inputs))

@@ -53,7 +53,7 @@ def make_server(
         from vpunn.web.app import make_app
     except ImportError as error:
         raise VpunnError(f"the explorer needs {error.name}: pip install 'vpunn[web]'.") from error
-    app = make_app(Api(subject, limits), page=page, hosts=hosts)
+    app = make_app(Api(subject, limits, page=page), hosts=hosts)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -108,8 +108,8 @@ def warm(subject: Subject) -> threading.Thread:
             subject.search.find("a", 1)
             subject.code.format(subject.tree.n_nodes - 1)
             subject.tree.lca_depth(0, subject.tree.n_nodes - 1)
-            if subject.believer is not None:
-                subject.believer.warm()
+            if subject.answers is not None:
+                subject.answers.warm()
         except Exception as error:  # the first visitor will see it again, with a place
             sys.stderr.write(f"vpunn: warming up failed: {error}\n")
 

@@ -19,8 +19,8 @@ from vpunn.web.search import SearchIndex, as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vpunn.web.beliefs import Believer
-    from vpunn.web.numbers import NumberBeliever
+    from vpunn.web.beliefs import ClassifierAnswers
+    from vpunn.web.numbers import RegressorAnswers
 
 
 #: A node id, told from a label by its sign: ``@17``.
@@ -30,7 +30,7 @@ WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 class Subject:
-    """A tree, its title, and the `Believer` (of a regressor `NumberBeliever`) that answers for a model, or None.
+    """A tree, its title, and the `ClassifierAnswers` (of a regressor `RegressorAnswers`) that answers for a model, or None.
 
     ``own`` names columns of the tree that are not to be added up over balls, since each value is of a ball already: ``value``
     of the ball itself, ``difference`` from its parent's. The first of them is the colour the page opens with.
@@ -41,14 +41,14 @@ class Subject:
         self,
         tree: Tree,
         title: str = "tree",
-        believer: Believer | NumberBeliever | None = None,
+        answers: ClassifierAnswers | RegressorAnswers | None = None,
         own: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(tree, Tree):
             raise VpunnError(f"the explorer shows a Tree or a fitted model, got {type(tree).__name__}.")
         self.tree = tree
         self.title = title
-        self.believer = believer
+        self.answers = answers
         self.own = dict(own or {})
         self._lock = Lock()
         names = tree.columns.get("name")

@@ -1,0 +1,40 @@
+"""Answers of the model: to questions, and about a table with the right answers. `routes` says which is whose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vpunn.web.batch import ScoredTable
+from vpunn.web.replies import ApiError, Reply, json_reply
+
+if TYPE_CHECKING:
+    from vpunn.web.api import Api
+    from vpunn.web.asked import Asked
+    from vpunn.web.beliefs import Ask
+    from vpunn.web.numbers import NumberAsk
+
+
+def predict(api: Api, asked: Asked) -> Reply:
+    """Answers of the model for texts or rows."""
+    answers: Any = api.answers
+    return json_reply(answers.answer([read_question(api, asked)])[0])
+
+
+def read_question(api: Api, asked: Asked) -> Ask | NumberAsk:
+    """A checked question to the model."""
+    return api.answers.read_ask(asked.json(), api.limits.rows)
+
+
+def triage(api: Api, asked: Asked) -> Reply:
+    """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
+    answers: Any = api.answers
+    api.scored = ScoredTable(answers, asked.body, asked.get("target"), api.limits.rows)
+    return json_reply(api.scored.summary())
+
+
+def rows(api: Api, asked: Asked) -> Reply:
+    """Rows of the table last sent to `triage` behind a ball."""
+    node = api.node(asked, "id")
+    if api.scored is None:
+        raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
+    return json_reply(api.scored.rows(node))
