@@ -6,8 +6,10 @@ each kill the target must be the old content or the new one, whole.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -26,8 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import vpunn
 from vpunn import Tree
+from vpunn.errors import DataError
 from vpunn.io import files, write_tree
 from vpunn.io.frames import read_table, write_table
+from vpunn.io.store import Draft
 
 ROWS = 20_000
 
@@ -232,10 +236,104 @@ def races(folder: Path, seconds: float) -> dict[str, Any]:
     return found
 
 
+def first_saves(folder: Path, turns: int, writers: int = 8) -> dict[str, Any]:
+    """Many processes save to one new path at the same time: how many fail, and what they leave."""
+    failed, tree = 0, _tree(0)
+    for turn in range(turns):
+        path, go = folder / f"first{turn}", time.monotonic() + 0.05
+
+        def save(path: Path = path, go: float = go) -> None:
+            while time.monotonic() < go:
+                pass
+            tree.save(path)
+
+        failed += sum(bool(os.waitpid(writer, 0)[1]) for writer in [forked(save) for _ in range(writers)])
+        Tree.load(path)
+    return {"failed": failed, "left": sorted(entry.name for entry in folder.iterdir() if entry.name.startswith("."))}
+
+
+def put_in(folder: Path, seconds: float, writers: int = 8) -> dict[str, Any]:
+    """Processes save to one folder and are killed, while others put their own files and folders in and take them out again.
+
+    Afterwards the folder is saved to twice more; what was put in and is nowhere then is ``lost``, and what stands in the
+    folder's neighbourhood without belonging there is ``odd``.
+    """
+    path, out, notes = folder / "model", folder / "out", folder / "notes"
+    small = Tree.from_parents([-1, 0, 0])
+    small.save(path)
+    out.mkdir()
+
+    def save() -> None:
+        rng = np.random.default_rng(os.getpid())
+        while True:
+            draft = Draft("Example", {"writer": os.getpid()})
+            for k in range(int(rng.integers(1, 6))):
+                draft.array(f"a{k}", np.full(100, k))
+            try:
+                draft.write(path)
+            except DataError as error:
+                if "also holds" not in str(error):
+                    raise
+
+    def put() -> None:
+        rng = np.random.default_rng(os.getpid())
+        for k in itertools.count():
+            name = f"mine{os.getpid()}_{k}{rng.choice(['.npy', '.txt', '.npy/deep'])}"
+            with contextlib.suppress(FileNotFoundError):
+                if name.endswith("/deep"):
+                    (path / name).parent.mkdir()
+                (path / name).write_text(name)
+                with open(notes, "a") as file:
+                    file.write(name + "\n")
+            time.sleep(float(rng.uniform(0, 0.03)))
+
+    def take_out() -> None:
+        for entry in os.listdir(path):
+            if entry.startswith("mine"):
+                os.rename(path / entry, out / entry)
+
+    def keep_taking_out() -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                take_out()
+            time.sleep(0.005)
+
+    savers = [forked(save) for _ in range(writers)]
+    others = [forked(put), forked(put), forked(keep_taking_out)]
+    rng, until, died = np.random.default_rng(0), time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        time.sleep(float(rng.uniform(0, 0.05)))
+        k = int(rng.integers(writers))
+        died += os.waitpid(savers[k], os.WNOHANG)[0] != 0 or not _killed(savers[k])
+        savers[k] = forked(save)
+    for process in [*others, *savers]:
+        _killed(process)
+    for _ in range(3):
+        with contextlib.suppress(DataError):  # it says that the folder also holds what came back
+            small.save(path)
+        take_out()
+    put_names = notes.read_text().split()
+    lost = [name for name in put_names if not (out / name).exists()]
+    odd = [entry.name for entry in folder.iterdir() if entry.name.startswith(".") and not entry.name.endswith(".part")]
+    return {"put": len(put_names), "lost": lost, "odd": odd, "died": died, "whole": Tree.load(path) == small}
+
+
+def _killed(process: int) -> bool:
+    """Kill a process; whether that is what it died of."""
+    os.kill(process, signal.SIGKILL)
+    return os.waitpid(process, 0)[1] == signal.SIGKILL
+
+
 def main() -> None:
     """The command."""
     folder, kills = Path(sys.argv[1]), int(sys.argv[2])
-    print(json.dumps({"kills": kill_matrix(folder, kills), "races": races(folder, 2.0 if kills < 20 else 10.0)}))
+    seconds = 2.0 if kills < 20 else 10.0
+    found = {"kills": kill_matrix(folder, kills), "races": races(folder, seconds)}
+    if kills >= 20:
+        (folder / "first").mkdir()
+        (folder / "put").mkdir()
+        found |= {"first saves": first_saves(folder / "first", 60), "put in": put_in(folder / "put", 30.0, writers=48)}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

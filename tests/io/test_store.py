@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -351,11 +350,10 @@ def test_a_write_killed_between_two_renames_leaves_the_old_model(folder, monkeyp
 
 def test_a_failed_second_rename_puts_the_old_model_back(folder, monkeypatch):
     monkeypatch.setattr(_swap, "_exchange", lambda *paths: False)
-    rename, seen = os.rename, []
+    rename = os.rename
 
     def failing(one, other):
-        seen.append(other)
-        if len(seen) == 2:
+        if one.name.endswith(".swap") and other == folder:
             raise OSError(5, "Input/output error")
         rename(one, other)
 
@@ -415,12 +413,3 @@ def test_what_is_no_model_is_never_replaced(tmp_path):
         example().write(notes / "diary.txt")
     with pytest.raises(DataError, match="there is no folder"):
         example().write(tmp_path / "nowhere" / "model")
-
-
-def test_a_link_to_a_model_stays_a_link(folder, tmp_path):
-    link = tmp_path / "latest"
-    link.symlink_to(folder)
-    example(new=True).write(link)
-    assert link.is_symlink()
-    assert Stored.open(folder).settings["new"]
-    assert Path(Stored.open(link).path) == link

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn.errors import DataError
+from vpunn.io._head import FILE, FILE_NAME, NAME
 from vpunn.io._labels import as_objects, encoded
 from vpunn.io._sums import Hashed, seal
-from vpunn.io._swap import FILE, swapped_in
+from vpunn.io._swap import swapped_in
 from vpunn.tree import Tree
 from vpunn.tree.dag import EdgeReport
 
@@ -27,8 +27,6 @@ AnyArray = npt.NDArray[Any]
 
 #: How ``model.json`` itself is laid out; the format number of a kind counts what its arrays mean.
 LAYOUT = 1
-#: What arrays and parts, and files of other libraries, may be called.
-NAME, FILE_NAME = re.compile(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"), re.compile(r"[A-Za-z0-9_]+\.safetensors")
 #: The arrays of a tree, and of labels that are not numbers.
 TREE_ARRAYS, LABEL_ARRAYS = ("parent", "depth", "size", "digit"), ("bytes", "offsets", "tags")
 #: Kinds of dtypes that an .npy file holds as they are.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import errno
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -12,6 +14,7 @@ import re
 import reprlib
 import secrets
 import shutil
+import stat
 import sys
 import time
 import zlib
@@ -19,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vpunn.errors import DataError
 
@@ -127,6 +130,12 @@ def check_path(path: object) -> None:
         raise DataError(
             f"a file is named by text or a pathlib.Path ('-' for a standard stream), got {reprlib.repr(path)}."
         )
+    try:
+        raw = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise DataError(f"no file can be named {os.fspath(path)!a}: it holds half of a letter.") from None
+    if b"\0" in raw:
+        raise DataError(f"no file can be named {os.fspath(path)!r}: it holds the character \\0.")
 
 
 def load(path: FileSource) -> Source:
@@ -212,7 +221,7 @@ def save(path: FilePath, data: bytes) -> None:
 #: Scratch files are called ``.name.<random>.part``; those of writers that were killed are removed after this many seconds.
 LEFTOVER_SECONDS = 24 * 3600.0
 
-_SCRATCH = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{16}\.part(?:\.[a-z0-9]+)?")
+_SCRATCH = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{16}\.part(?:\.[^.]+)?", re.DOTALL)
 
 
 @contextmanager
@@ -229,7 +238,7 @@ def written_beside(path: FilePath) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     check_writable(path)
     sweep_leftovers(target)
-    scratch = target.with_name(f".{_short(target)}.{secrets.token_hex(8)}.part{target.suffix.lower()[:20]}")
+    scratch = target.with_name(f".{short_name(target)}.{secrets.token_hex(8)}.part{target.suffix.lower()[:20]}")
     try:
         yield scratch
         if target.exists():
@@ -279,15 +288,29 @@ def sweep_leftovers(target: Path) -> None:
     with suppress(OSError):
         for entry in os.scandir(target.parent):
             found = _SCRATCH.fullmatch(entry.name)
-            if found is None or found["target"] != _short(target):
+            if found is None or found["target"] != short_name(target):
                 continue
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS:
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
-def _short(target: Path) -> str:
-    """So much of a file's name that a scratch name made of it stays within the 255 bytes a name may have."""
-    return target.name[:50]
+def short_name(target: Path) -> str:
+    """A file's name, the end of a long one replaced by its checksum: scratch names stay within the 255 bytes a name may have."""
+    raw = os.fsencode(target.name)
+    if len(raw) <= 200:
+        return target.name
+    return f"{raw[:180].decode('utf-8', 'ignore')}~{hashlib.sha256(raw).hexdigest()[:16]}"
+
+
+def open_regular(path: FilePath) -> BinaryIO:
+    """Open a file for reading, or an `OSError`: also for a device, a pipe or a folder, whose reading may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)  # it was put there in between
+    raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
 def flush_to_disk(path: Path) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -24,10 +23,11 @@ import numpy.typing as npt
 
 from vpunn._rows import slices
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io._draft import FILE_NAME, LABEL_ARRAYS, LAYOUT, NAME, PLAIN, TREE_ARRAYS, Draft
+from vpunn.io._draft import LABEL_ARRAYS, LAYOUT, PLAIN, TREE_ARRAYS, Draft
+from vpunn.io._head import FILE, is_head, read_head
 from vpunn.io._labels import decoded
 from vpunn.io._sums import seal
-from vpunn.io._swap import FILE, check_replaceable, refuse_old_formats, steady
+from vpunn.io._swap import check_replaceable, refuse_old_formats, steady
 from vpunn.io.files import check_path
 from vpunn.tree import Tree
 from vpunn.tree._parents import check_extra
@@ -93,18 +93,13 @@ class Stored:
         """Open a folder of `Draft.write`; ``kind`` and ``format`` say what the caller can read (None: any kind)."""
         check_path(path)
         folder = refuse_old_formats(Path(path))
-        try:
-            head = json.loads((folder / FILE).read_text(encoding="utf-8", errors="surrogatepass"))
-        except OSError as error:
-            raise DataError(f"cannot read {str(folder / FILE)!r}: {error.strerror or error}.") from None
-        except (ValueError, RecursionError):
-            raise DataError(f"{str(folder / FILE)!r} is not valid JSON; the model is damaged, save it again.") from None
+        head = read_head(folder)
         layout = head.get("layout") if isinstance(head, dict) else None
         if isinstance(layout, int) and layout > LAYOUT:
             raise DataError(
                 f"{str(path)!r} was written by a newer vpunn ({head.get('version')}); update vpunn to read it."
             )
-        if not isinstance(head, dict) or not _is_head(head):
+        if not is_head(head):
             raise DataError(f"{str(folder / FILE)!r} does not describe a model; save it again.")
         stored = cls(folder, head)
         stored.check_kind(kind, format)
@@ -402,39 +397,6 @@ def load(path: FilePath, *, verify: bool = True) -> HasTree:
         return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
 
     return steady(path, read)
-
-
-def _is_head(head: Mapping[str, Any]) -> bool:
-    """Whether a head, and those of its parts, has everything that `Stored` looks up without asking."""
-    return (
-        isinstance(head.get("kind"), str)
-        and type(head.get("format")) is int
-        and isinstance(head.get("settings"), dict)
-        and isinstance(head.get("provenance", {}), dict)
-        and isinstance(head.get("version", ""), str)
-        and isinstance(head["settings"].get("text_types", {}), dict)
-        and isinstance(head.get("arrays"), dict)
-        and all(NAME.fullmatch(name) and _is_array_head(about) for name, about in head["arrays"].items())
-        and isinstance(head.get("files", {}), dict)
-        and all(FILE_NAME.fullmatch(name) and isinstance(v, dict) for name, v in head.get("files", {}).items())
-        and all(type(about.get("bytes")) is int for about in head.get("files", {}).values())
-        and isinstance(head.get("parts", {}), dict)
-        and all(
-            NAME.fullmatch(name) and isinstance(part, dict) and _is_head(part)
-            for name, part in head.get("parts", {}).items()
-        )
-    )
-
-
-def _is_array_head(about: Json) -> bool:
-    """A plain dtype, a shape of whole numbers and a checksum."""
-    return (
-        isinstance(about, dict)
-        and re.fullmatch(r"[<|][biufmM]\d{1,2}(\[\w+\])?", str(about.get("dtype"))) is not None
-        and isinstance(about.get("shape"), list)
-        and all(type(n) is int and n >= 0 for n in about["shape"])
-        and isinstance(about.get("sha256"), str)
-    )
 
 
 def _text_type(kind: Json, stored: Stored) -> np.dtype[Any]:

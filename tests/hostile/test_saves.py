@@ -1,0 +1,235 @@
+"""A save deletes nothing that is not its own: foreign folders, files put in at any moment, and writers that are killed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hostile.kills import first_saves, put_in
+from vpunn import Tree
+from vpunn.errors import DataError
+from vpunn.io import _swap
+from vpunn.io.files import short_name
+
+TREE = Tree.from_parents([-1, 0, 0])
+OTHER = Tree.from_parents([-1, 0, 0, 1, 1])
+
+
+@pytest.fixture
+def model(tmp_path):
+    return TREE.save(tmp_path / "model")
+
+
+def everything(folder):
+    """Every file below a folder, hidden ones too, with its bytes."""
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def foreign_model(folder):
+    (folder / "model.json").write_text('{"learner":{}}')
+    np.save(folder / "train.npy", np.arange(9))
+
+
+def forged_model(folder):
+    """What looks like ours in every word, but was not sealed by us."""
+    TREE.save(folder / "x")
+    head = json.loads((folder / "x" / "model.json").read_text())
+    head["arrays"]["train"] = head["arrays"]["tree.parent"]
+    shutil.rmtree(folder / "x")
+    (folder / "model.json").write_text(json.dumps(head))
+    np.save(folder / "train.npy", np.arange(9))
+
+
+def nested(depth):
+    """A model in a model in a model …"""
+    plain = {"kind": "a", "format": 1, "settings": {}, "arrays": {}}
+    return functools.reduce(lambda inner, _: {**plain, "parts": {"a": inner}}, range(depth), plain)
+
+
+def with_more(name):
+    def build(folder):
+        folder.rmdir()
+        TREE.save(folder)
+        if name.endswith("/"):
+            (folder / name).mkdir()
+            (folder / name / "diary.txt").write_text("dear diary")
+        else:
+            (folder / name).write_bytes(b"mine")
+
+    return build
+
+
+def with_a_link(folder):
+    """One of the model's own arrays is a link to somebody's file."""
+    folder.rmdir()
+    TREE.save(folder)
+    (folder / "tree.parent.npy").rename(folder.parent / "kept.npy")
+    (folder / "tree.parent.npy").symlink_to(folder.parent / "kept.npy")
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (foreign_model, "its model.json was not written by vpunn"),
+        (forged_model, "its model.json was not written by vpunn, or was changed since"),
+        (lambda folder: (folder / "model.json").write_text("[" * 100_000), "not written by vpunn"),
+        (lambda folder: (folder / "model.json").write_text(json.dumps(nested(400))), "not written by vpunn"),
+        (lambda folder: (folder / "model.json").mkdir(), "not written by vpunn"),
+        (lambda folder: os.mkfifo(folder / "model.json"), "not written by vpunn"),
+        (with_more("mine.npy"), "also holds 'mine.npy'"),
+        (with_more("sub.npy/"), "also holds 'sub.npy'"),
+        (with_more("weights.safetensors"), "also holds 'weights.safetensors'"),
+        (with_more(".hidden.npy"), "also holds '.hidden.npy'"),
+        (with_a_link, "also holds 'tree.parent.npy'"),
+    ],
+)
+def test_what_is_not_ours_stays(tmp_path, build, said):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    build(folder)
+    before = sorted(p.name for p in folder.iterdir()), everything(folder) if said.startswith("also") else None
+    with pytest.raises(DataError, match=said):
+        OTHER.save(folder)
+    assert before == (sorted(p.name for p in folder.iterdir()), everything(folder) if before[1] else None)
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_models_inside_models_without_end_are_refused(model):
+    (model / "model.json").write_text(json.dumps(nested(400)))
+    with pytest.raises(DataError, match="does not describe a model"):
+        Tree.load(model)
+
+
+def test_links_working_directories_and_mounts_are_refused(model, tmp_path, monkeypatch):
+    link, nowhere = tmp_path / "latest", tmp_path / "dangling"
+    link.symlink_to(model)
+    nowhere.symlink_to(tmp_path / "nothing")
+    for path in (link, f"{link}/", nowhere):
+        with pytest.raises(DataError, match="it is a link; save to"):
+            OTHER.save(path)
+    for path in ("/", "/proc", *(["/dev/shm"] if os.path.ismount("/dev/shm") else [])):
+        with pytest.raises(DataError, match="cannot write"):
+            OTHER.save(path)
+    sleeper = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], cwd=model, stdin=-1, stdout=-1)
+    try:
+        sleeper.stdout.readline()
+        if sys.platform == "linux":
+            with pytest.raises(DataError, match="the working directory of a process; name a folder in it"):
+                OTHER.save(model)
+    finally:
+        sleeper.communicate(b"\n")
+    monkeypatch.chdir(model)
+    for path in (".", "", model):
+        with pytest.raises(DataError, match="the working directory of a process"):
+            OTHER.save(path)
+    assert Tree.load(model) == TREE
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="the working directory"):
+        OTHER.save("../" + tmp_path.name)
+    assert Tree.load(OTHER.save("model")) == OTHER
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_what_is_put_in_during_a_save_moves_across(model, monkeypatch, exchange):
+    """At the last moment, and with names that the new model has too."""
+
+    def late(*paths):
+        (model / "notes.txt").write_text("mine")
+        (model / "sub.npy").mkdir(exist_ok=True)
+        (model / "sub.npy" / "deep.txt").write_text("mine too")
+        np.save(model / "tree.column0.npy", np.arange(7))
+        return taken(*paths) if exchange else False
+
+    taken = _swap._exchange
+    monkeypatch.setattr(_swap, "_exchange", late)
+    new = OTHER.replace(columns={"mass": np.arange(5.0)})
+    new.save(model)
+    assert Tree.load(model) == new
+    assert (model / "notes.txt").read_text() == "mine"
+    assert (model / "sub.npy" / "deep.txt").read_text() == "mine too"
+    assert np.load(model / "tree.column0.npy.1").tolist() == list(range(7))  # its name was taken
+    assert [p.name for p in model.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_that_stops_being_a_model_during_a_save_stays(model, monkeypatch):
+    """Its owner deletes the model and begins something else in the folder, before or after the last look at it."""
+
+    def spoil():
+        for file in list(model.iterdir()):
+            file.unlink()
+        np.save(model / "train.npy", np.arange(9))
+
+    taken, calls = _swap._exchange, []
+
+    def late(*paths):
+        if not calls:
+            spoil()
+        calls.append(paths)
+        return taken(*paths)
+
+    monkeypatch.setattr(_swap, "_exchange", late)
+    with pytest.raises(DataError, match="put there meanwhile"):
+        OTHER.save(model)
+    assert [p.name for p in model.iterdir()] == ["train.npy"]
+    with pytest.raises(DataError, match="no model"):
+        OTHER.save(model)
+    assert [p.name for p in model.parent.iterdir()] == ["model"]
+
+
+def test_private_folders_stay_private(model):
+    model.chmod(0o700)
+    OTHER.save(model)
+    assert model.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["a" * 51, "a" * 250, "é" * 100, "line\nbreak"])
+def test_leftovers_of_any_name_are_swept(tmp_path, name):
+    """A writer that died half-way, and one that died when the old folder, with something new in it, had just moved out."""
+    path = OTHER.save(tmp_path / name)
+    half, old = (tmp_path / f".{short_name(path)}.{'0' * 16}.{ending}" for ending in ("part", "1.swap"))
+    half.mkdir()
+    (half / "weight.npy").write_bytes(b"half")
+    os.utime(half, (0, 0))
+    TREE.save(tmp_path / "model").rename(old)
+    (old / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"also holds 'notes\.txt'"):
+        TREE.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert (path / "notes.txt").read_text() == "mine"
+
+
+def test_first_saves_of_many_processes_all_end_well(tmp_path):
+    assert first_saves(tmp_path, 3) == {"failed": 0, "left": []}
+
+
+def test_no_file_is_lost_whoever_is_killed(tmp_path):
+    found = put_in(tmp_path, 1.5)
+    assert found["put"] > 10 and not found["lost"] and not found["odd"], found
+
+
+def test_a_reader_meets_whole_models_only_while_others_save(model):
+    trees, stop = [TREE, OTHER], threading.Event()
+
+    def save(tree):
+        while not stop.is_set():
+            tree.save(model)
+
+    savers = [threading.Thread(target=save, args=(tree,)) for tree in trees]
+    for saver in savers:
+        saver.start()
+    try:
+        assert all(Tree.load(model) in trees for _ in range(100))
+    finally:
+        stop.set()
+        for saver in savers:
+            saver.join()
+    assert sorted(Path(model).parent.iterdir()) == [model]
