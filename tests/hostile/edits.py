@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -228,19 +229,50 @@ WHOLE = [-1, 0, 1, 7, 2**31 - 1, -(2**31), 2**62, -(2**63)]
 REAL = ["nan", "inf", "-inf", -1.0, 0.0, 1e-45, 1e4, 1e30, 1.7e308, -1e308]
 SHAPES = ["shorter", "longer", "empty", "column", "scalar"]
 SETTINGS = [None, True, False, -1, 0, 1, 3, 10**9, 10**30, 1e308, "x", "", [], {}, [[]], [1, "a"], {"a": 1}]
-BYTES = ["cut", "flip", "gone", "noise", "huge"]
+BYTES = ["cut", "flip", "gone", "noise", "huge", "device", "pipe", "folder"]
+#: What a head may promise that no file holds.
+PROMISES = [
+    ("shape", [10**30]),
+    ("shape", [10**9]),
+    ("shape", [-1]),
+    ("shape", [0, 10**30]),
+    ("dtype", "<f99"),
+    ("dtype", "<f2"),
+]
+WIDTHS = ["<U999999", "<U1", "<U0", "U", "<U" + "9" * 99]
 
 
 def draw(folder: Path, rng: np.random.Generator) -> dict[str, Any]:
     """A random recipe for one of the arrays or settings of a folder."""
     head = json.loads((folder / "model.json").read_text())
     kind = str(
-        rng.choice(["values", "values", "values", "shape", "dtype", "order", "swap", "bytes", "setting", "head"])
+        rng.choice(
+            [
+                "values",
+                "values",
+                "values",
+                "shape",
+                "dtype",
+                "order",
+                "swap",
+                "bytes",
+                "setting",
+                "head",
+                "promise",
+                "width",
+            ]
+        )
     )
     if kind in ("setting", "head"):
         where = _random_path(head["settings"] if kind == "setting" else head, rng)
         value = SETTINGS[rng.integers(len(SETTINGS))] if rng.random() < 0.8 else "(remove)"
         return {"kind": kind, "where": where, "value": value}
+    if kind == "promise":
+        what, value = PROMISES[rng.integers(len(PROMISES))]
+        return {"kind": kind, "name": str(rng.choice(sorted(head["arrays"]))), "what": what, "value": value}
+    if kind == "width":
+        names = [name.removesuffix(".offsets") for name in head["arrays"] if name.endswith(".offsets")]
+        return {"kind": kind, "names": names, "value": WIDTHS[rng.integers(len(WIDTHS))]}
     names = sorted(path.name for path in folder.glob("*.npy"))
     recipe: dict[str, Any] = {"kind": kind, "file": str(rng.choice(names)), "seed": int(rng.integers(1 << 30))}
     if kind == "values":
@@ -275,10 +307,14 @@ def applied(source: Path, target: Path, recipe: dict[str, Any]) -> Path:
     if recipe["kind"] in ("setting", "head"):
         _set(head["settings"] if recipe["kind"] == "setting" else head, recipe["where"], recipe["value"])
     elif recipe["kind"] == "bytes":
-        _damage(target / recipe["file"], recipe)
-    elif (target / recipe["file"]).exists():
+        damage(target / recipe["file"], recipe)
+    elif recipe["kind"] == "width":
+        head["settings"]["text_types"] = dict.fromkeys(recipe["names"], recipe["value"])
+    elif recipe["kind"] != "promise" and (target / recipe["file"]).exists():
         np.save(target / recipe["file"], _edited(target, recipe))
     _seal(target, head, "")
+    if recipe["kind"] == "promise":
+        head["arrays"][recipe["name"]][recipe["what"]] = recipe["value"]
     write_head(target, head)
     return target
 
@@ -326,13 +362,17 @@ def _edited(folder: Path, recipe: dict[str, Any]) -> np.ndarray:
     return flat.reshape(array.shape)
 
 
-def _damage(file: Path, recipe: dict[str, Any]) -> None:
+def damage(file: Path, recipe: dict[str, Any]) -> None:
     if not file.exists():
         return
     data, rng = bytearray(file.read_bytes()), np.random.default_rng(recipe["seed"])
     how = recipe["how"]
-    if how == "gone":
+    if how in ("gone", "device", "pipe", "folder"):
         file.unlink()
+        if how != "gone":
+            {"device": lambda: file.symlink_to("/dev/zero"), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[
+                how
+            ]()
         return
     if how == "cut":
         data = data[: int(rng.integers(len(data)))]
@@ -352,7 +392,7 @@ def _seal(folder: Path, head: Any, prefix: str) -> None:
     arrays = head.get("arrays") if isinstance(head, dict) else None
     for name, about in arrays.items() if isinstance(arrays, dict) else ():
         file = folder / f"{prefix}{name}.npy"
-        if isinstance(about, dict) and file.exists():
+        if isinstance(about, dict) and file.is_file():
             about["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
             try:
                 array = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -9,12 +9,17 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import vpunn
-from hostile.edits import MODELS, TREE, applied, outcome
+from hostile.edits import MODELS, TREE, applied, damage, outcome
 from hostile.fuzz import run
+from stores import write_head
+from vpunn import Tree
 from vpunn.errors import DataError
+from vpunn.io.files import make_folder
+from vpunn.io.store import Draft, Stored, check_replaceable
 
 CORPUS = Path(__file__).parents[1] / "data" / "hostile" / "edits.jsonl"
 
@@ -63,3 +68,80 @@ def test_without_new_checksums_every_edit_is_refused(tmp_path):
         vpunn.load(folder)
     (folder / "model.json").write_text(head)
     assert np.array_equal(vpunn.load(folder).parent, TREE.parent)
+
+
+@pytest.mark.parametrize("how", ["device", "pipe", "folder"])
+@pytest.mark.parametrize("name", ["tree.parent.npy", "model.json"])
+def test_what_is_no_regular_file_is_never_read(tmp_path, how, name):
+    """Reading a device or a pipe may never end; a link to a regular file is one (a hub's cache is made of such links)."""
+    folder = TREE.save(tmp_path / "tree")
+    (folder / name).rename(tmp_path / "kept")
+    (folder / name).symlink_to(tmp_path / "kept")
+    assert vpunn.load(folder) == TREE
+    damage(folder / name, {"how": how, "seed": 0})
+    for read in (vpunn.load, Tree.load, lambda path: Stored.open(path).tree(), lambda path: Stored.open(path).facts()):
+        with pytest.raises(DataError, match=r"no regular file|without a model\.json"):
+            read(folder)
+
+
+@pytest.mark.parametrize("shape", [[10**30], [10**15], [0, 10**30], [6]])
+def test_shapes_that_no_file_holds_are_refused(tmp_path, shape):
+    folder = TREE.save(tmp_path / "tree")
+    head = json.loads((folder / "model.json").read_text())
+    head["arrays"]["tree.parent"]["shape"] = shape
+    write_head(folder, head)
+    for read in (vpunn.load, lambda path: Stored.open(path).facts()):
+        with pytest.raises(DataError, match=r"array 'tree\.parent' is cut short, or not what model\.json says"):
+            read(folder)
+
+
+def test_labels_take_the_memory_that_their_file_holds(tmp_path):
+    """46 kB that said ``<U999999`` became 5.9 GB; so did one long label among many short ones, without any lie."""
+    labels = np.array(["a" * 20_000, *map(str, range(20_000))], object)
+    draft = Draft("Example")
+    draft.labels("x", labels)
+    draft.labels("y", np.array(["abc", ""]))
+    folder = draft.write(tmp_path / "m")
+    head = json.loads((folder / "model.json").read_text())
+    for width, said in (
+        ("<U999999", ""),
+        ("<U20000", ""),
+        ("<U19999", "longer than '<U19999'"),
+        ("<U9999999", "no type of text"),
+    ):
+        head["settings"]["text_types"]["x"] = width
+        write_head(folder, head)
+        if said:
+            with pytest.raises(DataError, match=said):
+                Stored.open(folder).labels("x")
+        else:
+            found = Stored.open(folder).labels("x")
+            assert found.dtype == object and np.array_equal(found, labels)
+    assert Stored.open(folder).labels("y").dtype == "<U3"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        vpunn.load,
+        TREE.save,
+        vpunn.io.read_tree,
+        vpunn.io.read_table,
+        lambda path: vpunn.io.write_tree(TREE, path),
+        lambda path: vpunn.io.write_table(pd.DataFrame({"a": [1]}), path),
+        check_replaceable,
+        make_folder,
+    ],
+)
+def test_paths_that_no_system_has_are_refused(tmp_path, monkeypatch, use, name):
+    monkeypatch.chdir(tmp_path)
+    for path in (name, f"{name}/tree", f"{name}.csv", Path(name), tmp_path / name):
+        with pytest.raises(DataError, match=r"no file can be named '.*: it holds"):
+            use(path)
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for path in ("a" * 300 + ".csv", "circle/tree.csv"):
+        with pytest.raises(DataError, match="cannot use '.*': (File name too long|Too many levels of symbolic links)"):
+            use(path)
+    (tmp_path / "circle").unlink()
+    assert not list(tmp_path.iterdir())

@@ -159,7 +159,7 @@ def test_parts_stand_in_one_folder(tmp_path):
     assert stored.facts()["part text"]["settings"] == {"words": 2}
     with pytest.raises(DataError, match="holds a Inner, not a Other"):
         stored.part("text", "Other")
-    (tmp_path / "m" / "text.weight.npy").write_bytes((tmp_path / "m" / "pointer.npy").read_bytes())
+    np.save(tmp_path / "m" / "text.weight.npy", np.array([0, 1, 3]))
     with pytest.raises(DataError, match=r"part 'text'.*checksum"):
         stored.verify()
 
@@ -200,7 +200,7 @@ def test_a_flipped_bit_is_found_by_verify(folder):
         (lambda f: (f / "weight.npy").write_bytes(b"\x93NUMPY"), "cut short"),
         (lambda f: os.truncate(f / "weight.npy", 100_000), "cut short"),
         (lambda f: np.save(f / "weight.npy", np.zeros(3)), "not what model.json says"),
-        (lambda f: np.save(f / "weight.npy", np.array([{}]), allow_pickle=True), "cut short or is no .npy"),
+        (lambda f: np.save(f / "weight.npy", np.array([{}]), allow_pickle=True), "not what model.json says"),
         (lambda f: change(f, arrays={}), "'weight' is missing"),
         (lambda f: change(f, arrays={"../../weight": {}}), "does not describe a model"),
         (lambda f: change(f, arrays={"weight": {"dtype": "|O", "shape": [1], "sha256": ""}}), "does not describe"),

@@ -375,18 +375,18 @@ def _sweep(target: Path) -> None:
 def refuse_old_formats(path: Path) -> Path:
     """The folder of the model at ``path``; one sentence for everything that is none."""
     shown = repr(str(path))
-    if path.is_file():
+    if os.path.isfile(path):
         with open(path, "rb") as file:
             start = file.read(len(_OLD_MAGIC))
         if start.startswith(b"PK") or start == _OLD_MAGIC:
             raise DataError(f"{shown} is a model file of vpunn 0.1, which is no longer read; fit and save it again.")
         raise DataError(f"{shown} is a file, but a saved model is a folder with a {FILE}.")
-    if not path.exists() and (_aside(path) / FILE).is_file():
+    if path.name and not os.path.exists(path) and os.path.isfile(_aside(path) / FILE):
         return _aside(path)  # a write was killed between two renames: the old model is whole
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise DataError(f"there is no model folder {shown}.")
-    if not (path / FILE).is_file():
-        if any((path / name).is_file() for name in _OLD_FORMAT):
+    if not os.path.isfile(path / FILE):
+        if any(os.path.isfile(path / name) for name in _OLD_FORMAT):
             raise DataError(f"{shown} holds a model of vpunn 0.1, which is no longer read; fit and save it again.")
         raise DataError(f"{shown} is a folder without a {FILE}, so it is no saved model.")
     return path

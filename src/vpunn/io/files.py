@@ -136,6 +136,13 @@ def check_path(path: object) -> None:
         raise DataError(f"no file can be named {os.fspath(path)!a}: it holds half of a letter.") from None
     if b"\0" in raw:
         raise DataError(f"no file can be named {os.fspath(path)!r}: it holds the character \\0.")
+    try:
+        os.stat(path)
+    except (
+        OSError
+    ) as error:  # whether something is there is not for us to know: too long, in a closed folder, a circle of links
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise DataError(f"cannot use {os.fspath(path)!r}: {error.strerror or error}.") from None
 
 
 def load(path: FileSource) -> Source:
@@ -144,6 +151,7 @@ def load(path: FileSource) -> Source:
         content = path.read()
         data = content.encode() if isinstance(content, str) else content
         return Source(str(getattr(path, "name", "<stream>")), _unpack(data, "<stream>"))
+    check_path(path)
     if str(path) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; give a file, or send the content with |.")

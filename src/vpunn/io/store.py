@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +30,7 @@ from vpunn.io._head import FILE, is_head, read_head
 from vpunn.io._labels import decoded
 from vpunn.io._sums import seal
 from vpunn.io._swap import check_replaceable, refuse_old_formats, steady
-from vpunn.io.files import check_path
+from vpunn.io.files import check_path, open_regular
 from vpunn.tree import Tree
 from vpunn.tree._parents import check_extra
 from vpunn.tree._validate import check_preorder
@@ -44,6 +46,8 @@ AnyArray = npt.NDArray[Any]
 
 #: Smaller files are read at once; larger ones are memory-mapped.
 MAPPED = 1 << 16
+#: Labels of one width may take so much memory, or eight times what the file holds.
+TEXT_BYTES = 1 << 24
 #: Numbers that are looked through twice while they are near.
 BLOCK = 1 << 18
 #: Kind of model → module that has the class of that name.
@@ -188,17 +192,19 @@ class Stored:
         about = self._head["arrays"].get(name)
         if about is None:
             raise self._damaged(f"array {name!r} is missing")
-        file = self.path / f"{self._prefix}{name}.npy"
         try:
-            mapped = file.stat().st_size > MAPPED
-            array = np.asarray(np.load(file, mmap_mode="c" if mapped else None, allow_pickle=False))
+            with open_regular(self._place(f"{name}.npy")) as file:
+                array = _read_array(file, about["dtype"], tuple(about["shape"]))
         except OSError as error:
             raise self._damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
-        except Exception:  # whatever NumPy's parser makes of foreign bytes, a promise of terabytes among them
+        except Exception:  # whatever NumPy's parser makes of foreign bytes
             raise self._damaged(f"array {name!r} is cut short or is no .npy file") from None
-        if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
-            raise self._damaged(f"array {name!r} is {array.dtype}{array.shape}, not what {FILE} says")
+        if array is None:
+            raise self._damaged(f"array {name!r} is cut short, or not what {FILE} says")
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def _place(self, file: str) -> Path:
+        return self.path / f"{self._prefix}{file}"
 
     def labels(self, name: str, n: int | None = None) -> AnyArray:
         """Labels of `Draft.labels`, ``n`` of them if given."""
@@ -211,7 +217,15 @@ class Stored:
         if n is not None and len(found) != n:
             raise self._damaged(f"there are {len(found):,} labels {name!r}, not {n:,}")
         kind = self.settings.get("text_types", {}).get(name)
-        return found if kind is None else found.astype(_text_type(kind, self))
+        if kind is None:
+            return found
+        if not isinstance(kind, str) or not (width := re.fullmatch(r"[<|>=]U(\d{1,6})", kind)):
+            raise self._damaged(f"{kind!r} is no type of text")
+        if int(width[1]) < max((len(text) for text in found if isinstance(text, str)), default=0):
+            raise self._damaged(f"labels {name!r} are longer than {kind!r}")
+        if 4 * int(width[1]) * len(found) > max(TEXT_BYTES, 8 * (data.nbytes + offsets.nbytes)):
+            return found  # one long label makes all of them long: as text of any length they take what they need
+        return found.astype(np.dtype(kind).newbyteorder("="))
 
     def text(self, name: str) -> str:
         """A text of `Draft.text`."""
@@ -223,7 +237,7 @@ class Stored:
     def file(self, name: str) -> Path:
         """Where a file of `Draft.file` stands, after checking that it is whole."""
         about = self._head.get("files", {}).get(name)
-        path = self.path / f"{self._prefix}{name}"
+        path = self._place(name)
         if about is None or not path.is_file() or path.stat().st_size != about["bytes"]:
             raise self._damaged(f"file {name!r} is missing or cut short")
         return path
@@ -284,8 +298,9 @@ class Stored:
         arrays = {f"{name}.npy": about for name, about in self._head["arrays"].items()}
         for name, about in {**arrays, **self._head.get("files", {})}.items():
             hashed, shown = hashlib.sha256(), name.removesuffix(".npy")
+            self._open_array(shown) if name in arrays else self.file(name)  # of the length that was promised
             try:
-                with open(self.path / f"{self._prefix}{name}", "rb") as file:
+                with open_regular(self._place(name)) as file:
                     while block := file.read(1 << 20):
                         hashed.update(block)
             except OSError as error:
@@ -298,7 +313,7 @@ class Stored:
     def facts(self) -> dict[str, Any]:
         """What a reader wants to know before loading: kind, version, size, tree, numbers of balls, settings, origin."""
         own = self._head["arrays"]
-        count = {name: int(np.prod(about["shape"], dtype=np.int64)) for name, about in own.items()}
+        count = {name: self._open_array(name).size for name in own}
         found: dict[str, Any] = {"kind": self.kind, "version": self.version, "format": self.format}
         found["arrays"], found["bytes"] = self._size()
         trees = [name.removesuffix(".parent") for name in own if name.endswith(".parent")]
@@ -317,9 +332,7 @@ class Stored:
         return found
 
     def _size(self) -> tuple[int, int]:
-        bytes_ = 0
-        for about in self._head["arrays"].values():
-            bytes_ += int(np.prod(about["shape"], dtype=np.int64)) * np.dtype(about["dtype"]).itemsize
+        bytes_ = sum(self._open_array(name).nbytes for name in self.names)
         bytes_ += sum(about["bytes"] for about in self._head.get("files", {}).values())
         parts = [self.part(name)._size() for name in self.part_names]
         return len(self.names) + sum(p[0] for p in parts), bytes_ + sum(p[1] for p in parts)
@@ -399,10 +412,21 @@ def load(path: FilePath, *, verify: bool = True) -> HasTree:
     return steady(path, read)
 
 
-def _text_type(kind: Json, stored: Stored) -> np.dtype[Any]:
-    if not isinstance(kind, str) or not re.fullmatch(r"[<|>=]U\d{1,6}", kind):
-        raise stored._damaged(f"{kind!r} is no type of text")
-    return np.dtype(kind).newbyteorder("=")
+def _read_array(file: BinaryIO, dtype: str, shape: tuple[int, ...]) -> AnyArray | None:
+    """The array of an .npy file, large ones mapped copy-on-write; None if it or the file's length is not what was promised.
+
+    Nothing is read, and no memory asked for, before both are known to agree.
+    """
+    version = np.lib.format.read_magic(file)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    shape_there, fortran, kind = read_header(file)
+    start, size = file.tell(), os.fstat(file.fileno()).st_size
+    if kind.str != dtype or shape_there != shape or size - start != math.prod(shape) * kind.itemsize:
+        return None
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    if size > MAPPED:
+        return np.asarray(np.memmap(file, kind, "c", start, shape, order))
+    return np.frombuffer(bytearray(file.read()), kind).reshape(shape, order=order)
 
 
 def _extremes(array: AnyArray) -> tuple[Any, Any]:
