@@ -25,6 +25,7 @@ ORDER: list[set[str]] = [
     {"vapo"},
     {"regress"},
     {"hipan"},
+    {"placing"},
     {"tables"},
     {"hipaq", "tabular"},
     {"explain"},

@@ -1,0 +1,1 @@
+"""The classifier that places items on a tree."""

@@ -1,0 +1,244 @@
+"""The combiner: evidence about slots in, one log-odds per slot out, soft-max over the slots of a row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vpunn.placing._kernel import at, kernel
+
+#: The ridge of a weight's departure from the best single columns; the sum of losses is not divided by rows.
+RIDGE = 20.0
+#: The same for the two levels of `elsewhere`: how often it is true is simply counted.
+FREE = 1e-3
+#: Hidden units, and the ridge of their weights (of the sum of losses, too).
+HIDDEN, DECAY = 64, 2.0
+#: Standard deviations, where evidence is cut.
+FAR = 8.0
+#: So many held-out rows are half way from the convex fit to the hidden units.
+ENOUGH = 300
+EPOCHS, BATCH, RATE = 15, 128, 1e-2
+#: Rows that the convex fit is made of: its few weights do not need more.
+CONVEX_ROWS = 2000
+#: Slots that the convex fit finds less likely are left out when hidden units learn.
+UNLIKELY = 1e-4
+
+
+class Seen(NamedTuple):
+    """Evidence about held-out rows, one line for each offered slot, row by row."""
+
+    evidence: np.ndarray  # (lines, columns) float32
+    start: np.ndarray  # (rows + 1,) the lines of each row
+    known: np.ndarray  # (lines,) whether the slot is a place with rows
+    true: np.ndarray  # (rows,) the line of the answer
+    weight: np.ndarray  # (rows,) 1 in the mean
+
+    def take(self, lines: np.ndarray) -> Seen:
+        """Some of the lines (in order, the true ones among them)."""
+        before = np.concatenate([[0], np.cumsum(lines)])
+        return Seen(self.evidence[lines], before[self.start], self.known[lines], before[self.true], self.weight)
+
+    def every(self, step: int) -> Seen:
+        """Every so manieth row."""
+        if step < 2:
+            return self
+        chosen = np.zeros(len(self.true), bool)
+        chosen[::step] = True
+        some = self.take(np.repeat(chosen, np.diff(self.start)))
+        start = np.concatenate([[0], np.cumsum(np.diff(self.start)[::step])])
+        return Seen(some.evidence, start, some.known, some.true[::step], self.weight[::step])
+
+
+class Combiner(NamedTuple):
+    """score(slot) = l z + v relu(W z + b), z = (evidence - mean) / spread.
+
+    l: a ridge conditional logit about the best single columns. The hidden units start at nothing, learn what it misses, and count
+    for n / (n + 300). Cost of the fit: epochs x lines x columns x hidden units.
+    """
+
+    mean: np.ndarray
+    spread: np.ndarray
+    linear: np.ndarray
+    inner: np.ndarray  # (columns, hidden)
+    bias: np.ndarray  # (hidden,)
+    outer: np.ndarray  # (hidden,)
+
+    @classmethod
+    def fit(cls, seen: Seen, decides: list[int], rng: np.random.Generator, hidden: int = HIDDEN) -> Combiner:
+        """``decides``: the columns any of which could answer alone. The evidence is standardised in place."""
+        mean = seen.evidence.mean(0, dtype=np.float64).astype(np.float32)
+        spread = seen.evidence.std(0, dtype=np.float64).astype(np.float32)
+        spread[spread < 1e-6] = 1
+        z = seen.evidence
+        z -= mean
+        z /= spread
+        np.clip(z, -FAR, FAR, out=z)
+        linear = _convex(seen.every(len(seen.true) // CONVEX_ROWS), decides)
+        n, d = len(seen.true), z.shape[1]
+        likely = _shares(z @ linear.astype(np.float32), seen.start) >= UNLIKELY
+        likely[seen.true] = True
+        start = [linear, rng.normal(0, d**-0.5, (d, hidden)), np.zeros(hidden), np.zeros(hidden)]
+        made = _adam(seen.take(likely), [a.astype(np.float32) for a in start], rng)
+        worth = np.float32(n / (n + ENOUGH))
+        mixed = linear + worth * (made[0] - linear)
+        return cls(mean, spread, mixed.astype(np.float32), made[1], made[2], worth * made[3])
+
+    def probability(self, evidence: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """The probability of every line among those of its row."""
+        out = np.empty(len(evidence), np.float32)
+        room = np.empty(len(self.bias), np.float32), np.empty(evidence.shape[1], np.float32)
+        _probability(evidence, start, tuple(self), room, out)
+        return out
+
+
+@kernel
+def _probability(evidence, start, combiner, room, out):
+    (mean, spread, linear, inner, bias, outer), (unit, z) = combiner, room
+    for r in range(len(start) - 1):
+        top = np.float32(-np.inf)
+        for i in range(start[r], start[r + 1]):
+            score = np.float32(0)
+            for h in range(len(unit)):
+                unit[h] = bias[h]
+            for k in range(len(z)):
+                x = (evidence[at(i), at(k)] - mean[k]) / spread[k]
+                x = min(max(x, np.float32(-FAR)), np.float32(FAR))
+                score += linear[k] * x
+                if x != 0:
+                    for h in range(len(unit)):
+                        unit[h] += x * inner[at(k), at(h)]
+            for h in range(len(unit)):
+                score += outer[h] * max(unit[h], np.float32(0))
+            out[at(i)], top = score, max(top, score)
+        total = np.float32(0)
+        for i in range(start[r], start[r + 1]):
+            out[at(i)] = np.exp(out[at(i)] - top)
+            total += out[at(i)]
+        for i in range(start[r], start[r + 1]):
+            out[at(i)] /= total
+
+
+@kernel
+def _softmax(score, start, p):
+    """The soft-max of the lines of every row, and the log of its sum."""
+    for r in range(len(start) - 1):
+        top = -np.inf
+        for i in range(start[r], start[r + 1]):
+            top = max(top, score[at(i)])
+        total = 0.0
+        for i in range(start[r], start[r + 1]):
+            p[at(i)] = np.exp(score[at(i)] - top)
+            total += p[at(i)]
+        for i in range(start[r], start[r + 1]):
+            p[at(i)] /= total
+
+
+def _shares(score: np.ndarray, start: np.ndarray) -> np.ndarray:
+    p = np.empty(len(score), np.float32)
+    _softmax(score.astype(np.float32, copy=False), start, p)
+    return p
+
+
+def _smoothed(true: np.ndarray, start: np.ndarray, n: int) -> np.ndarray:
+    """What to aim at: the truth, and by Laplace's rule one row more than there are, which may be any slot."""
+    doubt = 1 / (n + 1)
+    lines = np.diff(start)
+    target = np.repeat(doubt / lines, lines)
+    target[true] += 1 - doubt
+    return target.astype(np.float32)
+
+
+def _convex(seen: Seen, decides: list[int]) -> np.ndarray:
+    """min sum of losses + ridge |l - l0|^2 / 2 by Newton's method; l0 is the average of the single columns:
+
+    l0 = sum over columns c of  w_c * likelihood of c alone with its best weight w_c / sum of these.
+    """
+    z = seen.evidence
+    ridge = np.full(z.shape[1], RIDGE)
+    ridge[-2:] = FREE
+    centre = np.zeros(z.shape[1])
+    centre[decides] = _single_columns(seen, decides)
+    target, weight = _smoothed(seen.true, seen.start, len(seen.true)), np.repeat(seen.weight, np.diff(seen.start))
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        p = _shares(z @ w.astype(np.float32), seen.start)
+        lost = -float((weight * target * np.log(np.maximum(p, 1e-12))).sum(dtype=np.float64))
+        return lost + float((ridge * (w - centre) ** 2).sum()) / 2, p
+
+    w = centre.copy()
+    value, p = loss(w)
+    for _ in range(30):
+        slope = z.T @ (weight * (p - target)) + ridge * (w - centre)
+        share = (weight * p)[:, None]
+        weighed = share * z
+        mean = np.add.reduceat(p[:, None] * z, seen.start[:-1])
+        curve = z.T @ weighed - mean.T @ (seen.weight[:, None] * mean) + np.diag(ridge)
+        step = np.linalg.solve(curve.astype(np.float64), slope.astype(np.float64))
+        size = 1.0
+        while size > 1e-4:
+            tried, q = loss(w - size * step)
+            if tried < value:
+                break
+            size /= 2
+        else:
+            break
+        gained, w, value, p = value - tried, w - size * step, tried, q
+        if gained < 1e-2:
+            break
+    return w
+
+
+def _single_columns(seen: Seen, decides: list[int]) -> np.ndarray:
+    told = np.flatnonzero(seen.known[seen.true])
+    if not len(told):
+        return np.zeros(len(decides))
+    lines = np.concatenate([np.arange(seen.start[r], seen.start[r + 1])[_known_of(seen, r)] for r in told.tolist()])
+    counts = np.array([_known_of(seen, r).sum() for r in told.tolist()])
+    start = np.concatenate([[0], np.cumsum(counts)])
+    true = np.searchsorted(lines, seen.true[told])
+    target = _smoothed(true, start, len(told))
+    weights, best, explained = np.exp(np.arange(-3, 4.1, 0.25)), np.zeros(len(decides)), np.zeros(len(decides))
+    for i, c in enumerate(decides):
+        column = seen.evidence[lines, c]
+        fits = [float((target * np.log(_shares(w * column, start) + 1e-12)).sum(dtype=np.float64)) for w in weights]
+        best[i], explained[i] = weights[int(np.argmax(fits))], max(fits)
+    share = np.exp(explained - explained.max())
+    return np.asarray(best * share / share.sum())
+
+
+def _known_of(seen: Seen, r: int) -> np.ndarray:
+    return seen.known[seen.start[r] : seen.start[r + 1]]
+
+
+def _adam(seen: Seen, weights: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+    """Mini-batches, a rate that falls to nought; ``weights`` = l, W, b, v."""
+    first, second = [np.zeros_like(a) for a in weights], [np.zeros_like(a) for a in weights]
+    n, step = len(seen.true), 0
+    steps = EPOCHS * -(-n // BATCH)
+    decay = np.float32(DECAY / n)
+    for _ in range(EPOCHS):
+        for rows in np.split(rng.permutation(n), range(BATCH, n, BATCH)):
+            counts = seen.start[rows + 1] - seen.start[rows]
+            begin = np.concatenate([[0], np.cumsum(counts)])
+            lines = np.repeat(seen.start[rows] - begin[:-1], counts) + np.arange(begin[-1])
+            linear, w, b, v = weights
+            x = seen.evidence[lines]
+            h = x @ w
+            h += b
+            np.maximum(h, 0, out=h)
+            g = _shares(x @ linear + h @ v, begin)
+            g[begin[:-1] + seen.true[rows] - seen.start[rows]] -= 1
+            g *= np.repeat((seen.weight[rows] / len(rows)).astype(np.float32), counts)
+            slopes = [x.T @ g, None, None, h.T @ g + decay * v]
+            np.sign(h, out=h)
+            h *= g[:, None]
+            h *= v
+            slopes[1], slopes[2] = x.T @ h + decay * w, h.sum(0)
+            step += 1
+            rate = RATE * (1 - step / steps)
+            for a, s, m, q in zip(weights, slopes, first, second, strict=True):
+                m += 0.1 * (s - m)
+                q += 0.001 * (s * s - q)
+                a -= np.float32(rate / (1 - 0.9**step)) * m / (np.sqrt(q / np.float32(1 - 0.999**step)) + 1e-8)
+    return weights

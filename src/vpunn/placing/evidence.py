@@ -1,0 +1,124 @@
+"""Evidence: what experts say of slots, by name, and how it is put before the combiner.
+
+An expert is one file and one line in `experts.WORDS` or `experts.NUMBERS`:
+
+    Expert.columns                   the names of what it says
+    Expert.fit(sample, earlier)      -> expert; it may use those that stand before it, by name
+    expert.look(rows)                -> Look(propose, values): two questions that share the reading of the rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vpunn.placing._kernel import at, kernel
+from vpunn.placing.slots import Asked
+from vpunn.placing.tree_arrays import Grown, Occupied
+
+
+class Column(NamedTuple):
+    """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so it
+    is told below the best and as a rank, too, and the best known slot's is told to `elsewhere`."""
+
+    name: str
+    kinds: str = "both"
+    decides: bool = False
+
+
+class Sample(NamedTuple):
+    """Training rows of one block of columns (CSR words or an array of numbers), and what is known of each."""
+
+    rows: Any
+    leaf: np.ndarray  # (rows,) its class, a leaf of the tree
+    weight: np.ndarray  # (rows,)
+    rivals: np.ndarray  # (rows, k) leaves that it is like, its own perhaps among them; -1: none
+    tree: Occupied
+    grown: Grown
+    described: tuple[Any, ...] = ()  # descriptions of the nodes in this block, a matrix (nodes, columns) for each kind
+
+
+class Slots(NamedTuple):
+    """What is offered to some rows: blocks of the grown tree (-1: empty), and the lines at which they are asked about."""
+
+    block: np.ndarray  # (rows, slots)
+    asked: Asked
+    known: np.ndarray  # (rows, slots) whether it is a place with rows
+
+
+class Look(NamedTuple):
+    """``propose(k)``: arrays (rows, k) of leaves, best first, -1: none; one for each way of the expert's own.
+    ``values(slots)``: one array (rows, slots) for each of its columns."""
+
+    propose: Callable[[int], list[np.ndarray]]
+    values: Callable[[Slots], list[np.ndarray]]
+
+
+class Expert(Protocol):
+    """What one file brings."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The names of what it says."""
+
+    def look(self, rows: Any) -> Look:
+        """Read new rows."""
+
+
+def names(columns: Sequence[Column]) -> list[str]:
+    """Of what `assemble` returns, in its order."""
+    decide = [c.name for c in columns if c.decides]
+    known = [c.name for c in columns] + [n + how for how in (", below the best", ", rank") for n in decide]
+    elsewhere = [c.name for c in columns if c.kinds == "both"] + [f"{n} of the best known" for n in decide]
+    return known + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
+
+
+def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) -> np.ndarray:
+    """One line for each offered slot, row by row: (offered, len(names)) float32; each kind of slot has columns of its own.
+
+    Below the best: value - its best among known slots. Rank: log(1 + how many known slots say more).
+    """
+    raw = np.stack(values, -1).astype(np.float32, copy=False)
+    decide = np.flatnonzero([c.decides for c in columns])
+    both = np.flatnonzero([c.kinds == "both" for c in columns])
+    offered = int((slots.block >= 0).sum())
+    out = np.zeros((offered, len(columns) + 3 * len(decide) + len(both) + 2), np.float32)
+    logs = np.log1p(np.arange(slots.block.shape[1] + 1)).astype(np.float32)
+    _assemble(raw, slots.block, slots.known, decide, both, logs, out)
+    return out
+
+
+@kernel
+def _assemble(raw, block, known, decide, both, logs, out):
+    line, c, d, e = 0, raw.shape[2], len(decide), len(both)
+    for r in range(len(block)):
+        first = line
+        for s in range(block.shape[1]):
+            if block[r, s] >= 0:
+                if known[r, s]:
+                    for k in range(c):
+                        out[line, at(k)] = raw[r, s, at(k)]
+                else:
+                    for k in range(e):
+                        out[line, at(c + 2 * d + k)] = raw[r, s, both[at(k)]]
+                    out[line, out.shape[1] - 2] = 1
+                    out[line, out.shape[1] - 1] = block[r, s] == 0
+                line += 1
+        for k in range(d):
+            column, top, any_known = decide[k], np.float32(0), False
+            for s in range(block.shape[1]):
+                if block[r, s] >= 0 and known[r, s] and (not any_known or raw[r, s, column] > top):
+                    top, any_known = raw[r, s, column], True
+            here = first
+            for s in range(block.shape[1]):
+                if block[r, s] >= 0:
+                    if known[r, s]:
+                        more, own = 0, raw[r, s, column]
+                        for t in range(block.shape[1]):
+                            more += block[r, t] >= 0 and known[r, t] and raw[r, t, column] > own
+                        out[here, c + k], out[here, c + d + k] = own - top, logs[more]
+                    else:
+                        out[here, c + 2 * d + e + k] = top
+                    here += 1

@@ -1,0 +1,106 @@
+"""All experts of all blocks of columns, fitted on the same rows: what `fit` and the answers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from vpunn.placing.descriptions import Descriptions
+from vpunn.placing.dictionary import Dictionary
+from vpunn.placing.evidence import Column, Expert, Sample, Slots, assemble
+from vpunn.placing.gaussian import Gaussian
+from vpunn.placing.heads import Heads
+from vpunn.placing.linear_numbers import LinearNumbers
+from vpunn.placing.nearest import Nearest
+from vpunn.placing.nearest_numbers import NearestNumbers
+from vpunn.placing.prior import Prior
+from vpunn.placing.slots import Asked, offer
+from vpunn.placing.sums import Sums
+from vpunn.placing.tree_arrays import Grown, Occupied
+
+#: Experts of a sparse block, in the order in which they may use each other.
+WORDS: tuple[Any, ...] = (Sums, Nearest, Heads, Dictionary, Descriptions)
+#: Experts of a dense block.
+NUMBERS: tuple[Any, ...] = (Gaussian, NearestNumbers, LinearNumbers)
+#: Proposals of a way.
+LIMIT = 12
+#: Rows that are examined at a time; answers do not depend on it.
+BATCH = 256
+
+
+class Rows(NamedTuple):
+    """Rows as the experts read them: one matrix for each block of columns."""
+
+    blocks: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return int(self.blocks[0].shape[0])
+
+    def take(self, rows: Any) -> Rows:
+        """Some of them."""
+        return Rows(tuple(block[rows] for block in self.blocks))
+
+
+class Seen(NamedTuple):
+    """Slots of some rows (rows, width; -1: empty), which of them are known places, and a line of evidence for each offered one."""
+
+    slots: np.ndarray
+    known: np.ndarray
+    evidence: np.ndarray
+
+    @property
+    def start(self) -> np.ndarray:
+        """The lines of each row: (rows + 1,)."""
+        return np.concatenate([[0], np.cumsum((self.slots >= 0).sum(1))])
+
+
+class Experts:
+    """Fitted experts; ``room`` is how many places of every block may be the answer."""
+
+    def __init__(self, experts: list[tuple[int, Expert]], tree: Occupied, grown: Grown, room: np.ndarray):
+        self.experts, self.tree, self.grown, self.room = experts, tree, grown, room
+        self.columns: list[Column] = [c for _, e in experts for c in e.columns]
+
+    @classmethod
+    def fit(
+        cls,
+        rows: Rows,
+        place: np.ndarray,
+        weight: np.ndarray,
+        rivals: np.ndarray,
+        grown: Grown,
+        room: np.ndarray,
+        described: tuple[tuple[Any, ...], ...] = (),
+    ) -> Experts:
+        """From rows at places of the grown tree; ``rivals`` are places too (-1: none)."""
+        has_rows = np.bincount(place, minlength=grown.blocks) > 0
+        tree = Occupied.of(grown, has_rows)
+        leaf_of = np.full(grown.blocks + 1, -1, np.int32)
+        leaf_of[tree.place] = np.arange(len(tree.place))
+        leaf, rival = leaf_of[place], leaf_of[rivals]
+        first = Sample(rows.blocks[0], leaf, weight, rival, tree, grown)
+        experts: list[tuple[int, Expert]] = [(0, Prior.fit(first, {}))]
+        for i, block in enumerate(rows.blocks):
+            earlier: dict[str, Any] = {}
+            sample = first._replace(rows=block, described=described[i] if described else ())
+            for kind in WORDS if sp.issparse(block) else NUMBERS:
+                earlier[kind.__name__] = kind.fit(sample, earlier)
+            experts += [(i, expert) for expert in earlier.values()]
+        return cls(experts, tree, grown, room)
+
+    def examine(self, rows: Rows) -> Seen:
+        """The slots of some rows, and the evidence about them."""
+        looks = [expert.look(rows.blocks[i]) for i, expert in self.experts]
+        block = offer([way for look in looks for way in look.propose(LIMIT)], self.grown, self.tree, self.room)
+        known = (block >= 0) & (self.grown.size[block] == 1)
+        slots = Slots(block, Asked.of(block, self.grown, self.tree), known)
+        values = [value for look in looks for value in look.values(slots)]
+        return Seen(block, known, assemble(values, self.columns, slots))
+
+    def examine_all(self, rows: Rows) -> Iterator[Seen]:
+        """A batch at a time."""
+        for start in range(0, len(rows), BATCH):
+            yield self.examine(rows.take(slice(start, start + BATCH)))
