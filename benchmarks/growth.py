@@ -62,7 +62,7 @@ def encode(n: int) -> Step:
 
     tree = random_tree(100_000, text=True)
     column = pa.array(tree.labels[np.random.default_rng(1).integers(0, 100_000, n)])
-    _ = tree._text_index
+    tree.encode_column(column[:1])  # builds the index
     return lambda: tree.encode_column(column)
 
 

@@ -58,7 +58,6 @@ LATER = {
 BORROWED = {
     "tree._edges": "how to settle what edges leave open, and how messages call their rows",
     "tree._inputs": "arrays of labels, as every room keeps them",
-    "tree._labels": "what was perhaps meant",
     "tree._loops": "walks that need no compiler, for small trees",
     "tree._parents": "sets of nodes and further parents, checked",
     "tree._validate": "whether stored arrays are a tree",

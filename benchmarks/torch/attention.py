@@ -164,7 +164,7 @@ def mammals(seed: int) -> dict[str, float]:
     frame = frame[(frame[mass] > 0) & (frame[places] > -900).all(axis=1) & frame[places].notna().all(axis=1)]
     levels = [next(c for c in frame.columns if c.endswith(name)) for name in ("Order", "Family", "Genus", "Species")]
     tree = Tree.from_levels(frame, levels)
-    node = np.asarray(tree.index_paths([tuple(row) for row in frame[levels].to_numpy().tolist()]))
+    node = tree.locate(frame[levels]).nodes
     y, where = np.log10(frame[mass].to_numpy(float)), np.radians(frame[places].to_numpy(float))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))

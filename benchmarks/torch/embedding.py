@@ -68,7 +68,7 @@ def species(seed: int, decay: dict[str, float] | None, part: str) -> dict[str, f
     levels = [next(c for c in frame.columns if c.endswith(name)) for name in ("Order", "Family", "Genus", "Species")]
     tree = Tree.from_levels(frame, levels)
     paths = [tuple(row) for row in frame[levels].to_numpy().tolist()]
-    node, y = np.asarray(tree.index_paths(paths)), np.log10(frame[mass].to_numpy(float))
+    node, y = tree.locate(paths).nodes, np.log10(frame[mass].to_numpy(float))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     cut = len(y) // 10

@@ -535,7 +535,7 @@ def test_level_columns_are_scored_as_they_are_fitted() -> None:
     texts, levels = _shop()
     X = text_features().fit_transform(texts)
     model = HiPaNClassifier().fit(X, levels)
-    right = model.posterior(X).best() == model.tree_.index_paths(without_gaps(levels))
+    right = model.posterior(X).best() == model.tree_.locate(without_gaps(levels)).nodes
     assert model.score(X, levels) == right.mean() > 0.8
     new = levels.copy()
     new[:50, 1] = "hoe"  # a path that no tree has is wrong, not an error: folds leave some out

@@ -43,7 +43,7 @@ def test_digits_are_those_of_the_code_and_prefixes_its_balls():
     X, _ = made_up(200)
     encoder = PadicEncoder().fit(X)
     tree = encoder.tree_
-    nodes = tree.index_paths(list(X.itertuples(index=False, name=None)))
+    nodes = tree.locate(X).nodes
     np.testing.assert_array_equal(encoder.transform(X), PadicCode(tree).digits(nodes))
     prefixes = PadicEncoder(output="prefixes").fit_transform(X)
     np.testing.assert_array_equal(prefixes[:, 1], nodes)

@@ -178,7 +178,7 @@ Y = np.array([1.2, 1.4, 2.3, 2.0, 6.5, 6.6])
 def test_prediction_is_the_sum_of_coefficients_along_the_path():
     model = VPuNNRegressor().fit(LEVELS, Y)
     tree = model.tree_
-    nodes = tree.index_paths([("Rodentia", "Mus"), ("Rodentia",), ("Cetacea", "Orcinus")])
+    nodes = tree.locate([("Rodentia", "Mus"), ("Rodentia",), ("Cetacea", "Orcinus")]).nodes
     by_hand = [model.coef_[tree.ancestors(int(node))].sum() for node in nodes]
     np.testing.assert_allclose(model.predict(LEVELS.iloc[[0, 3, 4]]), by_hand)
     assert model.depth_variance_.shape == (2,)
@@ -411,7 +411,7 @@ def test_classifier_is_calibrated_and_falls_back():
     right = model.predict(X[3000:]) == y[3000:]
     assert calibration_error_interval(proba.max(axis=1), right).value < 0.04
     np.testing.assert_allclose(
-        model.predict_proba([[0, 999]])[0], model.node_proba_[model.tree_.index_paths([(0,)])[0]]
+        model.predict_proba([[0, 999]])[0], model.node_proba_[model.tree_.locate([(0,)]).nodes[0]]
     )
     np.testing.assert_allclose(model.predict_proba([[999, 0]])[0], model.node_proba_[0])
 

@@ -125,7 +125,7 @@ def test_models_from_sums_are_those_of_the_rows():
 def test_levels_in_place_of_labels():
     frame = pd.DataFrame({"a": ["x", "x", "y"], "b": ["1", "2", "1"]})
     fitted = vpunn.VPuNNRegressor().fit(frame, [1.0, 2.0, 5.0])
-    nodes = fitted.tree_.index_paths([tuple(row) for row in frame.to_numpy()])
+    nodes = fitted.tree_.locate(frame).nodes
     made = vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(fitted.tree_, nodes, [1.0, 2.0, 5.0]), levels=2)
     np.testing.assert_allclose(made.predict(frame.to_numpy()), fitted.predict(frame))
     with pytest.raises(VpunnError, match="several nodes"):

@@ -262,7 +262,7 @@ def test_the_trie_table_grows():
     rows = [tuple(row) for row in rng.integers(0, 30, (20_000, 3)).tolist()]
     tree = build.tree_from_paths(rows, root=-1)
     assert tree.n_nodes == 1 + sum(len({row[:k] for row in rows}) for k in (1, 2, 3))
-    ids = tree.index_paths(rows)
+    ids = tree.locate(rows).nodes
     assert [tree.path(i)[1:] for i in ids[:50]] == rows[:50]
 
 

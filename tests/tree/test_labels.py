@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies import trees
 from vpunn import Tree, TreeError
-from vpunn.tree._labels import suggestions
+from vpunn.tree.find import suggestions
 
 
 @given(trees(), st.data())
@@ -61,7 +61,7 @@ def things():
 
 def test_find_tells_namesakes_apart_by_any_end_of_their_paths(things):
     assert things.find("bird/crane") == things.find("things / animal / bird / crane") == things.find(("bird", "crane"))
-    assert things.find("machine / crane") == things.index_paths([("machine", "crane")])[0]
+    assert things.find("machine / crane") == things.locate([("machine", "crane")]).nodes[0]
     assert things.find(["owl", "saw", 0]).tolist() == [things.index("owl"), things.index("saw"), 0]
     with pytest.raises(
         TreeError, match="'crane' names 2 nodes: 'things / animal / bird / crane', 'things / machine / crane'"

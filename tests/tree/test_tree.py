@@ -229,11 +229,11 @@ def test_index_translates_and_refuses():
         tree.index(["plant", "stone"])
     with pytest.raises(TreeError, match="'jaguar' names 2 nodes: 'life / plant / jaguar', 'life / animal / jaguar'"):
         tree.index("jaguar")
-    assert tree.index_paths([("animal", "jaguar"), (), ("plant",)]).tolist() == [4, 0, 1]
+    assert tree.locate([("animal", "jaguar"), (), ("plant",)]).nodes.tolist() == [4, 0, 1]
     with pytest.raises(TreeError, match="leaves the tree at step 1: 'plant' has no child 'fern'"):
-        tree.index_paths([("plant", "fern")])
+        tree.locate([("plant", "fern")])
     with pytest.raises(TreeError, match="leaves the tree at step 0"):
-        tree.index_paths([("fern",)])
+        tree.locate([("fern",)])
 
 
 def test_queries_refuse_foreign_nodes():
@@ -286,7 +286,7 @@ def test_labels_of_any_kind_are_found_as_they_are():
     states = Tree.from_parents([-1, 0, 0], labels=[(0, 0), (1, 2), (3, 4)])
     assert states.index([(3, 4), (1, 2)]).tolist() == [2, 1]
     assert states.index((3, 4)) == 2
-    assert states.index_paths([[(1, 2)]]).tolist() == [1]
+    assert states.locate([[(1, 2)]]).nodes.tolist() == [1]
     with pytest.raises(TreeError, match=r"the label \(1, 2\) names 2 nodes"):
         Tree.from_parents([-1, 0, 0], labels=["root", (1, 2), (1, 2)]).index([(1, 2)])
     assert Tree.from_parents([-1, 0], labels=[2**70, 1]).index(2**70) == 0

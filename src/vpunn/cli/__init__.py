@@ -114,7 +114,7 @@ def _in_shell(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
     path = "say which by its path, as written here; in a table, give level columns (--levels)"
-    return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `index_paths`", path)
+    return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `locate`", path)
 
 
 def _lost_letters() -> str:

@@ -163,12 +163,6 @@ def in_shell_words(sentence: str) -> str:
     return _PYTHON_OPTION.sub(written, sentence)
 
 
-def readable_names(tree: Tree) -> list[str]:
-    """The name of every node, its label where it has none."""
-    pairs = zip(tree.labels.tolist(), tree.columns["name"].tolist(), strict=True)
-    return [str(label) if name is None or name != name or name == "" else str(name) for label, name in pairs]
-
-
 def info(
     source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False
 ) -> None:
@@ -215,13 +209,12 @@ def convert(
     from vpunn.io import write_tree
     from vpunn.io.files import suffix
     from vpunn.io.writers import ENDINGS
-    from vpunn.tree._inputs import object_array
 
     tree = read_source(source, format, policy, option)
     what = "labels"
     if (to or ENDINGS.get(suffix(out))) == "newick" and "name" in tree.columns:
         # The other formats keep the column; Newick has one text per node, and that is the name people read.
-        tree, what = tree.relabel(object_array(readable_names(tree))), "readable names as labels"
+        tree, what = tree.relabel(tree.names), "readable names as labels"
     elif (to or ENDINGS.get(suffix(out))) == "json" and "name" in tree.columns:
         # Nested JSON calls labels so.
         columns = {"readable_name" if name == "name" else name: cells for name, cells in tree.columns.items()}

@@ -398,7 +398,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
                 f"these codes were made on another tree or prime ({was}fingerprint {stamped.fingerprint[:9]}…); "
                 "read(…, by='path') finds their nodes by label paths."
             )
-        return np.asarray(self.tree.index_paths(stamped.paths, strict=strict))
+        return self.tree.locate(list(stamped.paths), unseen="error" if strict else "null").nodes
 
     def _settings(self) -> dict[str, str]:
         return {"p": str(self.p)}

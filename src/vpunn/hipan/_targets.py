@@ -10,7 +10,7 @@ from scipy import sparse
 from vpunn._rows import LARGEST_FEATURE, row_weights
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
-from vpunn.tree.build import UNKNOWN
+from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ def nodes_of(tree: Tree, y: Targets) -> np.ndarray:
     """Node ids of targets: labels of the tree, or paths below its root as tuples or level columns."""
     values = paths_of(y) if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1 else as_column(y)
     if len(values) and isinstance(values[0], tuple) and values[0] not in set(tree.labels[:1]):
-        return tree.index_paths(without_gaps(values)).astype(np.int32)  # type: ignore[arg-type]
+        return tree.locate(without_gaps(values)).nodes.astype(np.int32)
     return np.asarray(tree.index(values), dtype=np.int32)
 
 
@@ -42,7 +42,7 @@ def tree_of(y: Targets) -> tuple[Tree, np.ndarray, np.ndarray | None]:
     if len(values) and isinstance(values[0], tuple):
         values = without_gaps(values)
         tree = Tree.from_paths(sorted(set(values.tolist()), key=repr), root="(all)")
-        return tree, tree.index_paths(values).astype(np.int32), None  # type: ignore[arg-type]
+        return tree, tree.locate(values).nodes.astype(np.int32), None
     reject_missing(values)
     try:
         classes, place = np.unique(values, return_inverse=True)
@@ -63,7 +63,7 @@ def path_nodes(tree: Tree, y: Targets) -> np.ndarray | None:
     values = paths_of(y) if _is_table(y) else as_column(y)
     if not len(values) or not isinstance(values[0], tuple) or values[0] in set(tree.labels[:1]):
         return None
-    return tree.index_paths(without_gaps(values), strict=False)  # type: ignore[arg-type]
+    return tree.locate(without_gaps(values), unseen="null").nodes
 
 
 def _is_table(y: Targets) -> bool:

@@ -102,14 +102,11 @@ def explain_nothing(ax: Axes, sentence: str) -> Axes:
 
 
 def names_of(tree: Any, nodes: Nodes, column: str | None = None) -> Sequence[str]:
-    """What people call the nodes: the column ``name`` (or another) where there is one, else the label."""
+    """What people call the nodes (`Tree.names`, or another column), as a picture writes it."""
     ids = np.atleast_1d(nodes)
-    key = column or "name"
-    if key in tree.columns:
-        found = [
-            str(value) if value else str(label)
-            for value, label in zip(tree.columns[key][ids], tree.labels[ids], strict=True)
-        ]
+    if column is None or column not in tree.columns:
+        found = tree.names[ids].tolist()
     else:
-        found = [str(label) for label in tree.labels[ids]]
+        pairs = zip(tree.columns[column][ids], tree.names[ids], strict=True)
+        found = [str(value) if value else name for value, name in pairs]
     return [text.replace("$", r"\$") for text in found]

@@ -12,7 +12,7 @@ from vpunn._types import Features
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
 from vpunn.io.store import Draft, Storable, Stored
 from vpunn.tree import Tree
-from vpunn.tree.levels import NodeFinder, level_cells
+from vpunn.tree.lookup import Located
 
 FloatArray = np.ndarray
 
@@ -43,7 +43,7 @@ class HierarchicalInput(Storable, BaseEstimator):
         draft.tree(self.tree_)
         draft.settings |= {
             "given_tree": self.tree is not None,
-            "by_label": self._finder.by_label,
+            "by_label": self._by_label,
             "n_features": int(self.n_features_in_),
             "covariate_columns": self._covariate_columns,
         }
@@ -61,8 +61,8 @@ class HierarchicalInput(Storable, BaseEstimator):
         model._level_columns = [j for j in range(n) if j not in model._covariate_columns]
         if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
             raise VpunnError(f"columns {model._covariate_columns} are no covariates among {n}.")
-        model._finder = NodeFinder(tree, by_label=stored.setting("by_label", bool))
-        if model._finder.by_label and len(model._level_columns) > 1:
+        model._by_label = stored.setting("by_label", bool)
+        if model._by_label and len(model._level_columns) > 1:
             raise VpunnError(f"{len(model._level_columns)} columns cannot hold one label.")
         model.tree_, model.n_features_in_ = tree, n
         if "feature_names" in stored:
@@ -80,7 +80,7 @@ class HierarchicalInput(Storable, BaseEstimator):
         covariates = list(range(first, first + n_covariates))
         model = cls(tree, **({"covariates": covariates} if covariates else {}), **params)
         model._covariate_columns, model._level_columns = covariates, list(range(first))
-        model._finder = NodeFinder(tree, by_label=levels is None)
+        model._by_label = levels is None
         model.tree_, model.n_features_in_ = tree, first + n_covariates
         return model
 
@@ -92,16 +92,13 @@ class HierarchicalInput(Storable, BaseEstimator):
         self._level_columns = [j for j in range(X.shape[1]) if j not in self._covariate_columns]
         if not self._level_columns:
             raise VpunnError("every column is a covariate; X needs at least one column of labels or levels.")
-        cells = level_cells(X, self._level_columns)
-        if self.tree is None:
-            self._finder = NodeFinder.grow(cells)
-        else:
-            self._finder = NodeFinder(self.tree, by_label=len(self._level_columns) == 1)
-        self.tree_ = self._finder.tree
-        nodes, depths = self._finder.locate(cells)
+        self._by_label = self.tree is not None and len(self._level_columns) == 1
+        self.tree_ = self.tree or _grown(X[:, self._level_columns])
+        nodes, depths = self._located(X)
         lost = np.flatnonzero(self.tree_.depth[nodes] < depths)
         if len(lost):
-            shown = [cells[i, 0] if cells.shape[1] == 1 else tuple(cells[i]) for i in lost[:5]]
+            rows = X[lost[:5]][:, self._level_columns].tolist()
+            shown = [row[0] if len(row) == 1 else tuple(row) for row in rows]
             raise TreeError(
                 f"{len(lost):,} training rows are not in the tree: {examples(shown, total=len(lost))}; add them with "
                 "tree.insert, or drop them, or pass tree=None to build the tree from X."
@@ -113,8 +110,13 @@ class HierarchicalInput(Storable, BaseEstimator):
         check_is_fitted(self)
         refuse_lazy(X)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
-        nodes, depths = self._finder.locate(level_cells(X, self._level_columns))
+        nodes, depths = self._located(X)
         return nodes, depths, self._covariates_of(X)
+
+    def _located(self, X: FloatArray) -> Located:
+        """The deepest known node of every row, and the depth of what the row names: of a label, or of a path of levels."""
+        rows = X[:, self._level_columns[0]] if self._by_label else X[:, self._level_columns]
+        return self.tree_.locate(rows, unseen="ancestor")
 
     def nodes_of(self, X: Features) -> np.ndarray:
         """The deepest known node of every row, as `predict` finds it."""
@@ -149,3 +151,10 @@ class HierarchicalInput(Storable, BaseEstimator):
                 f"covariates must be finite; they are not in rows {examples(bad)}. Impute or drop them first."
             )
         return values
+
+
+def _grown(cells: np.ndarray) -> Tree:
+    """The tree of the paths in level columns, one path per row."""
+    import pandas as pd
+
+    return Tree.from_levels(pd.DataFrame(cells), root="root", gaps="fill")

@@ -71,8 +71,8 @@ def draw(report: Report, caption: str, ax: Axes) -> None:
 
 
 def called(tree: Tree, nodes: npt.ArrayLike) -> list[str]:
-    """What people call the nodes, as text for a page: pictures need a sign before $, pages do not."""
-    return [name.replace(r"\$", "$") for name in plot.names_of(tree, np.asarray(nodes, np.int64))]
+    """What people call the nodes."""
+    return list(tree.names[np.asarray(nodes, np.int64)])
 
 
 def what(tree: Tree) -> str:

@@ -63,8 +63,7 @@ class Triage:
     @cached_property
     def names(self) -> np.ndarray:
         """What to call the nodes: the column ``name`` where there is one, else the label."""
-        column = self.tree.columns.get("name", self.tree.labels)
-        return np.array([str(a) if a else str(b) for a, b in zip(column, self.tree.labels, strict=True)], object)
+        return self.tree.names
 
     def hardest(self, top: int = 20) -> list[dict[str, Any]]:
         """The balls at which most rows go wrong; ``rate`` is the share of the rows that got there, with a 95 % interval."""

@@ -71,7 +71,7 @@ def frame_nodes(tree: Tree, column: Any) -> Array:
         raise DataError(f"{column.null_count:,} rows have no node; leave them out, or put them at the root.")
     if pa.types.is_integer(column.type):
         return check_node_ids(tree, column.to_numpy())
-    return np.asarray(tree.index(column.to_pylist()), np.int64)
+    return tree.locate(column).nodes
 
 
 def sum_column(column: Any, at: Array, n: int, name: str) -> tuple[ExactSums, int, bool]:

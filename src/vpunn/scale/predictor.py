@@ -65,7 +65,7 @@ class Predictor:
 
             self._model = load(self.path)
             kind = type(self._model).__name__
-            if kind not in ("VPuNNRegressor", "VPuNNClassifier") or not self._model._finder.by_label:
+            if kind not in ("VPuNNRegressor", "VPuNNClassifier") or not self._model._by_label:
                 raise VpunnError(
                     f"{str(self.path)!r} holds a {kind} that does not read one column of labels; predict with a model that "
                     "`vpunn fit` wrote, or with a VPuNNRegressor or VPuNNClassifier of node labels."
@@ -211,28 +211,8 @@ def as_table(batch: Any, names: Sequence[str], where: object) -> pa.Table:
 
 def _nodes_of(tree: Any, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes of a column of labels, the root where a label is missing or unseen; which were known, and which missing."""
-    import pyarrow.compute as pc
-
-    column = labels_like(tree, column)
-    found = tree.encode_column(column, unseen="null")
-    known, blank = (np.asarray(flag.to_numpy(), bool) for flag in (pc.is_valid(found), pc.is_null(column)))
-    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64), known, blank
-
-
-def labels_like(tree: Any, column: Any) -> Any:
-    """A column of labels in the type of the tree's: text such as "9606" as numbers where labels are numbers."""
-    import pyarrow as pa
-
-    texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if tree.labels.dtype.kind not in "iu" or not texts:
-        return column
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowException as error:
-        said = str(error).splitlines()[0].rstrip(".")
-        raise DataError(
-            f"the labels of this tree are whole numbers, and a label of the table is not ({said})."
-        ) from None
+    nodes = tree.locate(column, unseen="null").nodes
+    return np.maximum(nodes, 0), nodes >= 0, np.asarray(column.is_null().to_numpy(), bool)
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:

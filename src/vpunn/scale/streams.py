@@ -20,7 +20,7 @@ from vpunn.errors import DataError, VpunnError, counted, examples
 from vpunn.io import streams
 from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
-from vpunn.scale.predictor import Predictor, labels_like
+from vpunn.scale.predictor import Predictor
 from vpunn.tables.cells import Spelling
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tree import Tree
@@ -147,7 +147,7 @@ def encode_stream(
             words = label.cast(pa.string()).dictionary_encode()
             called = [None if word is None else str(spell(word)[0]) for word in words.dictionary.to_pylist()]
             label = pa.array(called, pa.string()).take(words.indices)
-        nodes = tree.encode_column(labels_like(tree, label), unseen)
+        nodes = tree.encode_column(label, unseen)
         if isinstance(nodes, pa.ChunkedArray):
             nodes = nodes.combine_chunks()
         return pa.table(answers(label, nodes))

@@ -230,8 +230,7 @@ def _graph(
     which = csr_matrix((np.ones(len(number)), (np.arange(len(number)), number)))
     majority = np.asarray((member @ which).argmax(1)).ravel() if len(names) else np.zeros(0, int)
     ball_of = np.unique(family)
-    labels = tree.columns["name"][ball_of] if "name" in tree.columns else tree.labels[ball_of]
-    graph = nx.Graph(families={int(ball): str(label) for ball, label in zip(ball_of, labels, strict=True)})
+    graph = nx.Graph(families=dict(zip(ball_of.tolist(), tree.names[ball_of].tolist(), strict=True)))
     for i, (ball, cell, size) in enumerate(names):
         graph.add_node(i, leaves=size, family=int(ball_of[majority[i]]), ball=ball, cell=cell)
     return graph, majority

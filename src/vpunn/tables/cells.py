@@ -24,8 +24,8 @@ from vpunn.io.frames import COMMA_NUMBER, check_columns
 from vpunn.io.tables import whole_labels
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array
-from vpunn.tree._labels import suggestions
-from vpunn.tree.levels import NodeFinder, level_cells, missing_cells
+from vpunn.tree.find import suggestions
+from vpunn.tree.lookup import UNKNOWN, missing_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,10 +107,19 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Lab
             column[present] = whole_labels(column[present]).tolist()
         raw[:, k] = column
     filled = ~missing_cells(raw)
-    values = level_cells(raw, list(range(len(names))))
+    values = _without_gaps(raw, filled)
     changes[:, 1] = (~missing_cells(values) & ~filled).any(axis=1)
     changes[:, 2] = missing_cells(values).any(axis=1) & filled.any(axis=1)
     return LabelCells(values, changes)
+
+
+def _without_gaps(cells: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    """Missing cells as None; one with a label below it is no end of a path but a gap, which becomes the level `UNKNOWN`."""
+    reaches = np.logical_or.accumulate(filled[:, ::-1], axis=1)[:, ::-1]
+    values = cells.copy()
+    values[~filled] = None
+    values[reaches & ~filled] = UNKNOWN
+    return values
 
 
 def split_paths(frame: pd.DataFrame, name: str, separator: str, where: object) -> tuple[pd.DataFrame, list[str]]:
@@ -345,17 +354,9 @@ def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[s
 
 def locate(tree: Tree, cells: LabelCells) -> tuple[np.ndarray, np.ndarray]:
     """The deepest known node of every row, and which rows name something below it that is not in the tree."""
-    if cells.values.shape[1] > 1:
-        nodes, depths = NodeFinder(tree, by_label=False).locate(cells.values)
-        return nodes, tree.depth[nodes] < depths
-    column = cells.values[:, 0]
-    known = set(tree.labels.tolist())
-    unseen = np.array([cell is not None and cell not in known for cell in column.tolist()], bool)
-    nodes = np.zeros(len(column), np.int64)
-    here = ~unseen & ~cells.blank
-    if here.any():
-        nodes[here] = tree.index(object_array(column[here].tolist()))
-    return nodes, unseen
+    rows = cells.values if cells.values.shape[1] > 1 else cells.values[:, 0]
+    nodes, depth = tree.locate(rows, unseen="ancestor")
+    return nodes, tree.depth[nodes] < depth
 
 
 def unseen_error(tree: Tree, cells: LabelCells, unseen: np.ndarray, where: object, fix: str) -> DataError:

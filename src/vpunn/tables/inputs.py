@@ -13,7 +13,7 @@ import numpy as np
 from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, VpunnError, counted, examples
 from vpunn.tables.cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
-from vpunn.tree.build import UNKNOWN
+from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from vpunn.tables.cells import (
 from vpunn.tables.gaps import Gaps, with_medians
 from vpunn.tables.inputs import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
 from vpunn.tree import Tree
-from vpunn.tree.levels import missing_cells
+from vpunn.tree.lookup import missing_cells
 
 if TYPE_CHECKING:
     import pandas as pd

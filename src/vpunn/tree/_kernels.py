@@ -318,17 +318,20 @@ def _same_text(data, start, stop, other, begin, end):
 
 @njit(cache=True, nogil=True)
 def fill_slots(offsets, data, slots):
-    """Put every text into an open hash table of a power of two slots; a text that is there already, or −1."""
+    """Put every text into an open hash table of a power of two slots, once; of each the first that is equal to it."""
     mask = np.uint64(len(slots) - 1)
+    first = np.arange(len(offsets) - 1)
     for i in range(len(offsets) - 1):
         at = _text_hash(data, offsets[i], offsets[i + 1]) & mask
         while slots[at] >= 0:
             j = slots[at]
             if _same_text(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
-                return i
+                first[i] = j
+                break
             at = (at + np.uint64(1)) & mask
-        slots[at] = i
-    return -1
+        if slots[at] < 0:
+            slots[at] = i
+    return first
 
 
 @njit(cache=True, nogil=True)
@@ -342,6 +345,44 @@ def find_texts(offsets, data, slots, asked, texts):
             j = slots[at]
             if _same_text(texts, asked[i], asked[i + 1], data, offsets[j], offsets[j + 1]):
                 found[i] = j
+                break
+            at = (at + np.uint64(1)) & mask
+    return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _number_hash(number):
+    """64 bits of a number, stirred so that the low bits depend on all."""
+    h = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    return h ^ (h >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def fill_number_slots(numbers, slots):
+    """Put every number into an open hash table of a power of two slots, once; of each the first that is equal to it."""
+    mask = np.uint64(len(slots) - 1)
+    first = np.arange(len(numbers))
+    for i in range(len(numbers)):
+        at = _number_hash(numbers[i]) & mask
+        while slots[at] >= 0 and numbers[slots[at]] != numbers[i]:
+            at = (at + np.uint64(1)) & mask
+        if slots[at] < 0:
+            slots[at] = i
+        else:
+            first[i] = slots[at]
+    return first
+
+
+@njit(cache=True, nogil=True)
+def find_numbers(numbers, slots, asked):
+    """The place of each asked number in the table of `fill_number_slots`, −1 if it is not there."""
+    mask = np.uint64(len(slots) - 1)
+    found = np.full(len(asked), -1, np.int32)
+    for i in range(len(asked)):
+        at = _number_hash(asked[i]) & mask
+        while slots[at] >= 0:
+            if numbers[slots[at]] == asked[i]:
+                found[i] = slots[at]
                 break
             at = (at + np.uint64(1)) & mask
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,26 +18,6 @@ if TYPE_CHECKING:
 
 class TreeOut:
     """The methods of `Tree` that write; the writers stand in `vpunn.io`."""
-
-    @cached_property
-    def _text_index(self: Tree) -> Any:  # type: ignore[misc]
-        from vpunn.tree import _columns
-
-        return _columns.text_index(self)
-
-    def encode_column(self: Tree, column: Any, unseen: str = "error") -> Any:  # type: ignore[misc]
-        """Node ids of a column of labels as an Arrow array of int32, missing cells as nulls. O(1) a row, no object per row.
-
-        Takes Arrow arrays (text, whole numbers, dictionaries: each word is looked up once), chunked or not, and whatever
-        ``pyarrow.array`` takes. Labels the tree does not have are an error, or null with ``unseen="null"``.
-
-        >>> from vpunn import Tree
-        >>> Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"]).encode_column(["b", None, "a"]).to_pylist()
-        [2, None, 1]
-        """
-        from vpunn.tree import _columns
-
-        return _columns.encode_column(self, column, unseen)
 
     def to_networkx(self: Tree) -> networkx.DiGraph:  # type: ignore[misc]
         """A networkx DiGraph on node ids with attributes ``label`` and the columns; edges parent → child."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import TreeError, examples
+from vpunn.tree._inputs import label_array
 
 
 def as_parent_array(parent: Numbers) -> np.ndarray:
@@ -45,8 +46,9 @@ def as_labels(labels: Sequence[Hashable] | np.ndarray | None, n: int) -> np.ndar
         ):
             array = np.array(listed, dtype=np.int64)
         else:
-            array = np.empty(len(listed), object)
-            array[:] = [x.item() if isinstance(x, np.generic) else x for x in listed]
+            array = np.fromiter((x.item() if isinstance(x, np.generic) else x for x in listed), object, len(listed))
+            if set(map(type, listed)) <= {float, np.float64, int}:
+                array = label_array(array)[0]  # whole floats are integers, as `tree_from_edges` reads them
     if len(array) != n:
         raise TreeError(f"need one label per node: got {len(array):,} labels for {n:,} nodes.")
     return array

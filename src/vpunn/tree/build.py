@@ -19,14 +19,11 @@ from vpunn.tree import dag
 from vpunn.tree._edges import Choices, EdgeList
 from vpunn.tree._inputs import collection, label_array, node_columns, number_labels, object_array, one_of, split_pairs
 from vpunn.tree._tree import Tree
+from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:
     import networkx
     import pandas as pd
-
-
-#: Label of a level that is missing although a deeper one is given.
-UNKNOWN = "(missing)"
 
 
 def tree_from_edges(

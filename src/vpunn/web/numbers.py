@@ -169,7 +169,7 @@ def as_table(model: VPuNNRegressor) -> TableRegressor:
         )
     names = getattr(model, "feature_names_in_", None)
     if names is None:
-        label = ["label"] if model._finder.by_label else [f"level {k + 1}" for k in range(len(levels))]
+        label = ["label"] if model._by_label else [f"level {k + 1}" for k in range(len(levels))]
         names = [*label, *(f"covariate {k + 1}" for k in range(len(covariates)))]
     names = [str(name) for name in names]
     return TableRegressor(model, Inputs(("prediction",), (), tuple(names[len(levels) :]), tuple(names[: len(levels)])))
