@@ -331,7 +331,7 @@ def test_shuffled_tree_removes_the_gain():
         ),
         (
             lambda: VPuNNRegressor(Tree.from_parents([-1, 0, 0], ["r", "a", "a"])).fit([["a"]], [1]),
-            "name several nodes",
+            "names 2 nodes",
         ),
         (
             lambda: VPuNNRegressor(Tree.from_parents([-1, 0, 0], ["r", "a", "a"])).fit([["a", "b"]], [1]),

@@ -128,8 +128,9 @@ def test_levels_in_place_of_labels():
     nodes = fitted.tree_.locate(frame).nodes
     made = vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(fitted.tree_, nodes, [1.0, 2.0, 5.0]), levels=2)
     np.testing.assert_allclose(made.predict(frame.to_numpy()), fitted.predict(frame))
-    with pytest.raises(VpunnError, match="several nodes"):
-        vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(fitted.tree_, nodes, [1.0, 2.0, 5.0]))
+    by_label = vpunn.VPuNNRegressor.from_sums(BallSums.from_rows(fitted.tree_, nodes, [1.0, 2.0, 5.0]))
+    with pytest.raises(VpunnError, match="'1' names 2 nodes"):
+        by_label.predict([["1"]])
 
 
 def test_a_mean_far_above_the_spread_costs_no_digits():
