@@ -165,7 +165,7 @@ def test_labels_of_a_table_and_of_the_tree_are_encoded(tmp_path, blocks):
 def test_labels_that_are_numbers_and_types_that_change(tmp_path):
     tree = vpunn.Tree.from_parents([-1, 0, 0])
     write_table(pd.DataFrame({"label": ["2", "x"]}), tmp_path / "in.csv")
-    with pytest.raises(DataError, match="not in the tree, whose labels are whole numbers: 'x'"):
+    with pytest.raises(VpunnError, match="not in the tree, whose labels are whole numbers: 'x'"):
         encode_stream(tree, tmp_path / "in.csv", tmp_path / "out.csv")
     with pytest.raises(DataError, match="there is no file"):
         encode_stream(tree, tmp_path / "no.csv", tmp_path / "out.csv", column="label")
