@@ -74,7 +74,7 @@ def fit(name: str, tree: Tree, x: torch.Tensor, node: torch.Tensor, rate: float,
         def loss(rows: torch.Tensor) -> torch.Tensor:
             return criterion(module(x[rows]), node[rows])
     else:
-        module = HierarchicalHead(tree, x.shape[1], stops=True, sparse=True)
+        module = HierarchicalHead(tree, x.shape[1], inner_answers=True, sparse=True)
 
         def loss(rows: torch.Tensor) -> torch.Tensor:
             return module.loss(x[rows], at[node[rows]])

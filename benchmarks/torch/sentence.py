@@ -49,7 +49,7 @@ def run(task: PlacementTask, folder: str, how: str, steps: int, seed: int) -> di
     rows = [(int(order[i]), str(text)) for part in task.descriptions for i, text in enumerate(part) if text]
     torch.manual_seed(seed)
     encoder = SentenceTransformer(folder, device="cpu")
-    head = HierarchicalHead(tree, int(encoder.encode(["a"], show_progress_bar=False).shape[1]), stops=True)
+    head = HierarchicalHead(tree, int(encoder.encode(["a"], show_progress_bar=False).shape[1]), inner_answers=True)
     groups: list[dict[str, Any]] = [{"params": head.parameters(), "lr": 0.05}]
     if "together" in how:
         groups.append({"params": encoder.parameters(), "lr": 1e-4})

@@ -46,7 +46,7 @@ class PlacedText(nn.Module):
             pad_token_id=0,
         )
         self.encoder = BertModel(config, add_pooling_layer=False)
-        self.head = HierarchicalHead(tree, WIDTH, stops=True)
+        self.head = HierarchicalHead(tree, WIDTH, inner_answers=True)
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
         """Trainer wants a dictionary: the loss if there are labels, and what predictions are made of."""

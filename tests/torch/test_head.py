@@ -15,8 +15,8 @@ from vpunn.tree import Tree, sweep_down
 from vpunn.vapo.losses import segment_log_softmax
 
 
-def random_head(tree, features=3, seed=0, stops=False, dtype=torch.float64, **options):
-    head = HierarchicalHead(tree, features, stops=stops, dtype=dtype, **options)
+def random_head(tree, features=3, seed=0, inner_answers=False, dtype=torch.float64, **options):
+    head = HierarchicalHead(tree, features, inner_answers=inner_answers, dtype=dtype, **options)
     rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in head.parameters():
@@ -33,9 +33,9 @@ def twin_log_prob(head, x):
     for i, row in enumerate(x):
         ball[i, 0] = 0.0
         for b in range(tree.n_nodes):
-            options = [(int(c), int(head.choices.slot[c])) for c in tree.children(b)]
-            if head.stop_mask[b]:
-                options.append((-1, int(head.choices.stop[b])))
+            options = [(int(c), int(head.slots.slot[c])) for c in tree.children(b)]
+            if head.inner_answers[b]:
+                options.append((-1, int(head.slots.stop_slot[b])))
             if not options:
                 exact[i, b] = ball[i, b]
             scores = np.array([weight[s] @ row + bias[s] if len(options) > 1 else 0.0 for _, s in options])
@@ -55,7 +55,7 @@ def rows(count, features=3, seed=1):
 @settings(max_examples=60)
 @given(trees(25), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 5))
 def test_equals_the_twin_on_random_trees(tree, stops, sparse, bias, seed):
-    head = random_head(tree, seed=seed, stops=stops, sparse=sparse, bias=bias)
+    head = random_head(tree, seed=seed, inner_answers=stops, sparse=sparse, bias=bias)
     x = rows(4)
     ball, exact = twin_log_prob(head, x.numpy())
     assert np.allclose(head.log_prob(x, "balls").detach(), ball, atol=1e-12)
@@ -72,7 +72,7 @@ def test_equals_the_twin_on_random_trees(tree, stops, sparse, bias, seed):
 @settings(max_examples=60)
 @given(trees(25), st.booleans(), st.integers(0, 5))
 def test_every_question_to_the_posterior_equals_the_twin(tree, stops, seed):
-    head = random_head(tree, seed=seed, stops=stops)
+    head = random_head(tree, seed=seed, inner_answers=stops)
     x = rows(3)
     posterior = head.posterior(x)
     ball, exact = (np.exp(p) for p in twin_log_prob(head, x.numpy()))
@@ -102,7 +102,7 @@ def test_every_question_to_the_posterior_equals_the_twin(tree, stops, seed):
 @pytest.mark.parametrize("stops", [False, True])
 def test_gradients(sparse, stops):
     tree = random_tree(30, seed=3, reach=6)
-    head = random_head(tree, stops=stops, sparse=sparse)
+    head = random_head(tree, inner_answers=stops, sparse=sparse)
     x = rows(7).requires_grad_()
     target = torch.tensor([1, 5, 29, 12, 12, 0, -100])
 
@@ -127,7 +127,7 @@ def test_gradients(sparse, stops):
 
 def test_tensor_form_equals_compiled_loops(monkeypatch):
     tree = random_tree(60, seed=5, reach=9)
-    head = random_head(tree, features=4, stops=True)
+    head = random_head(tree, features=4, inner_answers=True)
     x = rows(9, 4).requires_grad_()
     target = np.random.default_rng(0).integers(0, 60, 9)
     compiled = head.loss(x, target)
@@ -166,7 +166,7 @@ def test_loss_equals_the_numpy_library():
     head = random_head(tree, features=5, rank=2)
     x = rows(6, 5)
     target = np.random.default_rng(3).integers(0, 300, 6)
-    weight, choices = head.input_weights(), head.choices
+    weight, choices = head.input_weights(), head.slots
     wanted = []
     for row, t in zip(x.numpy(), target, strict=True):
         step = segment_log_softmax(weight @ row + head.bias.detach().numpy(), choices.start, choices.choice)
@@ -177,7 +177,7 @@ def test_loss_equals_the_numpy_library():
 
 def test_depth_weights_and_sample_weights():
     tree = random_tree(40, seed=1, reach=5)
-    head = random_head(tree, stops=True)
+    head = random_head(tree, inner_answers=True)
     x, target = rows(5), torch.tensor([3, 39, 20, 0, 7])
     steps = head.step_log_prob(x, target)
     weights = np.arange(1.0, tree.max_depth + 1)
@@ -206,11 +206,11 @@ def test_one_node_chains_and_stops():
     assert alone.loss(x, [0, 0, 0]).item() == 0.0 and alone.weight.shape == (0, 2)
     assert alone.predict(x).tolist() == [0, 0, 0] and alone.log_prob(x).tolist() == [[0.0]] * 3
     chain = HierarchicalHead(Tree.from_parents([-1, 0, 1, 2]), 2)
-    assert chain.loss(x, [3, 2, 0]).item() == 0.0 and chain.choices.n_slots == 0
-    stopping = HierarchicalHead(Tree.from_parents([-1, 0, 1, 2]), 2, stops=True)
+    assert chain.loss(x, [3, 2, 0]).item() == 0.0 and chain.slots.n_slots == 0
+    stopping = HierarchicalHead(Tree.from_parents([-1, 0, 1, 2]), 2, inner_answers=True)
     assert np.allclose(stopping.log_prob(x, "answers").detach().exp(), 0.25)
     assert stopping.loss(x, [3, 2, 0]).item() == pytest.approx(np.log(4))
-    some = HierarchicalHead(Tree.from_parents([-1, 0, 1, 2]), 2, stops=[1])
+    some = HierarchicalHead(Tree.from_parents([-1, 0, 1, 2]), 2, inner_answers=[1])
     assert some.answers.tolist() == [1, 3]
 
 
@@ -310,7 +310,7 @@ def test_conformal_answers_contain_the_truth():
 
 def test_explanation_sums_to_the_log_probability():
     tree = random_tree(80, seed=9, reach=12)
-    head = random_head(tree, stops=True)
+    head = random_head(tree, inner_answers=True)
     x = rows(1)
     for node in (None, 40, 0):
         why = head.explain(x, node, feature_names=["a", "b", "c"])
@@ -318,8 +318,8 @@ def test_explanation_sums_to_the_log_probability():
         assert np.isclose(why.log_probability, -head.loss(x, [why.node]).item())
         assert np.isclose(sum(b.head for b in why.balls), why.score)
         for b in why.balls[1:]:  # three features: all terms are listed
-            slot = head.choices.stop[b.node] if b.stops_here else head.choices.slot[b.node]
-            family = head.choices.choice == head.choices.choice[slot]
+            slot = head.slots.stop_slot[b.node] if b.stops_here else head.slots.slot[b.node]
+            family = head.slots.choice == head.slots.choice[slot]
             bias = (head.bias[slot] - head.bias[torch.from_numpy(family)].mean()).item()
             assert np.isclose(sum(v for _, v in b.features) + bias, b.head)
     assert "probability" in str(why)
@@ -340,20 +340,18 @@ def test_node_vectors_are_sums_of_differences():
 
 def test_ridge_on_differences():
     tree = random_tree(50, seed=2, reach=8)
-    head = random_head(tree, stops=True, sparse=True)
+    head = random_head(tree, inner_answers=True, sparse=True)
     full = head.penalty(ridge=0.5)
     assert torch.isclose(full, 0.5 * head.weight.square().sum())
     per_depth = np.arange(1.0, tree.max_depth + 1)
-    depth = np.maximum(tree.depth[head.choices.node], 1)
+    depth = np.maximum(tree.depth[head.slots.node], 1)
     wanted = (per_depth[depth - 1] * head.weight.detach().numpy().T ** 2).sum()
     assert np.isclose(head.penalty(ridge=per_depth).item(), wanted)
     part = head.penalty([17], ridge=1.0)
     part.backward()
     touched = head.weight.grad.coalesce().indices()[0].tolist()
     balls = tree.ancestors(17)
-    assert sorted(touched) == [
-        s for s in range(head.choices.n_slots) if head.choices.ball[head.choices.choice[s]] in balls
-    ]
+    assert sorted(touched) == [s for s in range(head.slots.n_slots) if head.slots.ball[head.slots.choice[s]] in balls]
 
 
 def test_torch_compile_gives_one_graph():

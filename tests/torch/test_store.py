@@ -21,7 +21,7 @@ from vpunn.tree import Tree, sweep_down
 def test_modules_come_back_from_their_folders(tmp_path):
     tree = random_tree(40, seed=1, reach=7)
     torch.manual_seed(0)
-    head = HierarchicalHead(tree, 3, stops=[0, 2], rank=2, sparse=True)
+    head = HierarchicalHead(tree, 3, inner_answers=[0, 2], rank=2, sparse=True)
     torch.nn.init.normal_(head.weight)
     x = torch.randn(30, 3)
     head.calibrate(x, np.resize(head.answers.numpy(), 30))

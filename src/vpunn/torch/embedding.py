@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from vpunn._types import Labels, TensorLike
 from vpunn.errors import CodeChangeWarning, VpunnError, check_choice, check_whole, examples
-from vpunn.torch._layout import check_range, check_whole_ids
-from vpunn.torch._store import StoredModule
+from vpunn.torch._module import TreeModule, check_range, check_whole_ids
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 Gauge = Literal["mean", "vdp"]
 
 
-class _Summed(StoredModule):
+class _Summed(TreeModule):
     """What embeddings share: indices to nodes, nodes to sums along their ancestors."""
 
     item_node: Tensor

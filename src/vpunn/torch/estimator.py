@@ -96,7 +96,11 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         self.scale_ = np.where(spread > 1e-12, spread, 1.0)
         inner = np.unique(node[~self.tree_.is_leaf[node]])
         self.head_ = HierarchicalHead(
-            self.tree_, X.shape[1], stops=~self.tree_.is_leaf if len(inner) else False, rank=self.rank, sparse=True
+            self.tree_,
+            X.shape[1],
+            inner_answers=~self.tree_.is_leaf if len(inner) else False,
+            rank=self.rank,
+            sparse=True,
         )
         self._train(self._rows(X), node, weight, None if group is None else group[kept])
         self.classes_ = np.unique(labels)

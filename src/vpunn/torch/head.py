@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from vpunn._types import FeatureNames, Label, Targets, TensorLike
 from vpunn.errors import VpunnError, check_choice, check_whole
-from vpunn.torch._choices import answers_below, choices_of, stop_mask
-from vpunn.torch._layout import IGNORE_INDEX, autocasting, check_targets, full_precision, reduced
+from vpunn.torch._module import IGNORE_INDEX, TreeModule, autocasting, check_targets, full_precision, reduced
 from vpunn.torch._ops import path_log_prob, sparse_path_log_prob
 from vpunn.torch._segments import pieces, segment_log_softmax, sum_down
-from vpunn.torch._store import StoredModule
+from vpunn.torch._slots import answers_below, inner_answer_mask, slots_of
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ Of = Literal["leaves", "balls", "answers"]
 Stop = Literal["threshold", "risk", "depth"]
 
 
-class HierarchicalHead(StoredModule):
+class HierarchicalHead(TreeModule):
     """Child soft-max at every ball: P(node | x) = Π_{B on its path} soft-max over B's children of ⟨w_c, x⟩ + b_c.
 
     Only children that exist compete, and a ball with one child has no parameters. ``w_c`` is a van der Put difference:
@@ -38,7 +37,7 @@ class HierarchicalHead(StoredModule):
     ----------
     tree : the hierarchy; targets are its node ids (``tree.index(labels)``).
     in_features : length of the encoder's vectors.
-    stops : inner nodes that can be answers themselves: none, all (True), or node ids. A target at an inner node that
+    inner_answers : inner nodes that can be answers themselves: none, all (True), or node ids. A target at an inner node that
         cannot be an answer means "somewhere in this ball" and trains P(ball).
     rank : if given, x goes through a linear map to this many features first: for trees of millions of nodes.
     bias : whether options have a bias.
@@ -66,7 +65,7 @@ class HierarchicalHead(StoredModule):
     """
 
     slot: Tensor
-    stop: Tensor
+    stop_slot: Tensor
     start: Tensor
     choice: Tensor
     up: Tensor
@@ -80,7 +79,7 @@ class HierarchicalHead(StoredModule):
         tree: Tree,
         in_features: int,
         *,
-        stops: Any = False,
+        inner_answers: Any = False,
         rank: int | None = None,
         bias: bool = True,
         sparse: bool = False,
@@ -90,22 +89,22 @@ class HierarchicalHead(StoredModule):
         super().__init__(tree)
         self.in_features = check_whole("in_features", in_features)
         self.rank, self.sparse = None if rank is None else check_whole("rank", rank), bool(sparse)
-        self.stop_mask = stop_mask(tree, stops)
-        self.choices = choices_of(tree, self.stop_mask)
-        self._constant("slot", self.choices.slot)
-        self._constant("stop", self.choices.stop)
-        self._constant("start", self.choices.start)
-        self._constant("choice", self.choices.choice)
+        self.inner_answers = inner_answer_mask(tree, inner_answers)
+        self.slots = slots_of(tree, self.inner_answers)
+        self._constant("slot", self.slots.slot)
+        self._constant("stop_slot", self.slots.stop_slot)
+        self._constant("start", self.slots.start)
+        self._constant("choice", self.slots.choice)
         self._constant("up", np.where(tree.parent < 0, tree.n_nodes, tree.parent))
-        piece, piece_choice = pieces(self.choices.start)
+        piece, piece_choice = pieces(self.slots.start)
         self._constant("piece", piece)
         self._constant("piece_choice", piece_choice)
-        self._constant("answers", np.flatnonzero(tree.is_leaf | self.stop_mask))
+        self._constant("answers", np.flatnonzero(tree.is_leaf | self.inner_answers))
         self._constant("leaves", tree.leaves)
         features = self.in_features if rank is None else int(rank)
         self.project = None if rank is None else nn.Linear(self.in_features, features, bias=False)
-        self.weight = nn.Parameter(torch.empty(self.choices.n_slots, features))
-        self.bias = nn.Parameter(torch.empty(self.choices.n_slots)) if bias else None
+        self.weight = nn.Parameter(torch.empty(self.slots.n_slots, features))
+        self.bias = nn.Parameter(torch.empty(self.slots.n_slots)) if bias else None
         self.miss_scores_: np.ndarray | None = None
         self.reset_parameters()
         self.to(device=device, dtype=dtype)
@@ -114,9 +113,9 @@ class HierarchicalHead(StoredModule):
         """Weights 0; biases such that every answer is equally likely; the map to ``rank`` features random."""
         nn.init.zeros_(self.weight)
         if self.bias is not None:
-            below = answers_below(self.tree, self.stop_mask)[self.choices.node]
-            is_stop = np.zeros(self.choices.n_slots, bool)
-            is_stop[self.choices.stop[self.choices.stop >= 0]] = True
+            below = answers_below(self.tree, self.inner_answers)[self.slots.node]
+            is_stop = np.zeros(self.slots.n_slots, bool)
+            is_stop[self.slots.stop_slot[self.slots.stop_slot >= 0]] = True
             with torch.no_grad():
                 self.bias.copy_(torch.from_numpy(np.log(np.where(is_stop, 1, below))))
         if self.project is not None:
@@ -168,7 +167,7 @@ class HierarchicalHead(StoredModule):
         inside = torch.arange(self.max_depth + 1, device=nodes.device) <= self.node_depth[nodes].unsqueeze(1)
         slots = torch.where(inside, self.slot[self.ancestors(nodes)], -1)[:, 1:]
         slots = nn.functional.pad(slots, (0, 1), value=-1)
-        slots = slots.scatter(1, self.node_depth[nodes].unsqueeze(1), self.stop[nodes].unsqueeze(1))
+        slots = slots.scatter(1, self.node_depth[nodes].unsqueeze(1), self.stop_slot[nodes].unsqueeze(1))
         bias = self.weight.new_empty(0) if self.bias is None else self.bias
         inputs = (features, self.weight, bias, self.start, self.choice, slots)
         found: Tensor = sparse_path_log_prob(*inputs) if self.sparse else path_log_prob(*inputs)[0]
@@ -180,10 +179,10 @@ class HierarchicalHead(StoredModule):
         ``ridge`` is λ or one number per depth 1…K. With ``target`` only the balls on the way to these nodes count, which
         touches what a step touches anyway and so weighs balls by how often they are visited.
         """
-        rows = torch.arange(self.choices.n_slots, device=self.weight.device)
+        rows = torch.arange(self.slots.n_slots, device=self.weight.device)
         if target is not None:
             chain = self.ancestors(self.node_ids(target))
-            slots = torch.cat([self.slot[chain].flatten(), self.stop[self.node_ids(target)].flatten()])
+            slots = torch.cat([self.slot[chain].flatten(), self.stop_slot[self.node_ids(target)].flatten()])
             chosen = torch.unique(self.choice[slots[slots >= 0]])
             size = self.start[chosen + 1] - self.start[chosen]
             which = torch.repeat_interleave(size)
@@ -192,7 +191,7 @@ class HierarchicalHead(StoredModule):
         touched = nn.functional.embedding(rows, self.weight, sparse=self.sparse and target is not None)
         scale = torch.as_tensor(ridge, dtype=touched.dtype, device=touched.device)
         if scale.ndim:
-            depth = self.node_depth[torch.from_numpy(self.choices.node).to(rows.device)[rows]]
+            depth = self.node_depth[torch.from_numpy(self.slots.node).to(rows.device)[rows]]
             scale = self._depth_weights(scale, touched)[depth.clamp(min=1) - 1]
         return (scale * touched.square().sum(1)).sum()
 
@@ -238,7 +237,7 @@ class HierarchicalHead(StoredModule):
         """log P of every answer for what the balls see, (rows, answers)."""
         step = self._all_steps(features)
         ball = sum_down(step[self.slot], self.up, self.max_depth)
-        return (ball[self.answers] + step[self.stop[self.answers]]).T
+        return (ball[self.answers] + step[self.stop_slot[self.answers]]).T
 
     def _all_steps(self, features: Tensor) -> Tensor:
         """log P of every option in its ball, (slots + 1, rows); the last row is 0 and stands where there is no choice."""
@@ -343,13 +342,13 @@ class HierarchicalHead(StoredModule):
 
     def _to_store(self, draft: Draft) -> None:
         super()._to_store(draft)
-        draft.array("stops", np.flatnonzero(self.stop_mask))
+        draft.array("inner_answers", np.flatnonzero(self.inner_answers))
         if self.miss_scores_ is not None:
             draft.array("miss_scores", self.miss_scores_)
 
     @classmethod
     def _arrays_of(cls, stored: Stored, tree: Tree) -> dict[str, Any]:
-        return {"stops": stored.array("stops", dtype="iu", shape=(None,), low=0, high=tree.n_nodes)}
+        return {"inner_answers": stored.array("inner_answers", dtype="iu", shape=(None,), low=0, high=tree.n_nodes)}
 
     @classmethod
     def _from_store(cls, stored: Stored) -> HierarchicalHead:
@@ -369,6 +368,6 @@ class HierarchicalHead(StoredModule):
     def node_vectors(self) -> np.ndarray:
         """W of every node, (nodes, in_features): Σ of the differences along its ancestors."""
         own = np.zeros((self.n_nodes, self.in_features), self.input_weights().dtype)
-        reached = self.choices.slot >= 0
-        own[reached] = self.input_weights()[self.choices.slot[reached]]
+        reached = self.slots.slot >= 0
+        own[reached] = self.input_weights()[self.slots.slot[reached]]
         return sweep_down(self.tree, own)

@@ -16,7 +16,7 @@ from torch import Tensor
 from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.metrics import depth_weights
-from vpunn.torch._layout import IGNORE_INDEX, TreeModule, check_targets, full_precision, reduced
+from vpunn.torch._module import IGNORE_INDEX, TreeModule, check_targets, full_precision, reduced
 from vpunn.tree import Tree
 
 #: Stands for log 0 where a ring holds no class; finite, so that its gradient is 0 and not NaN.

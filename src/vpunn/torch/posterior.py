@@ -51,8 +51,8 @@ class HeadPosterior(NodeDistribution):
         head, kind = self.head, self.features.dtype
         bias = head.weight.new_empty(0) if head.bias is None else head.bias
         numbers = [t.detach().to("cpu", kind).contiguous().numpy() for t in (self.features, head.weight, bias)]
-        c, (child_start, child) = head.choices, self.tree.child_index
-        layout = (c.start, c.slot, c.stop, c.choice_of, child_start, child, self.tree.depth, self.tree.size)
+        c, (child_start, child) = head.slots, self.tree.child_index
+        layout = (c.start, c.slot, c.stop_slot, c.choice_of, child_start, child, self.tree.depth, self.tree.size)
         return (*numbers, tuple(np.array(a) for a in layout))
 
     def _search(self, k: int, stops_at: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +122,7 @@ def explain_head(
     posterior = head.posterior(x)
     if len(posterior) != 1:
         raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass x[[i]] to keep it two-dimensional.")
-    tree, choices = head.tree, head.choices
+    tree, slots = head.tree, head.slots
     i = int(posterior.best()[0]) if node is None else int(tree.find(node))
     names = [f"x{f}" for f in range(head.in_features)] if feature_names is None else list(feature_names)
     if len(names) != head.in_features:
@@ -132,16 +132,16 @@ def explain_head(
         step = head.steps_of_features(posterior.features, head.node_ids([i]))[0].double().cpu().numpy()
     weights, bias = head.input_weights(), None if head.bias is None else head.bias.detach().double().cpu().numpy()
     chain = tree.ancestors(i).tolist()
-    found = [(ball, int(choices.slot[ball]), False, float(step[d])) for d, ball in enumerate(chain[1:])]
-    if choices.stop[i] >= 0:
-        found.append((i, int(choices.stop[i]), True, float(step[tree.depth[i]])))
+    found = [(ball, int(slots.slot[ball]), False, float(step[d])) for d, ball in enumerate(chain[1:])]
+    if slots.stop_slot[i] >= 0:
+        found.append((i, int(slots.stop_slot[i]), True, float(step[tree.depth[i]])))
     balls, log_p = [BallContribution(0, tree.labels[0], 0, False, 0.0, 1.0, 0.0, [])], 0.0
     for ball, slot, stops, gain in found:
         log_p += gain
         terms = np.zeros(head.in_features)
         score = 0.0
         if slot >= 0:
-            first, last = choices.start[choices.choice[slot]], choices.start[choices.choice[slot] + 1]
+            first, last = slots.start[slots.choice[slot]], slots.start[slots.choice[slot] + 1]
             terms = (weights[slot] - weights[first:last].mean(0)) * row
             score = float(terms.sum()) + (0.0 if bias is None else float(bias[slot] - bias[first:last].mean()))
         largest = np.argsort(-np.abs(terms), kind="stable")[:k]

@@ -11,8 +11,7 @@ from torch.nn.functional import linear, softplus
 
 from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_choice, check_whole
-from vpunn.torch._layout import TreeModule, check_whole_ids, full_precision, reduced
-from vpunn.torch._store import StoredModule
+from vpunn.torch._module import TreeModule, check_whole_ids, full_precision, reduced
 from vpunn.tree import Tree
 
 
@@ -106,7 +105,7 @@ class TruePathLoss(_Raised):
         return reduced(each, torch.ones_like(each), self.reduction)
 
 
-class SetHead(StoredModule):
+class SetHead(TreeModule):
     """Any encoder's output to P(some answer lies in the ball), for every ball of a tree with or without extra parents.
 
     One linear logit per ball; `TruePathLoss` trains them, `marginals` are monotone along every edge. Parameters: ``tree``,

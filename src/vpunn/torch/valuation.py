@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from vpunn._types import TensorLike
 from vpunn.errors import VpunnError, check_whole
-from vpunn.torch._store import StoredModule
+from vpunn.torch._module import TreeModule
 from vpunn.tree import Tree
 
 
-class Valuation(StoredModule):
+class Valuation(TreeModule):
     """ν(u, v) of node ids that broadcast, as int64: the number of digits their codes share; a node with itself has its depth.
 
     Memory: nodes · log₂(nodes) bytes (two bytes each for trees deeper than 254).

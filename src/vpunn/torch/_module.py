@@ -7,24 +7,31 @@ tree, so they are no part of the ``state_dict``; its entry ``fingerprint`` names
 
 from __future__ import annotations
 
+import os
 import zlib
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vpunn._types import TensorLike
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import DataError, VpunnError, examples
+from vpunn.io.store import Storable
 from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.io.store import Draft, Stored
 
 #: Rows whose loss is not counted, as in torch.nn.functional.cross_entropy.
 IGNORE_INDEX = -100
+WEIGHTS = "weights.safetensors"
 
 
-class TreeModule(nn.Module):
-    """A module over one tree."""
+class TreeModule(nn.Module, Storable):
+    """A module over one tree that `vpunn.load` opens; subclasses name their settings in ``_options``."""
 
     tree: Tree
     fingerprint: Tensor
@@ -70,6 +77,50 @@ class TreeModule(nn.Module):
         ids = torch.as_tensor(nodes, device=self.level_keys.device)
         check_whole_ids(ids, "node ids")
         return check_range(ids.long(), self.n_nodes, "node ids", "nodes", None)
+
+    # ---- as a model folder -------------------------------------------------------------------------------------------
+
+    def save_pretrained(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the model folder: `save` under the name other libraries use."""
+        return self.save(path, **options)
+
+    @classmethod
+    def from_pretrained(cls, path: Any, **options: Any) -> Self:
+        """Read what `save_pretrained` wrote. A model from a hub is a folder too: download it with the hub's own client first."""
+        return cls.load(path, **options)
+
+    def _options(self) -> dict[str, Any]:
+        raise VpunnError(f"a {type(self).__name__} is not saved by itself; save what it was made from.")
+
+    def _to_store(self, draft: Draft) -> None:
+        draft.tree(self.tree)
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        kinds = {str(p.dtype).removeprefix("torch.") for p in self.parameters()}
+        draft.settings |= {"options": self._options(), "dtype": sorted(kinds)[0] if kinds else "float32"}
+        draft.settings["parameters"] = sum(p.numel() for p in self.parameters())
+        draft.file(WEIGHTS, _safetensors().save(state))
+
+    @classmethod
+    def _arrays_of(cls, stored: Stored, tree: Tree) -> dict[str, Any]:
+        """Settings of the constructor that are stored as arrays."""
+        return {}
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> Self:
+        tree = stored.tree()
+        kind = getattr(torch, stored.setting("dtype", str), None)
+        if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+            raise DataError(f"{str(stored.path)!r} holds weights of an unknown type {stored.settings['dtype']!r}.")
+        module = cls(tree, **stored.setting("options", dict), **cls._arrays_of(stored, tree)).to(kind)
+        try:
+            state = _safetensors().load_file(stored.file(WEIGHTS))
+            module.load_state_dict(state)
+        except VpunnError:
+            raise
+        except Exception as error:  # safetensors raises its own kinds, torch RuntimeError
+            first = str(error).strip().splitlines()[0]
+            raise DataError(f"{str(stored.path / WEIGHTS)!r} does not fit this model: {first}") from None
+        return module
 
 
 def autocasting(device: torch.device) -> bool:
@@ -128,3 +179,11 @@ def reduced(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
         raise VpunnError(f"reduction={reduction!r} is unknown; choose one of none, mean, sum.")
     mass = weight.sum()
     return total / torch.where(mass > 0, mass, torch.ones_like(mass))
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError:
+        raise VpunnError("saving weights needs safetensors; install it with: pip install 'vpunn[torch]'.") from None
+    return safetensors.torch
