@@ -65,6 +65,7 @@ KINDS = {
     "MixedRadixCode": "vpunn.codes",
     "PadicCode": "vpunn.codes",
     "PadicEmbedding": "vpunn.torch",
+    "PathHead": "vpunn.torch",
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
     "SemanticIds": "vpunn.tabular.ids",

@@ -11,18 +11,21 @@ from vpunn.torch.embedding import CompressedEmbedding, PadicEmbedding
 from vpunn.torch.estimator import HeadClassifier
 from vpunn.torch.head import HierarchicalHead
 from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
-from vpunn.torch.posterior import HeadPosterior
+from vpunn.torch.path import PathHead
+from vpunn.torch.posterior import DensePosterior, HeadPosterior
 from vpunn.torch.sets import SetHead, TruePathLoss
 from vpunn.torch.valuation import Valuation, ValuationBias
 
 __all__ = [
     "CompressedEmbedding",
+    "DensePosterior",
     "ExpectedDepthLoss",
     "HeadClassifier",
     "HeadPosterior",
     "HierarchicalCrossEntropy",
     "HierarchicalHead",
     "PadicEmbedding",
+    "PathHead",
     "SetHead",
     "SoftLabelLoss",
     "TruePathLoss",

@@ -13,7 +13,8 @@ from vpunn._sklearn import BaseEstimator, ClassifierMixin, check_is_fitted, vali
 from vpunn._types import FeatureNames, Features, Groups, Label, Seed, Targets, TensorLike, Weights
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.io.store import Storable
-from vpunn.torch.head import HierarchicalHead, Stop
+from vpunn.torch._head import Stop
+from vpunn.torch.head import HierarchicalHead
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vpunn._types import FeatureNames, Label, Targets, TensorLike
+from vpunn._types import FeatureNames, Label, TensorLike
 from vpunn.errors import VpunnError, check_choice, check_whole
-from vpunn.torch._module import IGNORE_INDEX, TreeModule, autocasting, check_targets, full_precision, reduced
+from vpunn.torch._head import Head, Of
+from vpunn.torch._module import IGNORE_INDEX, autocasting, full_precision
 from vpunn.torch._ops import path_log_prob, sparse_path_log_prob
 from vpunn.torch._segments import pieces, segment_log_softmax, sum_down
-from vpunn.torch._slots import answers_below, inner_answer_mask, slots_of
+from vpunn.torch._slots import answers_below, slots_of
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
     from vpunn.explain import Explanation
-    from vpunn.io.store import Draft, Stored
     from vpunn.torch.posterior import HeadPosterior
 
-Of = Literal["leaves", "balls", "answers"]
-Stop = Literal["threshold", "risk", "depth"]
 
-
-class HierarchicalHead(TreeModule):
+class HierarchicalHead(Head):
     """Child soft-max at every ball: P(node | x) = Π_{B on its path} soft-max over B's children of ⟨w_c, x⟩ + b_c.
 
     Only children that exist compete, and a ball with one child has no parameters. ``w_c`` is a van der Put difference:
@@ -71,8 +68,6 @@ class HierarchicalHead(TreeModule):
     up: Tensor
     piece: Tensor
     piece_choice: Tensor
-    answers: Tensor
-    leaves: Tensor
 
     def __init__(
         self,
@@ -86,10 +81,8 @@ class HierarchicalHead(TreeModule):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(tree)
-        self.in_features = check_whole("in_features", in_features)
+        super().__init__(tree, in_features, inner_answers)
         self.rank, self.sparse = None if rank is None else check_whole("rank", rank), bool(sparse)
-        self.inner_answers = inner_answer_mask(tree, inner_answers)
         self.slots = slots_of(tree, self.inner_answers)
         self._constant("slot", self.slots.slot)
         self._constant("stop_slot", self.slots.stop_slot)
@@ -99,13 +92,10 @@ class HierarchicalHead(TreeModule):
         piece, piece_choice = pieces(self.slots.start)
         self._constant("piece", piece)
         self._constant("piece_choice", piece_choice)
-        self._constant("answers", np.flatnonzero(tree.is_leaf | self.inner_answers))
-        self._constant("leaves", tree.leaves)
         features = self.in_features if rank is None else int(rank)
         self.project = None if rank is None else nn.Linear(self.in_features, features, bias=False)
         self.weight = nn.Parameter(torch.empty(self.slots.n_slots, features))
         self.bias = nn.Parameter(torch.empty(self.slots.n_slots)) if bias else None
-        self.miss_scores_: np.ndarray | None = None
         self.reset_parameters()
         self.to(device=device, dtype=dtype)
 
@@ -122,14 +112,9 @@ class HierarchicalHead(TreeModule):
             nn.init.normal_(self.project.weight, std=self.in_features**-0.5)
 
     def extra_repr(self) -> str:
-        low = "" if self.rank is None else f", rank={self.rank}"
-        return f"{self.n_nodes:,} nodes, {len(self.answers):,} answers, in_features={self.in_features}{low}"
+        return super().extra_repr() + ("" if self.rank is None else f", rank={self.rank}")
 
     # ---- training ----------------------------------------------------------------------------------------------------
-
-    def forward(self, x: Tensor, target: TensorLike = None, **options: Any) -> Tensor:
-        """`loss` with a target, else `log_prob` of the leaves."""
-        return self.log_prob(x) if target is None else self.loss(x, target, **options)
 
     def loss(
         self,
@@ -150,12 +135,7 @@ class HierarchicalHead(TreeModule):
         cost = -self.step_log_prob(x, target)
         if depth_weights is not None:
             cost = cost * self._depth_weights(depth_weights, cost)
-        weight = kept.to(cost.dtype)
-        if sample_weight is not None:
-            weight = weight * torch.as_tensor(sample_weight, dtype=cost.dtype, device=cost.device)
-        # A row left out may hold anything, NaN too: 0 · NaN must not reach the sum.
-        each = torch.where(kept, cost.sum(1), torch.zeros((), dtype=cost.dtype, device=cost.device))
-        return reduced(each, weight, reduction)
+        return self._reduced(cost.sum(1), kept, sample_weight, reduction)
 
     def step_log_prob(self, x: Tensor, nodes: Tensor) -> Tensor:
         """log P of each step of the paths to ``nodes``, (rows, K + 1): column k − 1 is the step to depth k, and that after
@@ -203,22 +183,10 @@ class HierarchicalHead(TreeModule):
             raise VpunnError(f"this takes one weight for each depth 1…{deepest}, got shape {tuple(weights.shape)}.")
         return torch.cat([weights, weights[-1:]])[: self.max_depth + 1]
 
-    def _targets(self, x: Tensor, target: TensorLike, ignored: int) -> tuple[Tensor, Tensor]:
-        self._check_features(x)
-        nodes = check_targets(target, len(x), self.n_nodes, "targets", "nodes", ignored, x.device)
-        kept = nodes != ignored
-        return torch.where(kept, nodes, 0), kept
-
-    def _check_features(self, x: Tensor) -> None:
-        if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] != self.in_features:
-            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise VpunnError(f"the head takes a tensor of rows of {self.in_features} features, got {got}.")
-
     def _features(self, x: Tensor) -> Tensor:
-        """What the balls see, in single precision at least: half-precision vectors are widened before anything is summed."""
         if self.project is not None:
             x = self.project(x if autocasting(x.device) else x.to(self.weight.dtype))
-        return x.to(torch.promote_types(torch.promote_types(x.dtype, self.weight.dtype), torch.float32))
+        return super()._features(x)
 
     # ---- everything at once ------------------------------------------------------------------------------------------
 
@@ -255,58 +223,7 @@ class HierarchicalHead(TreeModule):
         """The distribution of each row as an object with exact questions: best, top_k, chain, deepest, at_depth."""
         from vpunn.torch.posterior import HeadPosterior
 
-        x = torch.as_tensor(x, dtype=None if isinstance(x, Tensor) else self.weight.dtype).to(self.weight.device)
-        self._check_features(x)
-        with torch.no_grad():
-            features = self._features(x)
-        return HeadPosterior.of(self, features)
-
-    def top_k(self, x: TensorLike, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The k most probable labels of each row and their probabilities, exact, by best-first search."""
-        nodes, p = self.posterior(x).top_k(k)
-        return self.tree.labels[nodes], p
-
-    def predict(
-        self, x: TensorLike, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
-    ) -> np.ndarray:
-        """One label per row: the most probable answer, or with ``stop`` a ball that is surer.
-
-        The rules are those of `HiPaNClassifier.predict`: ``"threshold"``, the deepest ball with P ≥ ``threshold``; ``"risk"``,
-        the smallest ball around the answer that holds the truth with probability ≥ 1 − ``alpha``, after `calibrate`;
-        ``"depth"``, the best answer cut at ``depth``.
-        """
-        posterior = self.posterior(x)
-        if stop is None:
-            nodes = posterior.best()
-        elif stop == "threshold":
-            if not 0 <= threshold <= 1:
-                raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
-            nodes = posterior.deepest(threshold)
-        elif stop == "risk":
-            from vpunn.hipan import conformal
-
-            if self.miss_scores_ is None:
-                raise VpunnError('stop="risk" needs rows the head was not trained on: call calibrate(x, nodes) first.')
-            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
-        elif stop == "depth":
-            if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
-                raise VpunnError(f"depth must be whole and between 0 and {self.max_depth}, got {depth!r}.")
-            nodes = posterior.at_depth(int(depth))
-        else:
-            raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
-        labels: np.ndarray = self.tree.labels[nodes]
-        return labels
-
-    def calibrate(self, x: TensorLike, nodes: TensorLike) -> HierarchicalHead:
-        """Set the conformal threshold of ``predict(stop="risk")`` on rows with known ``nodes`` that training has not seen."""
-        from vpunn.hipan import conformal
-
-        truth = self.node_ids(nodes).cpu().numpy()
-        posterior = self.posterior(x)
-        if truth.shape != (len(posterior),):
-            raise VpunnError(f"there must be one node per row: got shape {truth.shape} for {len(posterior):,} rows.")
-        self.miss_scores_ = conformal.miss_scores(posterior, truth)
-        return self
+        return HeadPosterior(self, self._checked(x))
 
     def explain(
         self, x: TensorLike, node: Label = None, *, k: int = 5, feature_names: FeatureNames = None
@@ -316,22 +233,6 @@ class HierarchicalHead(TreeModule):
 
         return explain_head(self, x, node, k, feature_names)
 
-    # ---- as other models are ----------------------------------------------------------------------------------------
-
-    @property
-    def tree_(self) -> Tree:
-        """The tree, under the name fitted models have."""
-        return self.tree
-
-    @property
-    def n_features_in_(self) -> int:
-        """`in_features`, under the name fitted models have."""
-        return self.in_features
-
-    def nodes_of(self, y: Targets) -> np.ndarray:
-        """Node ids of labels; unknown ones are refused."""
-        return np.atleast_1d(self.tree.index(list(y)))
-
     def _options(self) -> dict[str, Any]:
         return {
             "in_features": self.in_features,
@@ -339,23 +240,6 @@ class HierarchicalHead(TreeModule):
             "bias": self.bias is not None,
             "sparse": self.sparse,
         }
-
-    def _to_store(self, draft: Draft) -> None:
-        super()._to_store(draft)
-        draft.array("inner_answers", np.flatnonzero(self.inner_answers))
-        if self.miss_scores_ is not None:
-            draft.array("miss_scores", self.miss_scores_)
-
-    @classmethod
-    def _arrays_of(cls, stored: Stored, tree: Tree) -> dict[str, Any]:
-        return {"inner_answers": stored.array("inner_answers", dtype="iu", shape=(None,), low=0, high=tree.n_nodes)}
-
-    @classmethod
-    def _from_store(cls, stored: Stored) -> HierarchicalHead:
-        head = super()._from_store(stored)
-        if "miss_scores" in stored:
-            head.miss_scores_ = stored.array("miss_scores", dtype="f", shape=(None,), low=0.0)
-        return head
 
     # ---- as arrays ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ from vpunn.explain import BallContribution, Explanation
 from vpunn.hipan.posterior import NodeDistribution
 
 if TYPE_CHECKING:
+    from vpunn.torch._head import Head
     from vpunn.torch.head import HierarchicalHead
+    from vpunn.torch.path import PathHead
 
 
 @dataclass(eq=False)
@@ -29,14 +31,6 @@ class HeadPosterior(NodeDistribution):
 
     head: HierarchicalHead
     features: Tensor
-
-    @classmethod
-    def of(cls, head: HierarchicalHead, features: Tensor) -> HeadPosterior:
-        """The posterior of rows, after refusing those that are no numbers."""
-        bad = torch.nonzero(~torch.isfinite(features).all(1)).flatten()
-        if len(bad):
-            raise VpunnError(f"features are NaN or infinite in rows {examples(bad.tolist())}; they have no answer.")
-        return cls(head, features)
 
     @property
     def tree(self) -> Any:  # type: ignore[override]
@@ -105,6 +99,69 @@ class HeadPosterior(NodeDistribution):
         return dense
 
 
+@dataclass(eq=False)
+class DensePosterior(NodeDistribution):
+    """Rows of ``features`` under a `PathHead`: one soft-max over all answers, for as many rows at a time as memory allows."""
+
+    head: PathHead
+    features: Tensor
+
+    @property
+    def tree(self) -> Any:  # type: ignore[override]
+        return self.head.tree
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def _log_answers(self, part: slice) -> Tensor:
+        with torch.no_grad():
+            found = torch.log_softmax(self.head.logits(self.features[part]).double(), 1)
+        bad = torch.nonzero(torch.isnan(found).any(1)).flatten()
+        _finite(part.start + int(bad[0]) if len(bad) else -1)
+        return found
+
+    def masses(self, part: slice) -> np.ndarray:
+        """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
+        part = slice(*part.indices(len(self)))
+        dense = np.zeros((len(self.features[part]), self.tree.n_nodes))
+        dense[:, self.head.answers.cpu().numpy()] = self._log_answers(part).exp().cpu().numpy()
+        return dense
+
+    def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable answers and their probabilities, exact; fewer columns if there are fewer answers.
+
+        Of equals the first node wins."""
+        answers = self.head.answers.cpu().numpy()
+        k = min(check_whole("k", k), len(answers))
+        nodes, p = np.empty((len(self), k), np.int64), np.empty((len(self), k))
+        for part in self.parts():
+            value, at = self._log_answers(part).sort(dim=1, descending=True, stable=True)
+            nodes[part], p[part] = answers[at[:, :k].cpu().numpy()], value[:, :k].exp().cpu().numpy()
+        return nodes, p
+
+    def best(self) -> np.ndarray:
+        """The most probable answer of each row, the first of `top_k`."""
+        found = [self._log_answers(part).argmax(1).cpu().numpy() for part in self.parts()]
+        return np.asarray(self.head.answers.cpu().numpy()[np.concatenate(found)] if found else np.empty(0, np.int64))
+
+    def log_chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The balls around one node per row, root first (−1 padded), and the logarithms of their probabilities."""
+        ids = self.head.node_ids(np.asarray(nodes))
+        balls = self.head.ancestors(ids)
+        found = [
+            self.head.balls_of_answers(self._log_answers(part)).gather(1, balls[part]).cpu().numpy()
+            for part in self.parts()
+        ]
+        inside = np.arange(self.tree.max_depth + 1) <= self.tree.depth[ids.cpu().numpy()][:, None]
+        log_p = np.concatenate(found) if found else np.empty(inside.shape)
+        return np.where(inside, balls.cpu().numpy(), -1), np.where(inside, log_p, -np.inf)
+
+    def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The balls around one node per row, root first (−1 padded), and their probabilities."""
+        balls, log_p = self.log_chain(nodes)
+        return balls, np.exp(log_p)
+
+
 def _finite(row: int) -> None:
     if row >= 0:
         raise VpunnError(
@@ -120,14 +177,8 @@ def explain_head(
     Scores are measured against the mean option of the same soft-max, because only differences count in it.
     """
     posterior = head.posterior(x)
-    if len(posterior) != 1:
-        raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass x[[i]] to keep it two-dimensional.")
+    i, names, row = _asked(head, posterior, x, node, feature_names)
     tree, slots = head.tree, head.slots
-    i = int(posterior.best()[0]) if node is None else int(tree.find(node))
-    names = [f"x{f}" for f in range(head.in_features)] if feature_names is None else list(feature_names)
-    if len(names) != head.in_features:
-        raise VpunnError(f"feature_names needs {head.in_features:,} names, got {len(names):,}: {examples(names[:3])}.")
-    row = np.asarray(torch.as_tensor(x).detach().to("cpu", torch.float64))[0]
     with torch.no_grad():
         step = head.steps_of_features(posterior.features, head.node_ids([i]))[0].double().cpu().numpy()
     weights, bias = head.input_weights(), None if head.bias is None else head.bias.detach().double().cpu().numpy()
@@ -144,10 +195,62 @@ def explain_head(
             first, last = slots.start[slots.choice[slot]], slots.start[slots.choice[slot] + 1]
             terms = (weights[slot] - weights[first:last].mean(0)) * row
             score = float(terms.sum()) + (0.0 if bias is None else float(bias[slot] - bias[first:last].mean()))
-        largest = np.argsort(-np.abs(terms), kind="stable")[:k]
-        features = [(str(names[f]), float(terms[f])) for f in largest if terms[f]]
+        features = _largest(names, terms, k)
         depth = int(tree.depth[ball])
         balls.append(
             BallContribution(ball, tree.labels[ball], depth, stops, score, float(np.exp(log_p)), gain, features)
         )
     return Explanation(i, tree.labels[i], sum(b.head for b in balls), log_p, balls, {})
+
+
+def explain_path(head: PathHead, x: TensorLike, node: Label, k: int, feature_names: FeatureNames) -> Explanation:
+    """Ball by ball: the score ⟨w_B, x⟩ + b_B it adds to the logit, its largest terms, and ln P(ball | the one above).
+
+    Scores are measured against the mean of all answers' logits, because only differences count in a soft-max.
+    """
+    posterior = head.posterior(x)
+    i, names, row = _asked(head, posterior, x, node, feature_names)
+    tree, chain = head.tree, head.tree.ancestors(i)
+    log_p = posterior.log_chain(np.array([i]))[1][0, : len(chain)]
+    with torch.no_grad():
+        mean = [part.double().mean(0, keepdim=True).cpu().numpy() for part in head.answer_weights()]
+        exact = torch.log_softmax(head.logits(posterior.features).double(), 1)[0].cpu().numpy()
+    own, shared = (
+        (ids.cpu().numpy(), weight.detach().double().cpu().numpy(), bias.detach().double().cpu().numpy())
+        for ids, weight, bias in (
+            (head.answers, head.own, head.own_bias),
+            (head.ball, head.shared, head.shared_bias),
+        )
+    )
+    # Each step: the ball it leads to, whose weights it adds, and ln P after it. An inner answer stops at its own ball.
+    steps = [(int(at), own if tree.is_leaf[at] else shared, log) for at, log in zip(chain, log_p, strict=True)][1:]
+    if not tree.is_leaf[i] and head.inner_answers[i]:
+        steps.append((i, own, exact[np.searchsorted(own[0], i)]))
+    root = -float(mean[0][0] @ row + mean[1][0])
+    balls, before = [BallContribution(0, tree.labels[0], 0, False, root, 1.0, 0.0, [])], 0.0
+    for n, (at, (ids, weight, bias), log) in enumerate(steps, 1):
+        place = np.searchsorted(ids, at)
+        terms = weight[place] * row
+        score, features = float(terms.sum() + bias[place]), _largest(names, terms, k)
+        depth, stops, p = int(tree.depth[at]), n == len(chain), float(np.exp(log))
+        balls.append(BallContribution(at, tree.labels[at], depth, stops, score, p, float(log - before), features))
+        before = float(log)
+    return Explanation(i, tree.labels[i], sum(b.head for b in balls), before, balls, {})
+
+
+def _asked(
+    head: Head, posterior: HeadPosterior | DensePosterior, x: TensorLike, node: Label, feature_names: FeatureNames
+) -> tuple[int, list[str], np.ndarray]:
+    """The node an explanation is about, the names of the features, and the row."""
+    if len(posterior) != 1:
+        raise VpunnError(f"explain takes one row, got {len(posterior):,}; pass x[[i]] to keep it two-dimensional.")
+    i = int(posterior.best()[0]) if node is None else int(head.tree.find(node))
+    names = [f"x{f}" for f in range(head.in_features)] if feature_names is None else list(feature_names)
+    if len(names) != head.in_features:
+        raise VpunnError(f"feature_names needs {head.in_features:,} names, got {len(names):,}: {examples(names[:3])}.")
+    return i, names, np.asarray(torch.as_tensor(x).detach().to("cpu", torch.float64))[0]
+
+
+def _largest(names: list[str], terms: np.ndarray, k: int) -> list[tuple[str, float]]:
+    largest = np.argsort(-np.abs(terms), kind="stable")[:k]
+    return [(str(names[f]), float(terms[f])) for f in largest if terms[f]]
