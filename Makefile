@@ -119,7 +119,11 @@ bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attent
 	VPUNN_PEERS="hierarchicalsoftmax=$(CURDIR)/$(HSM)/bin/python" $(BENCH)/bin/python -m benchmarks.torch.speed wordnet
 	$(BENCH)/bin/python -m benchmarks.torch.speed ncbi
 	$(BENCH)/bin/python -m benchmarks.torch.placement
+	$(BENCH)/bin/python -m benchmarks.torch.output_layer
 	$(BENCH)/bin/python -m benchmarks.torch.embedding
+	$(BENCH)/bin/python -m benchmarks.torch.graph
+	$(BENCH)/bin/python -m benchmarks.torch.agents
+	$(BENCH)/bin/python -m benchmarks.joint_trees
 	$(BENCH)/bin/python -m benchmarks.torch.attention
 	$(BENCH)/bin/python -m benchmarks.torch.ids
 	$(BENCH)/bin/python -m benchmarks.torch.generate

@@ -4,13 +4,16 @@ from vpunn.regress._explain import BallSum, BallTerm
 from vpunn.regress.bandit import TreeBandit
 from vpunn.regress.encoders import PadicEncoder, PadicTargetEncoder
 from vpunn.regress.estimators import VPuNNClassifier, VPuNNRegressor
+from vpunn.regress.value import Boxes, TreeValue
 
 __all__ = [
     "BallSum",
     "BallTerm",
+    "Boxes",
     "PadicEncoder",
     "PadicTargetEncoder",
     "TreeBandit",
+    "TreeValue",
     "VPuNNClassifier",
     "VPuNNRegressor",
 ]

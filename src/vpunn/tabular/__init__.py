@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from vpunn.tabular.encoder import LatentTreeEncoder
     from vpunn.tabular.evaluate import Mahalanobis, median_bandwidth, mmd, two_sample_auc
     from vpunn.tabular.ids import SemanticIds, prefix_recall, semantic_ids
+    from vpunn.tabular.joint import JointTree, joint_tree
     from vpunn.tabular.linkage import ward_cost, ward_linkage
     from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
     from vpunn.tabular.tabhipan import TabHiPaN, Twins
     from vpunn.tabular.trie import PrefixTrie
 
 _WHERE = {
+    "JointTree": "joint",
     "LatentTreeEncoder": "encoder",
     "Mahalanobis": "evaluate",
     "PrefixTrie": "trie",
@@ -25,6 +27,7 @@ _WHERE = {
     "SemanticIds": "ids",
     "TabHiPaN": "tabhipan",
     "Twins": "tabhipan",
+    "joint_tree": "joint",
     "median_bandwidth": "evaluate",
     "mmd": "evaluate",
     "prefix_recall": "ids",
@@ -37,6 +40,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "JointTree",
     "LatentTreeEncoder",
     "Mahalanobis",
     "PrefixTrie",
@@ -44,6 +48,7 @@ __all__ = [
     "SemanticIds",
     "TabHiPaN",
     "Twins",
+    "joint_tree",
     "median_bandwidth",
     "mmd",
     "prefix_recall",

@@ -11,20 +11,22 @@ changes the two ancestor chains it touches and nothing else, so it costs O(depth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from vpunn._progress import progress_bar
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, check_choice
 from vpunn.tree import Tree
 
 #: How many neighbouring balls a row or a ball is offered.
 TRIES = 4
 #: Among how many balls around its own those of a row are sought.
 AROUND = 16
+#: The moves, in the order of a sweep.
+KINDS = ("row moves", "re-attachments", "exchanges", "merges", "splits")
 #: log-variances are fitted between these bounds (the data have variance 1 per column).
 BOUNDS = (-12.0, 6.0)
 
@@ -58,15 +60,16 @@ def refine_tree(
     *,
     max_children: int | None = None,
     sweeps: int = 20,
+    kinds: Sequence[str] = KINDS,
     verbose: bool | None = None,
 ) -> Refinement:
     """Improve ``tree``, whose leaf ``leaf[i]`` holds row ``i``, until no move lowers the score or ``sweeps`` are done.
 
     Moves: a row to another leaf ball near its own, a ball to another parent of the same depth, two balls of one depth
-    exchanged, two siblings into one, one ball into two siblings. No ball gets more than ``max_children`` children
-    (default: as many as the tree has). Between sweeps the variances are fitted again, which is kept only if the score
-    falls too. Scoring a move costs O(depth · branching · d); finding the balls around each ball takes O(balls² · d) a
-    sweep, as products of matrices.
+    exchanged, two siblings into one, one ball into two siblings; ``kinds`` names those that are tried. No ball gets more than
+    ``max_children`` children (default: as many as the tree has). Between sweeps the variances are fitted again, which is kept
+    only if the score falls too. Scoring a move costs O(depth · branching · d); finding the balls around each ball takes
+    O(balls² · d) a sweep, as products of matrices.
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0], [1.0], [10.0], [11.0]], 5, axis=0) + random.normal(scale=0.1, size=(20, 1))
@@ -81,17 +84,18 @@ def refine_tree(
     leaf = np.asarray(leaf)
     if len(leaf) != len(rows) or not tree.is_leaf[tree.check_nodes(leaf)].all():
         raise VpunnError(f"leaf must name one leaf ball for each of the {len(rows)} rows; got {len(leaf)} values.")
+    for kind in kinds:
+        check_choice("kinds", kind, KINDS)
     state = _State.of_tree(rows, tree, leaf, max_children or max(tree.max_branching, 2))
     state.fit_variances()
     history = [state.score()]
-    moves = {"row moves": 0, "re-attachments": 0, "exchanges": 0, "merges": 0, "splits": 0}
+    moves = dict.fromkeys(kinds, 0)
     seconds = 2e-7 * len(rows) * TRIES * tree.max_depth * rows.shape[1] * sweeps / 4
     with progress_bar(f"refining {tree.n_leaves:,} balls", sweeps, seconds, verbose) as advance:
         for _ in range(sweeps):
             before = sum(moves.values())
-            moves["row moves"] += state.move_rows()
-            for kind in ("re-attachments", "exchanges", "merges", "splits"):
-                moves[kind] += state.move_balls(kind)
+            for kind in moves:
+                moves[kind] += state.move_rows() if kind == "row moves" else state.move_balls(kind)
             state.fit_variances()
             history.append(state.score())
             advance(1)
