@@ -121,6 +121,7 @@ bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attent
 	$(BENCH)/bin/python -m benchmarks.torch.placement
 	$(BENCH)/bin/python -m benchmarks.torch.output_layer
 	$(BENCH)/bin/python -m benchmarks.torch.embedding
+	$(BENCH)/bin/python -m benchmarks.torch.fisher
 	$(BENCH)/bin/python -m benchmarks.torch.graph
 	$(BENCH)/bin/python -m benchmarks.torch.agents
 	$(BENCH)/bin/python -m benchmarks.joint_trees

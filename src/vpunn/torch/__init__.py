@@ -9,6 +9,7 @@ except ImportError:
 
 from vpunn.torch.embedding import CompressedEmbedding, PadicEmbedding
 from vpunn.torch.estimator import HeadClassifier
+from vpunn.torch.fisher import FisherBlocks
 from vpunn.torch.head import HierarchicalHead
 from vpunn.torch.losses import ExpectedDepthLoss, HierarchicalCrossEntropy, SoftLabelLoss, UltrametricLoss
 from vpunn.torch.path import PathHead
@@ -20,6 +21,7 @@ __all__ = [
     "CompressedEmbedding",
     "DensePosterior",
     "ExpectedDepthLoss",
+    "FisherBlocks",
     "HeadClassifier",
     "HeadPosterior",
     "HierarchicalCrossEntropy",
