@@ -15,6 +15,8 @@ ROOT = Path(vpunn.__file__).parent
 ORDER: list[set[str]] = [
     {"errors", "_types"},
     {"padic", "_compiled", "_progress", "_rows", "_seed", "_show", "_sklearn", "_threads"},
+    {"files"},
+    {"store"},
     {"tree"},
     {"codes"},
     {"io"},
@@ -44,12 +46,11 @@ PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 
 #: Imports inside a function that reach to the right, each with its reason.
 LATER = {
-    ("tree", "io"): "Tree.to_* writes through the writers, Tree.save through the store",
+    ("tree", "io"): "Tree.to_* writes through the writers",
     ("tree", "web"): "Tree.explore opens the explorer",
     ("hipan", "explain"): "HiPaNClassifier.explain asks the room that explains",
     ("hipan", "web"): "HiPaNClassifier.explore opens the explorer",
-    ("codes", "io"): "PadicCode.save writes through the store",
-    ("io", "__init__"): "a saved model says which version wrote it",
+    ("store", "__init__"): "a saved model says which version wrote it",
     ("structure", "plot"): "findings draw themselves",
 }
 
@@ -60,7 +61,6 @@ BORROWED = {
     "tree._inputs": "arrays of labels, as every room keeps them",
     "tree._loops": "walks that need no compiler, for small trees",
     "tree._parents": "sets of nodes and further parents, checked",
-    "tree._validate": "whether stored arrays are a tree",
     "codes._kernels": "digits along paths",
     "codes._text": "the names of the print modes",
     "io._READERS": "the formats, for the help of a command",

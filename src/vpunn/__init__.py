@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from vpunn.datasets import tasks
     from vpunn.hipan import HiPaNClassifier
     from vpunn.io import read_tree, write_tree
-    from vpunn.io.store import load
     from vpunn.metrics import calibration
     from vpunn.network import VanDerPutLayer, VPuNN
     from vpunn.paper.hipan import HiPaN
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
+    from vpunn.store import load
     from vpunn.tabular.tabhipan import TabHiPaN
     from vpunn.text import text_features
     from vpunn.tree import Tree, check_tree
@@ -55,7 +55,7 @@ _LATER = {
     "check_tree": "vpunn.tree",
     "codes": "vpunn.codes",
     "io": "vpunn.io",
-    "load": "vpunn.io.store",
+    "load": "vpunn.store",
     "network": "vpunn.network",
     "padic": "vpunn.padic",
     "read_tree": "vpunn.io",

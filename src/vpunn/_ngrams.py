@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.io.store import Storable, Stored
+from vpunn.store import Storable, Stored
 
 #: A run of letters, digits and underscores; scikit-learn's default drops those of length one.
 WORD = r"(?u)\b\w+\b"

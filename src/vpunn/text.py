@@ -19,7 +19,7 @@ from vpunn._progress import progress_bar
 from vpunn._sklearn import BaseEstimator, TransformerMixin, check_is_fitted, lightly
 from vpunn._types import Targets, Texts
 from vpunn.errors import VpunnError, check_choice, counted, examples
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 
 with lightly():
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -244,7 +244,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         some = [k for k, text in enumerate(texts) if text]
         out[some] = rows[[place[texts[k]] for k in some]]
         if kept is not None:
-            from vpunn.io.files import save
+            from vpunn.files import save
 
             buffer = io.BytesIO()
             np.save(buffer, out)

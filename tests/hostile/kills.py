@@ -27,11 +27,11 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import vpunn
-from vpunn import Tree
+from vpunn import Tree, files
 from vpunn.errors import DataError
-from vpunn.io import files, write_tree
+from vpunn.io import write_tree
 from vpunn.io.frames import read_table, write_table
-from vpunn.io.store import Draft
+from vpunn.store import Draft
 
 ROWS = 20_000
 

@@ -18,8 +18,8 @@ from hostile.fuzz import run
 from stores import write_head
 from vpunn import Tree
 from vpunn.errors import DataError
-from vpunn.io.files import make_folder
-from vpunn.io.store import Draft, Stored, check_replaceable
+from vpunn.files import make_folder
+from vpunn.store import Draft, Stored, check_replaceable
 
 CORPUS = Path(__file__).parents[1] / "data" / "hostile" / "edits.jsonl"
 
@@ -50,7 +50,7 @@ def test_the_fuzzer_finds_what_is_wrong(tmp_path):
     """A model that is sound is right, an edit that only moves numbers is right too, and one out of range is refused."""
     folder = TREE.save(tmp_path / "tree")
     assert outcome("tree", folder) == "right"
-    edit = {"kind": "values", "file": "tree.size.npy", "seed": 0, "whole": 7, "real": 0.0, "share": 0.0}
+    edit = {"kind": "values", "file": "size.npy", "seed": 0, "whole": 7, "real": 0.0, "share": 0.0}
     assert outcome("tree", applied(folder, tmp_path / "edited", edit)).startswith("refused")
 
 
@@ -71,7 +71,7 @@ def test_without_new_checksums_every_edit_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["device", "pipe", "folder"])
-@pytest.mark.parametrize("name", ["tree.parent.npy", "model.json"])
+@pytest.mark.parametrize("name", ["parent.npy", "model.json"])
 def test_what_is_no_regular_file_is_never_read(tmp_path, how, name):
     """Reading a device or a pipe may never end; a link to a regular file is one (a hub's cache is made of such links)."""
     folder = TREE.save(tmp_path / "tree")
@@ -79,7 +79,12 @@ def test_what_is_no_regular_file_is_never_read(tmp_path, how, name):
     (folder / name).symlink_to(tmp_path / "kept")
     assert vpunn.load(folder) == TREE
     damage(folder / name, {"how": how, "seed": 0})
-    for read in (vpunn.load, Tree.load, lambda path: Stored.open(path).tree(), lambda path: Stored.open(path).facts()):
+    for read in (
+        vpunn.load,
+        Tree.load,
+        lambda path: Tree.from_stored(Stored.open(path)),
+        lambda path: Stored.open(path).facts(),
+    ):
         with pytest.raises(DataError, match=r"no regular file|without a model\.json"):
             read(folder)
 
@@ -88,10 +93,10 @@ def test_what_is_no_regular_file_is_never_read(tmp_path, how, name):
 def test_shapes_that_no_file_holds_are_refused(tmp_path, shape):
     folder = TREE.save(tmp_path / "tree")
     head = json.loads((folder / "model.json").read_text())
-    head["arrays"]["tree.parent"]["shape"] = shape
+    head["arrays"]["parent"]["shape"] = shape
     write_head(folder, head)
     for read in (vpunn.load, lambda path: Stored.open(path).facts()):
-        with pytest.raises(DataError, match=r"array 'tree\.parent' is cut short, or not what model\.json says"):
+        with pytest.raises(DataError, match=r"array 'parent' is cut short, or not what model\.json says"):
             read(folder)
 
 

@@ -17,12 +17,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from vpunn import Tree
+from vpunn import Tree, files
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, DataError, VpunnError, examples
 from vpunn.explain import export_tree_for_viz
 from vpunn.hipan import HiPaNClassifier
-from vpunn.io import files
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.nested import read_json
 from vpunn.io.obo import read_terms

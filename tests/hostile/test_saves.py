@@ -17,8 +17,8 @@ import pytest
 from hostile.kills import first_saves, put_in
 from vpunn import Tree
 from vpunn.errors import DataError
-from vpunn.io import _swap
-from vpunn.io.files import short_name
+from vpunn.files import short_name
+from vpunn.store import _swap
 
 TREE = Tree.from_parents([-1, 0, 0])
 OTHER = Tree.from_parents([-1, 0, 0, 1, 1])
@@ -43,7 +43,7 @@ def forged_model(folder):
     """What looks like ours in every word, but was not sealed by us."""
     TREE.save(folder / "x")
     head = json.loads((folder / "x" / "model.json").read_text())
-    head["arrays"]["train"] = head["arrays"]["tree.parent"]
+    head["arrays"]["train"] = head["arrays"]["parent"]
     shutil.rmtree(folder / "x")
     (folder / "model.json").write_text(json.dumps(head))
     np.save(folder / "train.npy", np.arange(9))
@@ -72,8 +72,8 @@ def with_a_link(folder):
     """One of the model's own arrays is a link to somebody's file."""
     folder.rmdir()
     TREE.save(folder)
-    (folder / "tree.parent.npy").rename(folder.parent / "kept.npy")
-    (folder / "tree.parent.npy").symlink_to(folder.parent / "kept.npy")
+    (folder / "parent.npy").rename(folder.parent / "kept.npy")
+    (folder / "parent.npy").symlink_to(folder.parent / "kept.npy")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def with_a_link(folder):
         (with_more("sub.npy/"), "also holds 'sub.npy'"),
         (with_more("weights.safetensors"), "also holds 'weights.safetensors'"),
         (with_more(".hidden.npy"), "also holds '.hidden.npy'"),
-        (with_a_link, "also holds 'tree.parent.npy'"),
+        (with_a_link, "also holds 'parent.npy'"),
     ],
 )
 def test_what_is_not_ours_stays(tmp_path, build, said):
@@ -146,7 +146,7 @@ def test_what_is_put_in_during_a_save_moves_across(model, monkeypatch, exchange)
         (model / "notes.txt").write_text("mine")
         (model / "sub.npy").mkdir(exist_ok=True)
         (model / "sub.npy" / "deep.txt").write_text("mine too")
-        np.save(model / "tree.column0.npy", np.arange(7))
+        np.save(model / "column0.npy", np.arange(7))
         return taken(*paths) if exchange else False
 
     taken = _swap._exchange
@@ -156,7 +156,7 @@ def test_what_is_put_in_during_a_save_moves_across(model, monkeypatch, exchange)
     assert Tree.load(model) == new
     assert (model / "notes.txt").read_text() == "mine"
     assert (model / "sub.npy" / "deep.txt").read_text() == "mine too"
-    assert np.load(model / "tree.column0.npy.1").tolist() == list(range(7))  # its name was taken
+    assert np.load(model / "column0.npy.1").tolist() == list(range(7))  # its name was taken
     assert [p.name for p in model.parent.iterdir()] == ["model"]
 
 

@@ -11,9 +11,9 @@ import torch
 import vpunn
 from strategies import random_tree
 from vpunn.errors import DataError, VpunnError
-from vpunn.io._sums import seal
-from vpunn.io.store import Stored
 from vpunn.report import triage
+from vpunn.store import Stored
+from vpunn.store._head import seal
 from vpunn.torch import HeadClassifier, HierarchicalHead, PadicEmbedding, ValuationBias
 from vpunn.tree import Tree, sweep_down
 

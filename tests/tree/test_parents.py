@@ -165,8 +165,8 @@ def test_bad_extra_parents_are_refused(tmp_path):
         vpunn.read_tree(tmp_path / "bad.json")
     parent = Tree.from_parents([-1, 0, 1, 2])
     draft = parent.draft()
-    draft.array("tree.extra_start", np.array([0, 0, 1, 1, 1], np.int64))
-    draft.array("tree.extra_parents", np.array([3], np.int32))
+    draft.array("extra_start", np.array([0, 0, 1, 1, 1], np.int64))
+    draft.array("extra_parents", np.array([3], np.int32))
     draft.write(tmp_path / "cyclic")
     with pytest.raises(DataError, match="extra parents.*cycle"):
         Tree.load(tmp_path / "cyclic")

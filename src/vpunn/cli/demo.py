@@ -26,7 +26,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
     from vpunn.codes import PadicCode
     from vpunn.codes.isometry import check_losslessness
     from vpunn.datasets import load_wordnet
-    from vpunn.io.files import make_folder
+    from vpunn.files import make_folder
 
     make_folder(out)
 

@@ -157,8 +157,8 @@ def fit(
 ) -> None:
     """Fit a model on a table and write it to a folder; the model written has seen all rows."""
     from vpunn._ngrams import MIXED
-    from vpunn.io.files import make_folder
-    from vpunn.io.store import check_replaceable
+    from vpunn.files import make_folder
+    from vpunn.store import check_replaceable
     from vpunn.tables.fits import FitPlan
 
     if mixed is not None:

@@ -84,7 +84,7 @@ def info(
     json: JsonFlag = False,
 ) -> None:
     """Say what a saved model is: kind, version, size, tree, which numbers belong to balls, settings, where it comes from."""
-    from vpunn.io.store import Stored
+    from vpunn.store import Stored
 
     facts = {**Stored.open(path, verify=verify).facts(), "checksums": "all agree" if verify else "not compared"}
     if json:

@@ -39,7 +39,7 @@ def report(
 ) -> None:
     """Write a page about a tree (what it is, codes, structure) or about a model of vpunn fit on a test table (how good, how
     honest, where it goes wrong, examples)."""
-    from vpunn.io.files import check_writable, save
+    from vpunn.files import check_writable, save
 
     check_writable(out, (".html", ".htm"))
     if test is None:

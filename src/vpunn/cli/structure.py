@@ -96,7 +96,7 @@ def read_source(
 
 def _tree_of_model(source: str, options: list[str] | None) -> Tree:
     """The tree inside a model folder."""
-    from vpunn.io.store import load
+    from vpunn.store import load
     from vpunn.tree import Tree
 
     refuse_unused({"--option": options}, f"{source} is a model folder, and no tree file is read")
@@ -206,8 +206,8 @@ def convert(
     json: JsonFlag = False,
 ) -> None:
     """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
+    from vpunn.files import suffix
     from vpunn.io import write_tree
-    from vpunn.io.files import suffix
     from vpunn.io.writers import ENDINGS
 
     tree = read_source(source, format, policy, option)

@@ -52,7 +52,7 @@ def discover(
     json: JsonFlag = False,
 ) -> None:
     """Learn a tree from a table and describe its top balls."""
-    from vpunn.io.files import check_writable
+    from vpunn.files import check_writable
     from vpunn.io.frames import ENDINGS, pop_column, read_table
 
     for path, endings in ((codes, tuple(ENDINGS)), (figure, FIGURES)):
@@ -105,7 +105,7 @@ def fit(
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
     from vpunn.io.frames import pop_column, read_table
-    from vpunn.io.store import check_replaceable
+    from vpunn.store import check_replaceable
     from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import TabHiPaN
 
@@ -220,7 +220,7 @@ def _write_figure(encoder: LatentTreeEncoder, path: Path, depth: int) -> None:
     from matplotlib.figure import Figure
 
     from vpunn import plot
-    from vpunn.io.files import written_beside
+    from vpunn.files import written_beside
 
     levels = min(depth, encoder.tree_.max_depth) + 1
     figure = Figure(figsize=(11.0, 1.0 + 1.25 * levels), layout="constrained")

@@ -13,7 +13,7 @@ from vpunn.padic import as_integers, from_radix, show_integer, to_radix
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.io.store import Stored
+    from vpunn.store import Stored
 
 
 class MixedRadixCode(DigitCode):

@@ -7,12 +7,9 @@ p^{-depth of the lowest common ancestor} (the audit's E-01, E-02, S3–S5), for 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -20,12 +17,10 @@ from vpunn._rows import slices
 from vpunn._types import Codes, Labels, OneOrMany
 from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
-from vpunn.errors import CodeError, DataError, check_choice
+from vpunn.errors import CodeError, check_choice
 from vpunn.padic import as_integers, check_prime, code_prime, from_radix, product, show_integer, to_radix
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import IntArray, Nodes, Tree, _loops
-
-if TYPE_CHECKING:
-    from vpunn.io.store import Draft, Stored
 
 #: Exact integers for a set of nodes are refused beyond this many bits in all (1 GiB), digit tables beyond 4 GiB.
 MAX_BITS = 2**33
@@ -34,7 +29,7 @@ MAX_DIGITS = 2**30
 BLOCK_DIGITS = 2**22
 
 
-class DigitCode:
+class DigitCode(Storable):
     """What all codes of a tree share: digit k is written with radix ``radices[k]``; see `PadicCode`.
 
     Only the weights of the digits differ between codes, so digits, decoding and the valuation are defined here once.
@@ -216,35 +211,13 @@ class DigitCode:
 
     # ---- on disk ---------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:
-        """Write the tree and what fixes the digits' weights as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""
-        return self.draft(provenance).write(path)
-
-    def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
-        """What `save` writes."""
-        from vpunn.io.store import Draft
-
-        draft = Draft(type(self).__name__, self._settings(), provenance=provenance)
-        draft.tree(self.tree)
-        return draft
+    def _to_store(self, draft: Draft) -> None:
+        draft.settings |= self._settings()
+        draft.add("tree", self.tree)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
-        """Open a folder of `save`."""
-        from vpunn.io.store import Stored, steady
-
-        return steady(path, lambda: cls.from_stored(Stored.open(path, cls.__name__, verify=verify)))
-
-    @classmethod
-    def from_stored(cls, stored: Stored) -> Self:
-        """The code of an opened folder; a number that is no prime, or too small for the tree, is refused."""
-        stored.check_kind(cls.__name__)
-        try:
-            return cls._of(stored.tree(), stored)
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(f"{str(stored.path)!r}: {error}") from None
+    def _from_store(cls, stored: Stored) -> Self:
+        return cls._of(stored.get("tree", Tree), stored)
 
     def _settings(self) -> dict[str, str]:
         return {}

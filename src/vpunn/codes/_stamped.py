@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vpunn.errors import DataError
-
-if TYPE_CHECKING:
-    from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Storable, Stored
 
 
 @dataclass(frozen=True, eq=False)
-class StampedCodes:
+class StampedCodes(Storable):
     """What `PadicCode.stamp` makes and `PadicCode.read` reads: integers, label paths below the root, prime, fingerprint, release.
 
     A code is a path of sibling indices, so the same integer means another node once a sibling has been inserted; the
@@ -33,30 +28,14 @@ class StampedCodes:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder (`vpunn.io.store`); integers as decimal text, since they have hundreds of bits."""
-        return self.draft().write(path)
-
-    def draft(self) -> Draft:
-        """What `save` writes."""
-        from vpunn.io.store import Draft
-
-        draft = Draft("StampedCodes", {"p": self.p, "fingerprint": self.fingerprint, "release": self.release})
+    def _to_store(self, draft: Draft) -> None:
+        """Integers go as decimal text, since they have hundreds of bits."""
+        draft.settings |= {"p": self.p, "fingerprint": self.fingerprint, "release": self.release}
         draft.labels("codes", [str(code) for code in self.codes.tolist()])
         draft.labels("paths", list(self.paths))
-        return draft
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, verify: bool = False) -> StampedCodes:
-        """Open a folder of `save`."""
-        from vpunn.io.store import Stored
-
-        return cls.from_stored(Stored.open(path, "StampedCodes", verify=verify))
-
-    @classmethod
-    def from_stored(cls, stored: Stored) -> StampedCodes:
-        """The codes of an opened folder."""
-        stored.check_kind("StampedCodes")
+    def _from_store(cls, stored: Stored) -> StampedCodes:
         texts, paths = stored.labels("codes"), stored.labels("paths")
         codes = np.empty(len(texts), object)
         try:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from vpunn._progress import progress_bar
 from vpunn.datasets.catalog import DataFile, Dataset, NpmArchive, PipArchive, Source, describe_dataset
 from vpunn.errors import DataError
-from vpunn.io.files import written_beside
+from vpunn.files import written_beside
 
 #: The environment variable that names a folder of data files.
 DATA_DIR = "VPUNN_DATA_DIR"

@@ -12,7 +12,7 @@ from vpunn.datasets.catalog import describe_dataset
 from vpunn.datasets.fetch import fetch_files
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError
-from vpunn.io.files import Source
+from vpunn.files import Source
 from vpunn.io.obo import read_obo
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan._weights import Heads
 from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.hipan.sets import _front as label_sets
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

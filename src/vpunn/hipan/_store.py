@@ -28,7 +28,7 @@ from vpunn.hipan._targets import LARGEST_WEIGHT, refuse_unfitted
 from vpunn.hipan._views import LARGEST, Layout
 from vpunn.hipan._weights import Heads
 from vpunn.hipan._within import WIDE
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write(model: Answering, draft: Draft) -> None:
     balls, items = model.balls_, model.balls_.items
     draft.params(model)
     draft.settings |= {"flat": model.flat_, "n_features": int(model.n_features_in_), "rows": len(items.node)}
-    draft.tree(model.tree_)
+    draft.add("tree", model.tree_)
     if model.flat_:
         draft.labels("classes", model.classes_)
     draft.array("rows.data", items.X.data.astype(np.float16), balls=True)  # a row is remembered at its node
@@ -100,7 +100,7 @@ def write(model: Answering, draft: Draft) -> None:
 
 def read(cls: type[Answering], stored: Stored) -> Answering:
     """The fitted classifier, everything checked."""
-    tree = stored.tree()
+    tree = stored.get("tree", Tree)
     flat, total = stored.setting("flat", bool), stored.setting("n_features", int)
     layout = layout_of(stored, total)
     width = layout.words()

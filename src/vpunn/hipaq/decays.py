@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -127,12 +127,12 @@ class DecayTree(Storable):
         ]
 
     def _to_store(self, draft: Draft) -> None:
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         draft.settings["source"] = self.source
 
     @classmethod
     def _from_store(cls, stored: Stored) -> DecayTree:
-        tree = stored.tree()
+        tree = stored.get("tree", Tree)
         for name in ("branching", "error"):
             found = np.asarray(tree.columns[name], float)[tree.leaves]
             if not (np.isfinite(found).all() and (found >= 0).all()):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

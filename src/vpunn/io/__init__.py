@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vpunn import files
 from vpunn.errors import DataError, TreeError
-from vpunn.io import files
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vpunn import files
 from vpunn.errors import DataError, examples
-from vpunn.io import files
 from vpunn.io.frames import SEP_LINE, broken_quote, check_mark, twice_named, wrong_cells
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn import files
 from vpunn._show import plain
 from vpunn.errors import DataError, DataWarning, examples
-from vpunn.io import files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn import files
 from vpunn.errors import DataError
-from vpunn.io import files
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
 from vpunn.tree.build import tree_from_edges, with_report

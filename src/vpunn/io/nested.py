@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, examples
-from vpunn.io.files import HALF_LETTER, Source, half_letter, keys_once
+from vpunn.files import HALF_LETTER, Source, half_letter, keys_once
 from vpunn.io.writers import EXTRA, read_extra
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array, take_or_missing

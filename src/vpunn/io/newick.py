@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from vpunn.io.files import Source
+from vpunn.files import Source
 from vpunn.tree import Tree
 from vpunn.tree._inputs import object_array
 from vpunn.tree.unnamed import with_names

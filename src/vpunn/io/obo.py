@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import DataError, DataWarning, TreeError, examples
-from vpunn.io.files import Source
+from vpunn.files import Source
 from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges, with_report
 from vpunn.tree.dag import report_edges

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vpunn import files
 from vpunn.errors import DataError, examples
-from vpunn.io import files
 from vpunn.io._blocks import DAMAGED, open_bytes, text_blocks
 from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table
 

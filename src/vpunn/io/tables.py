@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, examples
-from vpunn.io.files import Source, find_delimiter
+from vpunn.files import Source, find_delimiter
 from vpunn.io.frames import broken_quote, long_cells, wrong_cells
 from vpunn.io.writers import EXTRA, FRAME_COLUMNS, read_extra
 from vpunn.tree import Tree

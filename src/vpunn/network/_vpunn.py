@@ -16,10 +16,10 @@ import numpy as np
 
 from vpunn._types import Numbers, OneOrMany
 from vpunn.errors import VpunnError
-from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network._numbers import Kind, Ring, valuations
 from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
 from vpunn.padic import check_prime, code_prime, n_full_balls, n_markov_heads
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Nodes, Tree
 from vpunn.tree._inputs import object_array
 from vpunn.tree.sweeps import sweep_down
@@ -164,7 +164,7 @@ class VPuNN(Storable):
 
     def _to_store(self, draft: Draft) -> None:
         ring = self.ring
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         draft.settings |= {"values": ring.kind, "p": self.p, "precision": int(ring.precision), "shift": int(ring.shift)}
         draft.settings["shape"] = list(self._stored.shape)
         if self._stored.dtype != object:
@@ -176,7 +176,7 @@ class VPuNN(Storable):
     @classmethod
     def _from_store(cls, stored: Stored) -> VPuNN:
         shape = tuple(stored.setting("shape", list))
-        tree = stored.tree()
+        tree = stored.get("tree", Tree)
         net = cls(tree, values=stored.setting("values", str), p=stored.setting("p", int))
         ring = Ring(net.ring.kind, net.p, stored.setting("precision", int), stored.setting("shift", int))
         if "coefficients" in stored.names:

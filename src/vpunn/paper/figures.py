@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn import plot, structure
 from vpunn.errors import VpunnError
-from vpunn.io.files import make_folder
+from vpunn.files import make_folder
 from vpunn.paper._study import Study
 from vpunn.tree import Tree
 
@@ -441,7 +441,7 @@ def saved_models(folder: str | Path) -> list[Any]:
 
     None is an error unless the report has findings on held-out rows, from which F10 and F19 are drawn.
     """
-    from vpunn.io.store import load
+    from vpunn.store import load
 
     root = Path(folder)
     inner = root / "checkpoints"
@@ -488,7 +488,7 @@ def _write(folder: Path, stem: str, drawn: Figure) -> None:
     """PNG and SVG, each whole or not at all; the same picture gives the same bytes."""
     from matplotlib import rc_context
 
-    from vpunn.io.files import written_beside
+    from vpunn.files import written_beside
 
     with rc_context({"svg.hashsalt": stem, "svg.fonttype": "none"}):
         for ending, more in (("png", {"metadata": {"Software": None}}), ("svg", {"metadata": {"Date": None}})):
@@ -499,7 +499,7 @@ def _write(folder: Path, stem: str, drawn: Figure) -> None:
 def _write_index(folder: Path, study: Study, done: list[tuple[str, str]]) -> None:
     import html
 
-    from vpunn.io.files import save
+    from vpunn.files import save
 
     text = "\n\n".join(f"![{stem}]({stem}.png)\n\n{caption}" for stem, caption in done)
     save(folder / "captions.md", f"# Figures: {study.title}\n\n{text}\n".encode())

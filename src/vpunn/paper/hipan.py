@@ -14,9 +14,9 @@ import numpy as np
 from vpunn import vapo
 from vpunn._types import Items, Label, Numbers
 from vpunn.errors import CodeError, DataError, VpunnError, check_choice, examples
-from vpunn.io.store import Draft, Storable, Stored
 from vpunn.network import LEAK
 from vpunn.paper.hybrid import HybridLoss, Prefix, Rule, Weighting, find_keys, paper_digits
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 from vpunn.vapo.schedule import Schedule, find_schedule
 
@@ -343,14 +343,14 @@ class HiPaN(Storable):
             "options": {**self._options, "depths": list(self.problem_.depths), "p": self.p},
             "numbers": self.n_parameters,
         }
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         draft.array("items", self.problem_.nodes)
         if self.result_ is not None:
-            draft.part("result", self.result_.draft())
+            draft.add("result", self.result_)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> HiPaN:
-        tree = stored.tree()
+        tree = stored.get("tree", Tree)
         options = stored.setting("options", dict)
         try:
             model = cls(
@@ -366,7 +366,7 @@ class HiPaN(Storable):
         except (TypeError, KeyError, VpunnError) as error:
             raise DataError(f"{str(stored.path)!r} holds no HiPaN: {error}") from None
         if "result" in stored.part_names:
-            model.result_ = vapo.VapoResult.from_stored(stored.part("result", "VapoResult"))
+            model.result_ = stored.get("result", vapo.VapoResult)
             model.problem_.parts(model.result_.parameters)
         return model
 

@@ -10,7 +10,7 @@ import numpy as np
 from vpunn._sklearn import BaseEstimator, check_is_fitted, validate_data
 from vpunn._types import Features
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 from vpunn.tree.lookup import Located
 
@@ -40,7 +40,7 @@ class HierarchicalInput(Storable, BaseEstimator):
         """Add to a draft what reading X needs: tree, columns and their names."""
         check_is_fitted(self)
         draft.params(self)
-        draft.tree(self.tree_)
+        draft.add("tree", self.tree_)
         draft.settings |= {
             "given_tree": self.tree is not None,
             "by_label": self._by_label,
@@ -53,7 +53,7 @@ class HierarchicalInput(Storable, BaseEstimator):
     @classmethod
     def _read_input(cls, stored: Stored) -> Self:
         """An estimator that reads X as the saved one did."""
-        tree, n = stored.tree(), stored.setting("n_features", int)
+        tree, n = stored.get("tree", Tree), stored.setting("n_features", int)
         model = cls(tree if stored.setting("given_tree", bool) else None, **stored.params(cls))
         if not 0 < n <= MAX_COLUMNS:
             raise VpunnError(f"it cannot have {n} columns.")

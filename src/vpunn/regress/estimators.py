@@ -17,10 +17,10 @@ from vpunn._rows import check_no_missing, row_weights
 from vpunn._sklearn import ClassifierMixin, RegressorMixin, check_classification_targets, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Label, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
-from vpunn.io.store import Draft, Stored
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress._inputs import HierarchicalInput
 from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_moments, fit_shrinkage
+from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

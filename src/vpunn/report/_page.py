@@ -26,7 +26,7 @@ import numpy as np
 
 from vpunn._show import is_number, plain, rich_table, show
 from vpunn.errors import DataError, VpunnError
-from vpunn.io.files import save
+from vpunn.files import save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from vpunn._rows import check_no_missing, checked_weights
 from vpunn._types import Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io.store import Draft, Storable, Stored
 from vpunn.scale._frames import as_arrow, check_node_ids, frame_nodes, same_tree
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
@@ -118,14 +118,14 @@ class ClassSums(Storable):
         return f"ClassSums({self.n_rows:,} rows, {len(self.classes)} classes; {self.tree!r})"
 
     def _to_store(self, draft: Draft) -> None:
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         draft.labels("classes", self.classes)
         for name in ("nodes", "column", "counts"):
             draft.array(name, getattr(self, name))
 
     @classmethod
     def _from_store(cls, stored: Stored) -> ClassSums:
-        tree, classes = stored.tree(), stored.labels("classes")
+        tree, classes = stored.get("tree", Tree), stored.labels("classes")
         nodes = stored.array("nodes", dtype="i8", shape=(None,), low=0, high=tree.n_nodes)
         column = stored.array("column", dtype="i8", shape=nodes.shape, low=0, high=len(classes))
         counts = stored.array("counts", dtype="i8", shape=nodes.shape, low=1)

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from vpunn._types import Engine, Features, Targets
 from vpunn.errors import VpunnError, check_whole
+from vpunn.files import written_beside
 from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._crew import Arrays, Crew
-from vpunn.io.files import written_beside
 from vpunn.io.streams import Parts
 from vpunn.scale._tasks import Sent, each
 from vpunn.scale.cluster import _engine

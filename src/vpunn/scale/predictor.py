@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, examples, refuse_lazy
-from vpunn.io.store import Stored
+from vpunn.store import Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ class Predictor:
                 given = "--stop" if "stop" in self.options else f"--{next(iter(self.options))}"
                 raise VpunnError(f"{given} does nothing here: this model predicts a number; leave it out.")
         else:
-            from vpunn.io.store import load
+            from vpunn.store import load
 
             self._model = load(self.path)
             kind = type(self._model).__name__

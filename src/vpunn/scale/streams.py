@@ -191,7 +191,7 @@ def _label_column(path: Path, delimiter: str | None, encoding: str | None) -> st
     """The column of labels of a table: ``label``, or the only one."""
     import pyarrow.parquet as pq
 
-    from vpunn.io import files
+    from vpunn import files
     from vpunn.io.frames import ENDINGS, read_table
 
     if ENDINGS[files.suffix(path)] == "parquet":

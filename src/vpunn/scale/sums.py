@@ -17,7 +17,6 @@ import numpy.typing as npt
 from vpunn._rows import checked_weights
 from vpunn._types import Features, Table, Targets, Weights
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io.store import Draft, Storable, Stored
 from vpunn.regress.shrinkage import NodeMoments
 from vpunn.scale._exact import ExactSums, exact_products, times_ten
 from vpunn.scale._frames import (
@@ -29,6 +28,7 @@ from vpunn.scale._frames import (
     sum_column,
 )
 from vpunn.scale.class_sums import ClassSums
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Nodes, Tree
 
 Array = npt.NDArray[Any]
@@ -278,7 +278,7 @@ class BallSums(Storable):
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def _to_store(self, draft: Draft) -> None:
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         for name, sums in zip(self._names(), [self.weight, *self.columns], strict=True):
             draft.array(name, (sums.limbs & 0xFFFFFFFF).astype(np.uint32), balls=True)
         draft.settings |= {
@@ -297,7 +297,7 @@ class BallSums(Storable):
     @classmethod
     def _from_store(cls, stored: Stored) -> BallSums:
         counts = [stored.setting(name, int) for name in ("n_targets", "n_covariates", "n_rows")]
-        tree = stored.tree()
+        tree = stored.get("tree", Tree)
         if min(counts) < 0 or counts[0] < 1:
             raise VpunnError(f"it cannot have {counts[0]} targets, {counts[1]} covariates and {counts[2]} rows.")
         made = cls(tree, counts[0], counts[1])

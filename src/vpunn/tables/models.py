@@ -21,7 +21,7 @@ from vpunn.hipan import Views, conformal
 from vpunn.hipan._answering import Answering
 from vpunn.hipan.posterior import Posterior, Rule
 from vpunn.io.frames import check_columns
-from vpunn.io.store import Stored
+from vpunn.store import Stored
 from vpunn.tables.cells import (
     LabelCells,
     locate,
@@ -119,7 +119,7 @@ class TableClassifier:
         draft = self.model.draft(provenance)
         draft.settings["inputs"] = self.inputs.settings()
         if self.features is not None:
-            draft.part("features", self.features.draft())
+            draft.add("features", self.features)
         return draft.write(out)
 
     def rows(self, frame: pd.DataFrame, where: object) -> Features:
@@ -369,7 +369,7 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
         from vpunn.text import TextFeatures
 
         kinds = HiPaNClassifier, TextFeatures
-    features = kinds[1].from_stored(stored.part("features")) if inputs.text else None
+    features = stored.get("features", kinds[1]) if inputs.text else None
     kind = TableClassifier
     if inputs.label_sep is not None:
         from vpunn.tables.sets import SetTableClassifier

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from vpunn.errors import VpunnError
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored
 
 
 class Forest:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored
 from vpunn.tabular._boost import Booster
 from vpunn.tabular._describe import LEAST_WEIGHT, BallStatistics
 from vpunn.tabular._forest import Forest
@@ -105,7 +105,7 @@ def put_encoder(draft: Draft, encoder: LatentTreeEncoder) -> None:
     draft.params(encoder, skip=())
     draft.settings |= {"n_features": int(encoder.n_features_in_), "kept": encoder.kept_, "prime": encoder.code_.p}
     draft.settings["rows"] = len(encoder.leaf_)
-    draft.tree(encoder.tree_)
+    draft.add("tree", encoder.tree_)
     put_table(draft, encoder.table_)
     put_balls(draft, encoder._balls)
     statistics = encoder.statistics_
@@ -119,7 +119,7 @@ def put_encoder(draft: Draft, encoder: LatentTreeEncoder) -> None:
     if hasattr(encoder, "feature_names_in_"):
         draft.labels("feature_names", encoder.feature_names_in_)
     if hasattr(encoder, "refinement_"):
-        draft.tree(encoder.refinement_.tree, "refined")
+        draft.add("refined", encoder.refinement_.tree)
         draft.array("refined_leaf", encoder.refinement_.leaf)
         draft.settings["refinement"] = {
             "history": list(encoder.refinement_.history),
@@ -136,7 +136,7 @@ def get_encoder(cls: type[LatentTreeEncoder], stored: Stored) -> LatentTreeEncod
     encoder.table_ = table = get_table(stored, encoder.categorical)
     if len(table.names) != encoder.n_features_in_:
         raise VpunnError(f"the table has {len(table.names)} columns, not {encoder.n_features_in_}.")
-    encoder.tree_ = tree = stored.tree()
+    encoder.tree_ = tree = stored.get("tree", Tree)
     encoder._balls = get_balls(stored, tree, table.width)
     encoder.leaf_ = encoder._balls.leaf
     encoder.kept_ = float(stored.setting("kept", (int, float)))
@@ -144,7 +144,7 @@ def get_encoder(cls: type[LatentTreeEncoder], stored: Stored) -> LatentTreeEncod
     encoder.linkage_ = stored.array("linkage", dtype="f8", shape=(None, 4)) if "linkage" in stored else None
     encoder.statistics_ = _statistics(stored, tree, table)
     if "refined.parent" in stored:
-        better = stored.tree("refined")
+        better = stored.get("refined", Tree)
         leaf = stored.array("refined_leaf", dtype="iu", shape=encoder.leaf_.shape, low=0, high=better.n_nodes)
         about = stored.setting("refinement", dict)
         history = tuple(float(score) for score in about["history"])

@@ -17,8 +17,8 @@ from vpunn._threads import check_n_jobs
 from vpunn._types import FeatureNames, Features, Label, Seed, Targets, Weights
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, examples, refuse_lazy
-from vpunn.io.store import Draft, Storable, Stored
 from vpunn.padic import next_prime
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tabular import _store
 from vpunn.tabular._describe import LEAST_WEIGHT, BallProfile, BallStatistics
 from vpunn.tabular._growing import (

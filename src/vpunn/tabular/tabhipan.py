@@ -12,7 +12,7 @@ from vpunn._seed import seed_of
 from vpunn._sklearn import BaseEstimator, check_is_fitted, clone
 from vpunn._types import Features, Label, Seed, Table, Targets, Weights
 from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tabular import _store
 from vpunn.tabular._boost import Booster, guess_kind
 from vpunn.tabular._vae import CodeVAE, import_torch
@@ -239,7 +239,7 @@ class TabHiPaN(Storable, BaseEstimator):
             wanted = Draft("LatentTreeEncoder")
             wanted.params(self.encoder, skip=())
             draft.settings["encoder"] = wanted.settings["params"]
-        draft.part("encoder", self.encoder_.draft())
+        draft.add("encoder", self.encoder_)
         draft.settings["seed"] = self.seed_
         draft.array("metric", self.metric_.inverse)
         if hasattr(self, "plain_"):
@@ -253,7 +253,7 @@ class TabHiPaN(Storable, BaseEstimator):
     def _from_store(cls, stored: Stored) -> TabHiPaN:
         wanted = stored.settings.get("encoder")
         model = cls(None if wanted is None else LatentTreeEncoder(**wanted), **stored.params(cls))
-        model.encoder_ = LatentTreeEncoder.from_stored(stored.part("encoder"))
+        model.encoder_ = stored.get("encoder", LatentTreeEncoder)
         model.seed_ = stored.setting("seed", int)
         model.tree_, table = model.encoder_.tree_, model.encoder_.table_
         model.metric_ = object.__new__(Mahalanobis)

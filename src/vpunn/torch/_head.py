@@ -18,7 +18,7 @@ from vpunn.tree import Tree
 if TYPE_CHECKING:
     from vpunn.explain import Explanation
     from vpunn.hipan.posterior import NodeDistribution
-    from vpunn.io.store import Draft, Stored
+    from vpunn.store import Draft, Stored
 
 Of = Literal["leaves", "balls", "answers"]
 Stop = Literal["threshold", "risk", "depth"]

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from vpunn._types import TensorLike
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io.store import Storable
+from vpunn.store import Storable
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.io.store import Draft, Stored
+    from vpunn.store import Draft, Stored
 
 #: Rows whose loss is not counted, as in torch.nn.functional.cross_entropy.
 IGNORE_INDEX = -100
@@ -93,7 +93,7 @@ class TreeModule(nn.Module, Storable):
         raise VpunnError(f"a {type(self).__name__} is not saved by itself; save what it was made from.")
 
     def _to_store(self, draft: Draft) -> None:
-        draft.tree(self.tree)
+        draft.add("tree", self.tree)
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         kinds = {str(p.dtype).removeprefix("torch.") for p in self.parameters()}
         draft.settings |= {"options": self._options(), "dtype": sorted(kinds)[0] if kinds else "float32"}
@@ -107,7 +107,7 @@ class TreeModule(nn.Module, Storable):
 
     @classmethod
     def _from_store(cls, stored: Stored) -> Self:
-        tree = stored.tree()
+        tree = stored.get("tree", Tree)
         kind = getattr(torch, stored.setting("dtype", str), None)
         if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
             raise DataError(f"{str(stored.path)!r} holds weights of an unknown type {stored.settings['dtype']!r}.")

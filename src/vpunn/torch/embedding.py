@@ -16,7 +16,7 @@ from vpunn.torch._module import TreeModule, check_range, check_whole_ids
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
-    from vpunn.io.store import Draft, Stored
+    from vpunn.store import Draft, Stored
 
 Gauge = Literal["mean", "vdp"]
 

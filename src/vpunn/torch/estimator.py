@@ -12,14 +12,14 @@ from vpunn._seed import seed_of
 from vpunn._sklearn import BaseEstimator, ClassifierMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Label, Seed, Targets, TensorLike, Weights
 from vpunn.errors import VpunnError, check_whole, examples
-from vpunn.io.store import Storable
+from vpunn.store import Storable
 from vpunn.torch._head import Stop
 from vpunn.torch.head import HierarchicalHead
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn.explain import Explanation
-    from vpunn.io.store import Draft, Stored
+    from vpunn.store import Draft, Stored
     from vpunn.torch.posterior import HeadPosterior
 
 #: Fewer held-out rows than this are not worth a conformal threshold.
@@ -221,11 +221,11 @@ class HeadClassifier(ClassifierMixin, BaseEstimator, Storable):
         draft.array("scale", self.scale_)
         draft.labels("classes", self.classes_)
         draft.settings["own_tree"] = self.tree is None
-        draft.part("head", self.head_.draft())
+        draft.add("head", self.head_)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> HeadClassifier:
-        head = HierarchicalHead.from_stored(stored.part("head"))
+        head = stored.get("head", HierarchicalHead)
         model = cls(None if stored.setting("own_tree", bool) else head.tree, **stored.params(cls))
         model.head_, model.tree_ = head, head.tree
         width = (head.in_features,)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
+
+from vpunn.errors import DataError
+from vpunn.store import PLAIN, Draft, Storable, Stored
+from vpunn.tree._parents import check_extra
+from vpunn.tree._validate import check_preorder
+from vpunn.tree.dag import EdgeReport
 
 if TYPE_CHECKING:
     import networkx
     import numpy as np
     import pandas as pd
 
-    from vpunn.io.store import Draft, Stored
     from vpunn.tree._tree import Tree
 
+#: What a tree is made of.
+ARRAYS = ("parent", "depth", "size", "digit")
 
-class TreeOut:
+
+class TreeOut(Storable):
     """The methods of `Tree` that write; the writers stand in `vpunn.io`."""
 
     def to_networkx(self: Tree) -> networkx.DiGraph:  # type: ignore[misc]
@@ -49,27 +54,60 @@ class TreeOut:
 
         return writers.to_linkage(self)
 
-    def save(self: Tree, path: str | os.PathLike[str], *, provenance: Mapping[str, Any] | None = None) -> Path:  # type: ignore[misc]
-        """Write labels, columns, report and arrays as a folder of plain arrays, whole or not at all (`vpunn.io.store`)."""
-        return self.draft(provenance).write(path)
+    # ---- on disk ---------------------------------------------------------------------------------------------------
 
-    def draft(self: Tree, provenance: Mapping[str, Any] | None = None) -> Draft:  # type: ignore[misc]
-        """What `save` writes."""
-        from vpunn.io.store import Draft
+    def _to_store(self: Tree, draft: Draft) -> None:  # type: ignore[misc]
+        for name in ARRAYS:
+            draft.array(name, getattr(self, name))
+        draft.labels("labels", self.labels)
+        if self.n_extra:
+            draft.array("extra_start", self.extra_parents[0])
+            draft.array("extra_parents", self.extra_parents[1])
+        for at, (column, values) in enumerate(self.columns.items()):
+            if not isinstance(column, str):
+                raise DataError(f"columns of a saved tree are named by text, got {column!r}.")
+            try:
+                _write_column(draft, f"column{at}", values)
+            except DataError as error:
+                raise DataError(f"column {column!r} of the tree cannot be saved: {error}") from None
+        lines = []
+        for at, line in enumerate(self.report):
+            if isinstance(line, EdgeReport):
+                draft.labels(f"report{at}.parents", line.parents)
+                draft.labels(f"report{at}.children", line.children)
+            lines.append([str(line), getattr(line, "reason", None), isinstance(line, EdgeReport)])
+        draft.settings |= {"columns": list(self.columns), "report": lines}
 
-        draft = Draft("Tree", provenance=provenance)
-        draft.tree(self)
-        return draft
+    @classmethod
+    def _from_store(cls, stored: Stored) -> Self:
+        parent = stored.array("parent", dtype="i4", shape=(None,))
+        n = len(parent)
+        depth, size, digit = (stored.array(name, dtype="i4", shape=(n,)) for name in ARRAYS[1:])
+        if wrong := check_preorder(parent, depth, size, digit):
+            raise stored.damaged(f"its arrays are no tree: {wrong.rstrip('.')}")
+        labels, extra = stored.labels("labels", n), None
+        if "extra_start" in stored:
+            extra = stored.array("extra_start", dtype="i8"), stored.array("extra_parents", dtype="i4")
+            if wrong := check_extra(parent, extra, labels):
+                raise stored.damaged(f"its extra parents cannot be: {wrong.rstrip('.')}")
+        columns = {}
+        for at, key in enumerate(stored.setting("columns", list)):
+            columns[str(key)] = values = _read_column(stored, f"column{at}")
+            if values.shape[:1] != (n,):
+                raise stored.damaged(f"column {key!r} has {len(values)} values for {n} nodes")
+        report: list[str] = []
+        for at, (text, reason, edges) in enumerate(stored.setting("report", list)):
+            if edges:
+                above, below = (stored.labels(f"report{at}.{side}") for side in ("parents", "children"))
+            report.append(EdgeReport(text, above, below, reason) if edges else str(text))
+        return cls(parent, depth, size, digit, labels, columns, report, extra)  # type: ignore[call-arg]
 
-    @staticmethod
-    def load(path: str | os.PathLike[str], *, verify: bool = True) -> Tree:
-        """Open a folder of `save`; the arrays are checked to be one tree, and memory-mapped if large."""
-        from vpunn.io.store import Stored, steady
 
-        return steady(path, lambda: Stored.open(path, "Tree", verify=verify).tree())
+def _write_column(draft: Draft, name: str, values: np.ndarray) -> None:
+    if values.ndim > 1 and values.dtype.kind not in PLAIN:
+        raise DataError(f"it holds {values.dtype} in shape {values.shape}; one value per node can be saved.")
+    draft.labels(name, values)
 
-    @staticmethod
-    def from_stored(stored: Stored) -> Tree:
-        """The tree of an opened folder."""
-        stored.check_kind("Tree")
-        return stored.tree()
+
+def _read_column(stored: Stored, name: str) -> np.ndarray:
+    return stored.labels(name) if f"{name}.offsets" in stored.names else stored.array(name, finite=False)

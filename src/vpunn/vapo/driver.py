@@ -15,7 +15,7 @@ import numpy as np
 from vpunn._progress import progress_bar
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError, examples
-from vpunn.io.files import written_beside
+from vpunn.files import written_beside
 from vpunn.vapo.result import VapoResult
 
 FORMAT = "vpunn-vapo-checkpoint-1"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.io.store import Draft, Storable, Stored
+from vpunn.store import Draft, Storable, Stored
 
 
 @dataclass(frozen=True)

@@ -56,13 +56,13 @@ def _title(source: HasTree, tree: Tree) -> str:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a folder holds something that was saved with `vpunn.io.store`."""
+    """Whether a folder holds something that was saved with `vpunn.store`."""
     return (path / "model.json").is_file()
 
 
 def open_model(path: Path) -> Subject:
     """Whatever was saved in a folder: a model of `vpunn fit` with the columns it reads, another model, or a tree."""
-    from vpunn.io.store import Stored, load
+    from vpunn.store import Stored, load
 
     stored = Stored.open(path)
     if stored.kind == "VPuNNRegressor" and "inputs" in stored.settings:
@@ -80,6 +80,6 @@ def open_model(path: Path) -> Subject:
 
     kept = stored.settings.get("inputs")
     inputs = Inputs.from_settings(kept, path) if isinstance(kept, dict) else None
-    features = TextFeatures.from_stored(stored.part("features")) if inputs is not None and inputs.text else None
+    features = stored.get("features", TextFeatures) if inputs is not None and inputs.text else None
     model = HiPaNClassifier.from_stored(stored)
     return Subject(model.tree_, path.name, ClassifierAnswers(model, features, inputs))

@@ -19,7 +19,8 @@ from vpunn.hipan._store import write_layout
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan.sets._targets import LabelSets, place_sets, read_sets
 from vpunn.hipan.sets._trust import weighed
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored
+from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn._types import (
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from vpunn.hipan._answering import Answering
     from vpunn.hipan.classifier import HiPaNClassifier
     from vpunn.hipan.sets._posterior import SetPosterior
-    from vpunn.tree import Tree
 
 __all__ = [
     "calibrate",
@@ -307,7 +307,7 @@ def write(model: Answering, draft: Draft) -> None:
     draft.params(model)
     draft.settings |= {"multilabel": True, "flat": model.flat_, "n_features": int(model.n_features_in_)}
     write_layout(model.layout_, draft)
-    draft.tree(model.tree_)
+    draft.add("tree", model.tree_)
     if model.flat_:
         draft.labels("classes", model.classes_)
     if hasattr(model, "feature_names_in_"):
@@ -319,7 +319,7 @@ def read(cls: type[Answering], stored: Stored, layout: Layout) -> Answering:
     """The fitted model of sets."""
     from vpunn.hipan.sets import _store
 
-    tree, flat = stored.tree(), stored.setting("flat", bool)
+    tree, flat = stored.get("tree", Tree), stored.setting("flat", bool)
     model = cls(None if flat else tree, **stored.params(cls))
     model.tree_, model.layout_, model.flat_ = tree, layout, flat
     model.n_features_in_ = stored.setting("n_features", int)

@@ -9,7 +9,7 @@ from vpunn.errors import DataError
 from vpunn.hipan._views import Layout, Rows
 from vpunn.hipan.sets._model import DEPTHS, SetModel
 from vpunn.hipan.sets._odds import Odds
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
 
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError, VpunnError
-from vpunn.io.store import Stored
 from vpunn.paper.hipan import HiPaN
 from vpunn.paper.reports._shelf import Shelf, measured
+from vpunn.store import Stored
 from vpunn.tree import Tree
 from vpunn.vapo import VapoResult
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from vpunn._show import plain
 from vpunn.errors import DataError, VpunnError
-from vpunn.io.files import make_folder, written_beside
+from vpunn.files import make_folder, written_beside
 from vpunn.paper.reports._codes import explain_codes
 from vpunn.report import Report
 

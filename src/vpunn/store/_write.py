@@ -1,4 +1,4 @@
-"""What a model is going to be on disk, and how it is written: the other half of `vpunn.io.store`."""
+"""What a model is going to be on disk, and how it is written."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from vpunn.errors import DataError
-from vpunn.io._head import FILE, FILE_NAME, NAME
-from vpunn.io._labels import as_objects, encoded
-from vpunn.io._sums import Hashed, seal
-from vpunn.io._swap import swapped_in
-from vpunn.tree import Tree
-from vpunn.tree.dag import EdgeReport
+from vpunn.store._head import FILE, FILE_NAME, NAME, Hashed, seal
+from vpunn.store._labels import as_objects, encoded
+from vpunn.store._swap import swapped_in
 
 if TYPE_CHECKING:
     from vpunn._types import FilePath, FittedModel, Json, Labels, Numbers
+    from vpunn.store._read import Storable
 
 
 AnyArray = npt.NDArray[Any]
 
 #: How ``model.json`` itself is laid out; the format number of a kind counts what its arrays mean.
 LAYOUT = 1
-#: The arrays of a tree, and of labels that are not numbers.
-TREE_ARRAYS, LABEL_ARRAYS = ("parent", "depth", "size", "digit"), ("bytes", "offsets", "tags")
+#: The arrays of labels that are not numbers.
+LABEL_ARRAYS = ("bytes", "offsets", "tags")
 #: Kinds of dtypes that an .npy file holds as they are.
 PLAIN = "biufmM"
 
@@ -39,7 +37,7 @@ class Draft:
     ``balls=True`` marks an array in which each number belongs to one ball; ``vpunn info`` counts them, and names the other
     real numbers (whole ones are labels, pointers and counts).
 
-    >>> from vpunn.io.store import Stored
+    >>> from vpunn.store import Draft, Stored
     >>> draft = Draft("Example", {"seed": 7})
     >>> draft.array("coef", np.arange(3.0), balls=True)
     >>> draft.labels("classes", ["owl", 3, ("a", 1), None])
@@ -92,42 +90,18 @@ class Draft:
         """Add one text, such as another library's own description of its model."""
         self.array(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
 
-    def tree(self, tree: Tree, name: str = "tree") -> None:
-        """Add a tree with labels, columns and report."""
-        for part in TREE_ARRAYS:
-            self.array(f"{name}.{part}", getattr(tree, part))
-        self.labels(f"{name}.labels", tree.labels)
-        if tree.n_extra:
-            self.array(f"{name}.extra_start", tree.extra_parents[0])
-            self.array(f"{name}.extra_parents", tree.extra_parents[1])
-        for at, (column, values) in enumerate(tree.columns.items()):
-            try:
-                self._column(f"{name}.column{at}", values)
-            except DataError as error:
-                raise DataError(f"column {column!r} of the tree cannot be saved: {error}") from None
-        lines = []
-        for at, line in enumerate(tree.report):
-            edges = isinstance(line, EdgeReport)
-            if isinstance(line, EdgeReport):
-                self.labels(f"{name}.report{at}.parents", line.parents)
-                self.labels(f"{name}.report{at}.children", line.children)
-            lines.append([str(line), line.reason if isinstance(line, EdgeReport) else None, edges])
-        self.settings[name] = {"columns": [_column_name(key) for key in tree.columns], "report": lines}
-
-    def _column(self, name: str, values: AnyArray) -> None:
-        if values.ndim == 1 or values.dtype.kind in PLAIN:
-            self.labels(name, values)
-        else:
-            raise DataError(f"it holds {values.dtype} in shape {values.shape}; one value per node can be saved.")
-
     def file(self, name: str, data: bytes) -> None:
         """Add a file in another library's own plain format, such as ``weights.safetensors``."""
         if not FILE_NAME.fullmatch(name) or name in self.files:
             raise DataError(f"{name!r} cannot name a file of a {self.kind}: it is taken, or not name.safetensors.")
         self.files[name] = data
 
+    def add(self, name: str, thing: Storable) -> None:
+        """Add anything that can be saved, such as a tree, a code or another model; `Stored.get` gives it back."""
+        self.part(name, thing.draft())
+
     def part(self, name: str, draft: Draft) -> None:
-        """Add a model inside this one; its arrays stand in the same folder under ``name``."""
+        """Add a draft inside this one; its arrays stand in the same folder under ``name``."""
         if not NAME.fullmatch(name) or name in self.parts:
             raise DataError(f"{name!r} cannot name a part of a {self.kind}: it is taken, or not letters and digits.")
         self.parts[name] = draft
@@ -195,12 +169,6 @@ class Draft:
         if self.parts:
             head["parts"] = {name: part._head(files, f"{prefix}{name}.") for name, part in self.parts.items()}
         return head
-
-
-def _column_name(name: object) -> str:
-    if not isinstance(name, str):
-        raise DataError(f"columns of a saved tree are named by text, got {name!r}.")
-    return name
 
 
 def _plain(value: Json) -> Json:

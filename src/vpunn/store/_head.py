@@ -1,16 +1,16 @@
-"""``model.json``: what makes a folder a model, and which files of the folder are the model's."""
+"""``model.json``: what makes a folder a model, which files of the folder are the model's, and their checksums."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from vpunn.errors import DataError
-from vpunn.io._sums import seal
-from vpunn.io.files import open_regular
+from vpunn.files import open_regular
 
 if TYPE_CHECKING:
     from vpunn._types import Json
@@ -97,3 +97,20 @@ def _is_array_head(about: Json) -> bool:
         and all(type(n) is int and n >= 0 for n in about["shape"])
         and isinstance(about.get("sha256"), str)
     )
+
+
+def seal(head: Mapping[str, Any]) -> str:
+    """The checksum of everything else in ``model.json``, whatever its layout and order."""
+    plain = json.dumps({name: value for name, value in head.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+class Hashed:
+    """A file that sums up what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.sum = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sum.update(data)
+        return self.file.write(data)

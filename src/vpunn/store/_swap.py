@@ -24,10 +24,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from vpunn import files
 from vpunn.errors import DataError, examples
-from vpunn.io import files
-from vpunn.io._head import FILE, files_of
-from vpunn.io.files import check_path, flush_to_disk, short_name, sweep_leftovers
+from vpunn.files import check_path, flush_to_disk, short_name, sweep_leftovers
+from vpunn.store._head import FILE, files_of
 
 if TYPE_CHECKING:
     from vpunn._types import FilePath

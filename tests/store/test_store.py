@@ -21,8 +21,7 @@ from stores import edit_array, write_head
 from strategies import trees
 from vpunn import PadicCode, Tree, VPuNN
 from vpunn.errors import DataError
-from vpunn.io import _swap
-from vpunn.io.store import Draft, Stored
+from vpunn.store import Draft, Stored, _swap
 
 LABELS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -164,6 +163,26 @@ def test_parts_stand_in_one_folder(tmp_path):
         stored.verify()
 
 
+def test_anything_that_can_be_saved_may_stand_inside_another(tmp_path):
+    tree = Tree.from_parents([-1, 0, 0, 1, 1], columns={"mass": np.arange(5.0)})
+    code, net = PadicCode(tree, 11), VPuNN(tree, values="rational").interpolate([Fraction(1, 3), 2, 3])
+    draft = Draft("Example")
+    for name, thing in (("tree", tree), ("other.tree", tree.replace(columns={})), ("code", code), ("net", net)):
+        draft.add(name, thing)
+    stored = Stored.open(draft.write(tmp_path / "m"), verify=True)
+    assert stored.get("tree", Tree) == tree and "mass" in stored.get("tree", Tree).columns
+    assert not stored.get("other.tree", Tree).columns
+    assert (stored.get("code", PadicCode).p, stored.get("net", VPuNN).coefficients_.tolist()) == (
+        11,
+        net.coefficients_.tolist(),
+    )
+    assert stored.facts()["tree"] == str(tree) and stored.facts()["part code"]["tree"] == str(tree)
+    with pytest.raises(DataError, match=r"part 'code'\) holds a PadicCode, not a Tree"):
+        stored.get("code", Tree)
+    with pytest.raises(DataError, match="part 'nothing' is missing"):
+        stored.get("nothing", Tree)
+
+
 def test_facts_say_which_numbers_belong_to_balls(folder):
     facts = Stored.open(folder).facts()
     assert facts["numbers of balls"] == 50_000
@@ -256,16 +275,16 @@ def test_falling_pointers_and_infinities_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        ("tree.parent", np.array([-1, 0, 0, 9, 1], "i4"), "no tree"),
-        ("tree.parent", np.array([-1, 0, 0, 1, 1], "i8"), "int64"),
-        ("tree.depth", np.array([0, 1, 2, 2, 2], "i4"), "no tree"),
-        ("tree.size", np.array([5, 9, 1, 1, 1], "i4"), "no tree"),
-        ("tree.digit", np.zeros(5, "i4"), "no tree"),
-        ("tree.labels.offsets", np.array([0, 1, 2, 1, 4, 5]), "offsets"),
-        ("tree.labels.offsets", np.array([0, 1, 2, 3, 4, 99]), "offsets"),
-        ("tree.labels.tags", np.array([0, 0, 0, 0, 7], "u1"), "tag 7"),
-        ("tree.labels.tags", np.array([0, 0, 0, 0, 1], "u1"), "no text"),
-        ("tree.labels.bytes", np.full(5, 255, "u1"), "no text"),
+        ("parent", np.array([-1, 0, 0, 9, 1], "i4"), "no tree"),
+        ("parent", np.array([-1, 0, 0, 1, 1], "i8"), "int64"),
+        ("depth", np.array([0, 1, 2, 2, 2], "i4"), "no tree"),
+        ("size", np.array([5, 9, 1, 1, 1], "i4"), "no tree"),
+        ("digit", np.zeros(5, "i4"), "no tree"),
+        ("labels.offsets", np.array([0, 1, 2, 1, 4, 5]), "offsets"),
+        ("labels.offsets", np.array([0, 1, 2, 3, 4, 99]), "offsets"),
+        ("labels.tags", np.array([0, 0, 0, 0, 7], "u1"), "tag 7"),
+        ("labels.tags", np.array([0, 0, 0, 0, 1], "u1"), "no text"),
+        ("labels.bytes", np.full(5, 255, "u1"), "no text"),
     ],
 )
 def test_trees_with_edited_arrays_are_refused(tmp_path, name, values, said):
@@ -365,7 +384,7 @@ def test_a_failed_second_rename_puts_the_old_model_back(folder, monkeypatch):
 
 KILLED = """
 import itertools, sys, numpy as np
-from vpunn.io.store import Draft
+from vpunn.store import Draft
 for k in itertools.count():
     draft = Draft("Example", {"turn": k})
     for j in range(20):

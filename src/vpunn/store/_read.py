@@ -1,12 +1,4 @@
-"""Models as folders: plain ``.npy`` arrays and one ``model.json`` that says what they are. No pickle.
-
-`Draft` collects what a model consists of and writes it in one swap: a new folder is made beside the old one and takes
-its place at the end, so a failed or killed write leaves the old model or the new one. `Stored` opens a folder: big arrays
-are memory-mapped, and whatever is read is checked first (kind, dtype, shape, range, order, finiteness), so that even a file
-made to do harm is refused or is just another model. `load` also compares the SHA-256 of every file, ``model.json`` included,
-about a second per gigabyte; ``verify=False`` leaves that out. A class that derives from `Storable` has ``save`` and
-``load``; `load` opens any kind. Arrays that a reader does not ask for are ignored, so a later version may add some.
-"""
+"""Opening a model folder: whatever is read is checked before it is used."""
 
 from __future__ import annotations
 
@@ -18,31 +10,25 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vpunn._rows import slices
 from vpunn.errors import DataError, VpunnError, examples
-from vpunn.io._draft import LABEL_ARRAYS, LAYOUT, PLAIN, TREE_ARRAYS, Draft
-from vpunn.io._head import FILE, is_head, read_head
-from vpunn.io._labels import decoded
-from vpunn.io._sums import seal
-from vpunn.io._swap import check_replaceable, refuse_old_formats, steady
-from vpunn.io.files import check_path, open_regular
-from vpunn.tree import Tree
-from vpunn.tree._parents import check_extra
-from vpunn.tree._validate import check_preorder
-from vpunn.tree.dag import EdgeReport
+from vpunn.files import check_path, open_regular
+from vpunn.store._head import FILE, is_head, read_head, seal
+from vpunn.store._labels import decoded
+from vpunn.store._swap import refuse_old_formats, steady
+from vpunn.store._write import LABEL_ARRAYS, LAYOUT, PLAIN, Draft
 
 if TYPE_CHECKING:
     from vpunn._types import DTypeOrKinds, FilePath, HasTree, Json
 
 
-__all__ = ["KINDS", "Draft", "Storable", "Stored", "check_replaceable", "load", "steady"]
-
 AnyArray = npt.NDArray[Any]
+Kind = TypeVar("Kind", bound="Storable")
 
 #: Smaller files are read at once; larger ones are memory-mapped.
 MAPPED = 1 << 16
@@ -125,7 +111,8 @@ class Stored:
     def _where(self) -> str:
         return repr(str(self.path)) + (f" (part {self._prefix[:-1]!r})" if self._prefix else "")
 
-    def _damaged(self, what: str) -> DataError:
+    def damaged(self, what: str) -> DataError:
+        """The error that says what is wrong with this model, and where it is."""
         return DataError(f"{self._where()}: {what}; the model is damaged, save it again.")
 
     def __contains__(self, name: object) -> bool:
@@ -144,11 +131,15 @@ class Stored:
     def part(self, name: str, kind: str | None = None, *, format: int = 1) -> Stored:
         """A model inside this one."""
         if name not in self.part_names:
-            raise self._damaged(f"part {name!r} is missing")
+            raise self.damaged(f"part {name!r} is missing")
         part = Stored(self.path, self._head["parts"][name], f"{self._prefix}{name}.")
         part.version = self.version
         part.check_kind(kind, format)
         return part
+
+    def get(self, name: str, cls: type[Kind]) -> Kind:
+        """What `Draft.add` put inside, which must be of that class."""
+        return cls.from_stored(self.part(name))
 
     def array(
         self,
@@ -170,38 +161,38 @@ class Stored:
         if dtype is not None:
             kinds = isinstance(dtype, str) and len(dtype) <= len(PLAIN) and set(dtype) <= set(PLAIN)
             if array.dtype.kind not in dtype if kinds else array.dtype != np.dtype(dtype):
-                raise self._damaged(f"array {name!r} holds {array.dtype}, not {dtype}")
+                raise self.damaged(f"array {name!r} holds {array.dtype}, not {dtype}")
         if shape is not None and (
             len(shape) != array.ndim or any(w not in (None, n) for w, n in zip(shape, array.shape, strict=True))
         ):
             wanted = "(" + ", ".join("any" if w is None else str(w) for w in shape) + ")"
-            raise self._damaged(f"array {name!r} has the shape {array.shape}, not {wanted}")
+            raise self.damaged(f"array {name!r} has the shape {array.shape}, not {wanted}")
         finite = finite and array.dtype.kind == "f"
         if array.size and (finite or low is not None or high is not None):
             least, most = _extremes(array)
             if finite and not (np.isfinite(least) and np.isfinite(most)):
-                raise self._damaged(f"array {name!r} holds values that are not finite")
+                raise self.damaged(f"array {name!r} holds values that are not finite")
             if low is not None and least < low:
-                raise self._damaged(f"array {name!r} holds {least}, below {low}")
+                raise self.damaged(f"array {name!r} holds {least}, below {low}")
             if high is not None and most >= high:
-                raise self._damaged(f"array {name!r} holds {most}, which is not below {high}")
+                raise self.damaged(f"array {name!r} holds {most}, which is not below {high}")
         if monotone and (array[1:] < array[:-1]).any():
-            raise self._damaged(f"array {name!r} falls, but must not")
+            raise self.damaged(f"array {name!r} falls, but must not")
         return array
 
     def _open_array(self, name: str) -> AnyArray:
         about = self._head["arrays"].get(name)
         if about is None:
-            raise self._damaged(f"array {name!r} is missing")
+            raise self.damaged(f"array {name!r} is missing")
         try:
             with open_regular(self._place(f"{name}.npy")) as file:
                 array = _read_array(file, about["dtype"], tuple(about["shape"]))
         except OSError as error:
-            raise self._damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
+            raise self.damaged(f"array {name!r} cannot be read ({error.strerror or error})") from None
         except Exception:  # whatever NumPy's parser makes of foreign bytes
-            raise self._damaged(f"array {name!r} is cut short or is no .npy file") from None
+            raise self.damaged(f"array {name!r} is cut short or is no .npy file") from None
         if array is None:
-            raise self._damaged(f"array {name!r} is cut short, or not what {FILE} says")
+            raise self.damaged(f"array {name!r} is cut short, or not what {FILE} says")
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
     def _place(self, file: str) -> Path:
@@ -214,16 +205,16 @@ class Stored:
         data, offsets, tags = (self.array(f"{name}.{part}", shape=(None,)) for part in LABEL_ARRAYS)
         found = decoded(data, offsets, tags)
         if isinstance(found, str):
-            raise self._damaged(f"labels {name!r}: {found}")
+            raise self.damaged(f"labels {name!r}: {found}")
         if n is not None and len(found) != n:
-            raise self._damaged(f"there are {len(found):,} labels {name!r}, not {n:,}")
+            raise self.damaged(f"there are {len(found):,} labels {name!r}, not {n:,}")
         kind = self.settings.get("text_types", {}).get(name)
         if kind is None:
             return found
         if not isinstance(kind, str) or not (width := re.fullmatch(r"[<|>=]U(\d{1,6})", kind)):
-            raise self._damaged(f"{kind!r} is no type of text")
+            raise self.damaged(f"{kind!r} is no type of text")
         if int(width[1]) < max((len(text) for text in found if isinstance(text, str)), default=0):
-            raise self._damaged(f"labels {name!r} are longer than {kind!r}")
+            raise self.damaged(f"labels {name!r} are longer than {kind!r}")
         if 4 * int(width[1]) * len(found) > max(TEXT_BYTES, 8 * (data.nbytes + offsets.nbytes)):
             return found  # one long label makes all of them long: as text of any length they take what they need
         return found.astype(np.dtype(kind).newbyteorder("="))
@@ -233,54 +224,21 @@ class Stored:
         try:
             return self.array(name, dtype="u1", shape=(None,)).tobytes().decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise self._damaged(f"{name!r} holds bytes that are no text") from None
+            raise self.damaged(f"{name!r} holds bytes that are no text") from None
 
     def file(self, name: str) -> Path:
         """Where a file of `Draft.file` stands, after checking that it is whole."""
         about = self._head.get("files", {}).get(name)
         path = self._place(name)
         if about is None or not path.is_file() or path.stat().st_size != about["bytes"]:
-            raise self._damaged(f"file {name!r} is missing or cut short")
+            raise self.damaged(f"file {name!r} is missing or cut short")
         return path
-
-    def tree(self, name: str = "tree") -> Tree:
-        """A tree of `Draft.tree`, its arrays checked to be one preorder."""
-        about = self.setting(name, dict)
-        parent = self.array(f"{name}.parent", dtype="i4", shape=(None,))
-        n = len(parent)
-        depth, size, digit = (self.array(f"{name}.{part}", dtype="i4", shape=(n,)) for part in TREE_ARRAYS[1:])
-        if wrong := check_preorder(parent, depth, size, digit):
-            raise self._damaged(f"the arrays of {name!r} are no tree: {wrong.rstrip('.')}")
-        labels, extra = self.labels(f"{name}.labels", n), None
-        if f"{name}.extra_start" in self:
-            extra = self.array(f"{name}.extra_start", dtype="i8"), self.array(f"{name}.extra_parents", dtype="i4")
-            if wrong := check_extra(parent, extra, labels):
-                raise self._damaged(f"the extra parents of {name!r} cannot be: {wrong.rstrip('.')}")
-        columns = {}
-        report: list[str] = []
-        try:
-            for at, key in enumerate(about["columns"]):
-                columns[key] = values = self._column(f"{name}.column{at}")
-                if values.shape[:1] != (n,):
-                    raise self._damaged(f"column {key!r} of {name!r} has {len(values)} values for {n} nodes")
-            for at, (text, reason, edges) in enumerate(about["report"]):
-                if edges:
-                    above, below = (self.labels(f"{name}.report{at}.{side}") for side in ("parents", "children"))
-                report.append(EdgeReport(text, above, below, reason) if edges else str(text))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise self._damaged(f"what {FILE} says about {name!r} cannot be read") from None
-        return Tree(parent, depth, size, digit, labels, columns, report, extra)
-
-    def _column(self, name: str) -> AnyArray:
-        return self.labels(name) if f"{name}.offsets" in self._head["arrays"] else self.array(name, finite=False)
 
     def setting(self, name: str, kind: type | tuple[type, ...]) -> Json:
         """A setting, which must be of a type."""
         value = self.settings.get(name)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            raise self._damaged(f"setting {name!r} is {value!r}")
+            raise self.damaged(f"setting {name!r} is {value!r}")
         return value
 
     def params(self, cls: type) -> dict[str, Any]:
@@ -289,13 +247,13 @@ class Stored:
         known = inspect.signature(cls).parameters
         unknown = [name for name in found if name not in known]
         if unknown:
-            raise self._damaged(f"a {cls.__name__} has no parameter {examples(unknown)}")
+            raise self.damaged(f"a {cls.__name__} has no parameter {examples(unknown)}")
         return dict(found)
 
     def verify(self) -> None:
         """Compare the checksums of ``model.json`` and of every array and file, also of the parts."""
         if not self._prefix and self._head.get("sha256") != seal(self._head):
-            raise self._damaged(f"{FILE} is not what was saved: its checksum differs")
+            raise self.damaged(f"{FILE} is not what was saved: its checksum differs")
         arrays = {f"{name}.npy": about for name, about in self._head["arrays"].items()}
         for name, about in {**arrays, **self._head.get("files", {})}.items():
             hashed, shown = hashlib.sha256(), name.removesuffix(".npy")
@@ -305,9 +263,9 @@ class Stored:
                     while block := file.read(1 << 20):
                         hashed.update(block)
             except OSError as error:
-                raise self._damaged(f"array {shown!r} cannot be read ({error.strerror or error})") from None
+                raise self.damaged(f"array {shown!r} cannot be read ({error.strerror or error})") from None
             if hashed.hexdigest() != about["sha256"]:
-                raise self._damaged(f"array {shown!r} is not what was saved: its checksum differs")
+                raise self.damaged(f"array {shown!r} is not what was saved: its checksum differs")
         for name in self.part_names:
             self.part(name).verify()
 
@@ -317,19 +275,20 @@ class Stored:
         count = {name: self._open_array(name).size for name in own}
         found: dict[str, Any] = {"kind": self.kind, "version": self.version, "format": self.format}
         found["arrays"], found["bytes"] = self._size()
-        trees = [name.removesuffix(".parent") for name in own if name.endswith(".parent")]
-        for name in trees:
-            found[name] = str(self.tree(name))
         balls = {name for name, about in own.items() if about.get("balls")}
         if balls:
-            real = [n for n in own if "f" in own[n]["dtype"] and not any(n.startswith(f"{t}.") for t in trees)]
+            real = [n for n in own if "f" in own[n]["dtype"]]
             found["numbers of balls"] = sum(count[name] for name in balls)
             found["numbers of no ball"] = {name: count[name] for name in real if name not in balls and count[name]}
-        found |= {"settings": {k: v for k, v in self.settings.items() if k not in (*trees, "text_types")}}
+        if self.kind == "Tree":
+            found["tree"] = str(_opened(self))
+        else:
+            found["settings"] = {name: value for name, value in self.settings.items() if name != "text_types"}
         if self.provenance:
             found["provenance"] = self.provenance
         for name in self.part_names:
-            found[f"part {name}"] = self.part(name).facts()
+            part = self.part(name)
+            found |= {name: str(_opened(part))} if part.kind == "Tree" else {f"part {name}": part.facts()}
         return found
 
     def _size(self) -> tuple[int, int]:
@@ -355,7 +314,7 @@ class Storable:
         return self.draft(provenance).write(path)
 
     def draft(self, provenance: Mapping[str, Any] | None = None) -> Draft:
-        """What `save` writes, to put into a larger model with `Draft.part`."""
+        """What `save` writes; `Draft.add` puts it into a larger model."""
         draft = Draft(self._kind(), format=self._store_format, provenance=provenance)
         self._to_store(draft)
         return draft
@@ -380,7 +339,7 @@ class Storable:
         except VpunnError as error:
             raise DataError(f"{str(stored.path)!r}: {error}") from None
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-            raise stored._damaged(f"it does not make a whole {cls._kind()} ({error})") from error
+            raise stored.damaged(f"it does not make a whole {cls._kind()} ({error})") from error
 
     @classmethod
     def _kind(cls) -> str:
@@ -398,19 +357,21 @@ def load(path: FilePath, *, verify: bool = True) -> HasTree:
     """Open any saved model, code or tree: the folder says what it is. ``verify=False`` does not compare checksums.
 
     >>> import tempfile
+    >>> from vpunn import Tree
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Tree.from_parents([-1, 0, 0]).save(f"{folder}/small")
     ...     load(f"{folder}/small")
     Tree(3 nodes, 2 leaves, depth 1, branching ≤ 2)
     """
 
-    def read() -> HasTree:
-        stored = Stored.open(path, verify=verify)
-        if stored.kind not in KINDS:
-            raise DataError(f"{str(path)!r} holds a {stored.kind}, which this version does not know; update vpunn.")
-        return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
+    return steady(path, lambda: _opened(Stored.open(path, verify=verify)))
 
-    return steady(path, read)
+
+def _opened(stored: Stored) -> HasTree:
+    """The model of any kind that a folder, or a part of it, holds."""
+    if stored.kind not in KINDS:
+        raise DataError(f"{stored._where()} holds a {stored.kind}, which this version does not know; update vpunn.")
+    return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
 
 
 def _read_array(file: BinaryIO, dtype: str, shape: tuple[int, ...]) -> AnyArray | None:
