@@ -143,7 +143,7 @@ def get_encoder(cls: type[LatentTreeEncoder], stored: Stored) -> LatentTreeEncod
     encoder.code_ = PadicCode(tree, stored.setting("prime", int))
     encoder.linkage_ = stored.array("linkage", dtype="f8", shape=(None, 4)) if "linkage" in stored else None
     encoder.statistics_ = _statistics(stored, tree, table)
-    if "refined.parent" in stored:
+    if "refined" in stored:
         better = stored.get("refined", Tree)
         leaf = stored.array("refined_leaf", dtype="iu", shape=encoder.leaf_.shape, low=0, high=better.n_nodes)
         about = stored.setting("refinement", dict)
