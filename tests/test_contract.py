@@ -97,7 +97,8 @@ def has(model, clause):
 def table():
     """The table of docs/api/index.md: estimator → clause → whether the cell says yes."""
     page = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
-    lines = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in page.splitlines() if line[:1] == "|"]
+    contract = page.partition("## One contract")[2].splitlines()
+    lines = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in contract if line[:1] == "|"]
     assert [cell.strip("`") for cell in lines[0][1:]] == list(CLAUSES)
     return {row[0].strip("`"): dict(zip(CLAUSES, [c == "yes" for c in row[1:]], strict=True)) for row in lines[2:]}
 

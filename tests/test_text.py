@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     features.fit(TEXTS)
     path = features.save(tmp_path / "f")
     np.save(path / "words.idf.npy", np.zeros(3))
-    with pytest.raises(DataError, match="checksum differs"):
+    with pytest.raises(DataError, match="cut short, or not what model.json says"):
         TextFeatures.load(path)
     with pytest.raises(DataError, match="not what model.json says"):
         TextFeatures.load(path, verify=False)

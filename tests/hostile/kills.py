@@ -314,8 +314,13 @@ def put_in(folder: Path, seconds: float, writers: int = 8) -> dict[str, Any]:
         take_out()
     put_names = notes.read_text().split()
     lost = [name for name in put_names if not (out / name).exists()]
-    odd = [entry.name for entry in folder.iterdir() if entry.name.startswith(".") and not entry.name.endswith(".part")]
+    odd = [entry.name for entry in folder.iterdir() if entry.name.startswith(".") and not _unfinished(entry)]
     return {"put": len(put_names), "lost": lost, "odd": odd, "died": died, "whole": Tree.load(path) == small}
+
+
+def _unfinished(entry: Path) -> bool:
+    """What a killed writer had not put in place; later writers remove it after a day."""
+    return entry.name.endswith((".part", f".{entry.stat().st_ino:x}.swap"))
 
 
 def _killed(process: int) -> bool:
