@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from vpunn.datasets.fetch import DATA_DIR, data_dir
 from vpunn.datasets.tasks import PlacementTask, load_task
+from vpunn.errors import DataError
 from vpunn.tree import Tree
 
 PARTS = ("train", "validation", "test")
@@ -31,6 +34,9 @@ class Case:
     X_nodes: dict[str, list[Any]] = field(default_factory=dict)
     groups: np.ndarray | None = None
     texts: dict[str, np.ndarray] = field(default_factory=dict)
+    options: dict[str, Any] = field(
+        default_factory=dict
+    )  # of ours: ``novelty`` where the tree was made from the labels
 
 
 def words(task: PlacementTask) -> tuple[dict[str, Any], list[Any]]:
@@ -184,16 +190,60 @@ def few_classes(seed: int, rows: int | None = None) -> Case:
     return _case("few classes" if rows is None else f"few classes, {rows:,} rows", task, {"words": words(task)})
 
 
-def reduced(name: str, seed: int) -> Case:
-    """An open task by a truncated SVD of its words alone: 200 dense numbers a row."""
+def reduced(name: str, seed: int, columns: int = 200, *, unit: bool = False) -> Case:
+    """An open task by a truncated SVD of its words alone, so many dense numbers a row; ``unit``: rows of length one."""
     from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
 
     task = load_task(name, seed)
     X, described = words(task)
-    svd = TruncatedSVD(200, random_state=0).fit(sparse.vstack([X["train"], *described]))
-    parts = {part: svd.transform(X[part]).astype(np.float32) for part in PARTS}
-    made = [svd.transform(table).astype(np.float32) for table in described]
+    svd = TruncatedSVD(columns, random_state=0).fit(sparse.vstack([X["train"], *described]))
+    tables = [*X.values(), *described]
+    made = [normalize(svd.transform(t)) if unit else svd.transform(t) for t in tables]
+    parts = {part: table.astype(np.float32) for part, table in zip(X, made, strict=False)}
+    made = [table.astype(np.float32) for table in made[len(X) :]]
     return _case(f"{name} by SVD", task, {"svd": (parts, made)})
+
+
+def sequences(fold: int, seed: int, *, inner: bool = False) -> Case:
+    """Fungal ITS by character 7-grams; two queries in three are of a species that the reference has not, and ask for its genus.
+
+    ``inner``: of the references only, a tenth for validation and a tenth for test, each by its deepest node that the rest has.
+    """
+    import pandas as pd
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    folder = data_dir()
+    where = None if folder is None else folder / "public" / "its" / f"fold{fold}"
+    if where is None or not where.is_dir():
+        raise DataError(f"the sequences need the folder public/its/fold{fold} in the folder that {DATA_DIR} names.")
+    tables = {p: pd.read_csv(where / f"{p}.csv.gz", dtype=str) for p in ("train", "test")}
+    if inner:
+        cut = np.random.default_rng(seed).choice(PARTS, len(tables["train"]), p=(0.8, 0.1, 0.1))
+        tables = {part: tables["train"][cut == part] for part in PARTS}
+    else:
+        tables["validation"] = tables["test"][:0]
+    paths = {part: [_lineage(text) for text in table["taxonomy"]] for part, table in tables.items()}
+    known = {path[:k] for path in paths["train"] for k in range(len(path) + 1)}
+    tree = Tree.from_edges([("; ".join(p[:-1]) or "life", "; ".join(p)) for p in sorted(known - {()})])
+    nodes = {}
+    for part, some in paths.items():
+        deepest = [next(p[:k] for k in range(len(p), -1, -1) if p[:k] in known) for p in some]
+        nodes[part] = np.asarray(tree.index(["; ".join(p) or "life" for p in deepest]), np.int64)
+    words = TfidfVectorizer(analyzer="char", ngram_range=(7, 7), sublinear_tf=True, dtype=np.float32)
+    X = {"train": sparse.csr_matrix(words.fit_transform(tables["train"]["sequence"]))}
+    for part in PARTS[1:]:
+        some = tables[part]["sequence"]
+        X[part] = sparse.csr_matrix(words.transform(some) if len(some) else X["train"][:0])
+    blocks = {part: {"words": X[part]} for part in PARTS}
+    return Case(f"ITS fold {fold}", tree, blocks, nodes, options={"novelty": True})
+
+
+def _lineage(text: str) -> tuple[str, ...]:
+    """Up to the first empty rank."""
+    ranks = [r.strip() for r in text.split(";")]
+    empty = next((i for i, r in enumerate(ranks) if not r or r.endswith("__")), len(ranks))
+    return tuple(ranks[:empty])
 
 
 def table(name: str, seed: int) -> Case:
@@ -275,6 +325,9 @@ CASES: dict[str, Callable[[int], Case]] = {
     "two-labels": two_labels,
     "few-each": lambda seed: listed("one to four rows a class", seed, 1, 4),
     "few": few_classes,
+    "isco-svd": lambda seed: reduced("isco", seed, 128, unit=True),
+    **{f"its{k}": partial(sequences, k) for k in range(3)},
+    "its-inner": partial(sequences, 0, inner=True),
     "component-minilm": lambda seed: with_encoder("go-component", seed, "minilm", alone=True),
     "component-words-minilm": lambda seed: with_encoder("go-component", seed, "minilm"),
     "component-words-light": lambda seed: with_encoder("go-component", seed, "light"),

@@ -63,6 +63,7 @@ def write_case(case: Case, folder: Path) -> None:
         "name": case.name,
         "blocks": list(case.X["train"]),
         "described": {b: len(tables) for b, tables in case.X_nodes.items()},
+        **case.options,
     }
     (folder / "about.json").write_text(json.dumps(about))
 
@@ -192,6 +193,11 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
         row["empty classes"] = float((best == truth)[empty].mean())
     if coverage is not None:
         row["coverage"] = coverage
+    with np.load(folder / f"{method}.npz") as found:
+        if f"{part}_of_truth" in found:
+            row["nats"] = float(-np.log(np.maximum(found[f"{part}_of_truth"], 1e-12)).mean())
+            row["F"] = taxonomic_f(tree, truth, found[f"{part}_deepest"])
+            row["one row ms"] = 1000 * float(found["one_row"])
     return row | {
         "fit s": fit,
         "rows/s": asked / max(predict, 1e-9),
@@ -199,6 +205,14 @@ def score(folder: Path, method: str, part: str) -> dict[str, Any]:
         "before the fit": before,
         "MB": size,
     }
+
+
+def taxonomic_f(tree: Tree, truth: np.ndarray, answer: np.ndarray) -> float:
+    """F of cautious answers as taxonomists count: one that is less deep than the truth is not found, but no error either."""
+    right = answer == truth
+    wrong = ~right & (tree.depth[answer] >= tree.depth[truth])
+    precision, recall = right.sum() / max((right | wrong).sum(), 1), right.mean()
+    return float(2 * precision * recall / max(precision + recall, 1e-9))
 
 
 #: What must not be below the peers, each beside the peer that is best at it on validation rows.
