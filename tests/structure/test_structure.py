@@ -56,7 +56,7 @@ def test_entropy_of_weighted_leaves():
     tree = full(2, 2)
     found = structure.entropy(tree, [3, 1, 0, 0])
     assert found.digit.tolist() == [0.0, pytest.approx(bits([1, 1, 1, 2]))]
-    with pytest.raises(VpunnError, match="one per leaf"):
+    with pytest.raises(VpunnError, match="one per point"):
         structure.entropy(tree, [1, 2])
 
 
@@ -347,3 +347,80 @@ def test_a_million_nodes(reach):
     assert structure.distance_matrix(tree, sample=100).violations == 0
     assert structure.mapper(tree, depths=(1, 2), min_size=1000).verdict
     assert structure.compare_trees(tree, tree, sample=1000).robinson_foulds == 0
+
+
+def rows_of(tree: Tree) -> np.ndarray:
+    return PadicCode(tree).digits(tree.leaves)
+
+
+class Model:
+    """A model that gives digits, and one whose tree has them."""
+
+    def __init__(self, tree: Tree, own: bool) -> None:
+        if own:
+            self.digit_rows = lambda: rows_of(tree)
+        else:
+            self.tree_ = tree
+
+
+ANALYSES = {
+    "box_counting": lambda source: structure.box_counting(source),
+    "entropy": lambda source: structure.entropy(source),
+    "mapper": lambda source: structure.mapper(source, depths=(1, 2)),
+    "spectrum": lambda source: structure.spectrum(source),
+    "distance_matrix": lambda source: structure.distance_matrix(source, sample=12),
+    "branching": lambda source: structure.branching(source, permutations=9),
+    "how_ultrametric": lambda source: structure.how_ultrametric(source, kind="digits", sample=100),
+}
+
+
+def answer(analyse, source) -> dict[str, object]:
+    """Every number of a finding, as plain values; the sentence of a refusal."""
+    try:
+        found = analyse(source)
+    except VpunnError as error:
+        return {"refused": str(error)}
+    numbers = {name: value for name, value in vars(found).items() if name not in ("labels", "graph", "tree")}
+    return {"said": str(found), **{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in numbers.items()}}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+@settings(max_examples=25, deadline=None)
+@given(trees().filter(lambda tree: tree.max_depth > 0))
+def test_structure_of_digits_is_that_of_the_tree_they_came_from(name, tree):
+    expected = answer(ANALYSES[name], tree)
+    for source in (rows_of(tree), rows_of(tree).tolist(), Model(tree, True), Model(tree, False)):
+        assert answer(ANALYSES[name], source) == expected
+
+
+def test_equal_rows_and_rows_inside_others_are_points_of_their_own():
+    rows = [[1, 2], [1, 0], [1, 2], [2, 1], [0, 0]]
+    assert structure.box_counting(rows).counts.tolist() == [len({tuple(r[:k]) for r in rows}) for k in range(3)]
+    found = structure.entropy(rows)
+    assert found.prefix.tolist() == pytest.approx([bits(tuple(r[:k]) for r in rows) for k in range(3)])
+    assert found.digit.tolist() == pytest.approx([bits(r[k] for r in rows) for k in range(2)])
+    matrix = structure.distance_matrix(rows)
+    assert matrix.valuation.tolist() == [[0] * 5, [0, 1, 1, 1, 0], [0, 1, 2, 2, 0], [0, 1, 2, 2, 0], [0, 0, 0, 0, 2]]
+    assert (matrix.violations, matrix.unordered) == (0, 0)
+    assert (
+        structure.mapper(rows, depths=(1, 2)).graph.number_of_nodes() == 6
+    )  # the root's own point, 1, 2; below: 12, 1 alone, 21
+    assert structure.how_ultrametric([[1], [1], [2], [3]], kind="digits").verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([[0, 1]], "add 1 to digits that count from 0"),
+        ([[1, -1]], "got -1 in row 0, digit 1"),
+        ([[1.5]], "whole numbers from 0, got 1.5"),
+        ([[]], "at least one column"),
+        ([1, 2], "one row per item"),
+        ([["a"]], "one row per item"),
+        ([[1], [1, 2]], "one row per item"),
+    ],
+)
+def test_what_are_no_digits_is_refused_in_a_sentence(given, said):
+    for analyse in ANALYSES.values():
+        with pytest.raises(VpunnError, match=said):
+            analyse(given)

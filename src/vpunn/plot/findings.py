@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,12 +35,18 @@ if TYPE_CHECKING:
 MANY = 2_000
 
 
-def finding(result: Any, ax: Axes | None = None) -> Axes:
+def finding(result: Any, ax: Axes | None = None, **options: Any) -> Axes:
     """Draw any finding of `vpunn.structure`; results call this from their ``.plot()``."""
     draw = _DRAW.get(type(result).__name__)
     if draw is None:
         raise VpunnError(f"there is no picture for a {type(result).__name__}; findings of vpunn.structure have one.")
-    drawn: Axes = draw(result, ax)
+    known = list(signature(draw).parameters)[2:]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise VpunnError(
+            f"the picture of a {type(result).__name__} takes no option {unknown[0]!r}; it knows {', '.join(known) or 'none'}."
+        )
+    drawn: Axes = draw(result, ax, **options)
     return drawn
 
 

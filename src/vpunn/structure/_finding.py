@@ -36,11 +36,11 @@ class Finding:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict}>"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the finding on ``ax`` (a new figure if None) and return the axes."""
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the finding on ``ax`` (a new figure if None) and return the axes; options as its picture takes them."""
         from vpunn import plot
 
-        return plot.finding(self, ax)
+        return plot.finding(self, ax, **options)
 
 
 def p_text(p: float) -> str:

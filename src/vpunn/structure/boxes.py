@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.padic import check_prime, code_prime
+from vpunn.padic import check_prime
 from vpunn.structure._finding import Finding
-from vpunn.tree import Tree
+from vpunn.structure._source import coded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,27 +65,29 @@ class BoxCount(Finding):
         ]
 
 
-def box_counting(tree: Tree, *, p: int | None = None, fit: tuple[int, int] | None = None) -> BoxCount:
+def box_counting(source: Any, *, p: int | None = None, fit: tuple[int, int] | None = None) -> BoxCount:
     """N(k), local slopes, and a fitted slope with its range and interval (the audit's S23, against the paper's 1.46).
 
-    A ball of radius p^{-k} is a node at depth k, or a leaf above that depth on its own, so N(k) = #{nodes at depth k} +
-    #{leaves at depth < k}. A ball has at most p − 1 children and its own stop, so every local slope, and with it every
-    fitted one, is ≤ 1; this is asserted. ``fit`` defaults to k = 1 up to the first k at which half of the leaves have a
-    ball of their own. The interval takes the residuals as independent, which consecutive levels are not: read it as a
-    lower bound on the doubt. O(nodes).
+    ``source`` is a tree, a table of digits (n, K), or a model that gives either. A ball of radius p^{-k} is a node at depth
+    k, or a point above that depth on its own, so N(k) = #{nodes at depth k} + #{points at depth < k}, where points are the
+    leaves, or the nodes at which rows of digits end. A ball has at most p − 1 children and its own stop, so every local
+    slope, and with it every fitted one, is ≤ 1; this is asserted. ``fit`` defaults to k = 1 up to the first k at which half
+    of the points have a ball of their own. The interval takes the residuals as independent, which consecutive levels are
+    not: read it as a lower bound on the doubt. O(nodes).
 
     >>> from vpunn import Tree
     >>> found = box_counting(Tree.from_parents([-1, 0, 0, 1, 1, 2, 2]), fit=(0, 2))
     >>> found.counts.tolist(), round(found.slope, 3), round(found.rate, 3)
     ([1, 2, 4], 0.631, 0.693)
     """
-    smallest = code_prime(tree.max_branching)
+    given = coded(source)
+    tree, smallest = given.tree, given.p
     p = smallest if p is None else check_prime(p)
     if p < smallest:
-        raise VpunnError(f"p={p} cannot write {tree.max_branching} children and a stop; use p ≥ {smallest}.")
+        raise VpunnError(f"p={p} cannot write {given.digit.max():,} children and a stop; use p ≥ {smallest}.")
     nodes = np.bincount(tree.depth)
-    leaves = np.bincount(tree.depth[tree.leaves], minlength=len(nodes))
-    counts = nodes + np.concatenate([[0], np.cumsum(leaves)[:-1]])
+    ends = np.bincount(tree.depth[given.ends], minlength=len(nodes))
+    counts = nodes + np.concatenate([[0], np.cumsum(ends)[:-1]])
     logs = np.log(counts)
     local = np.diff(logs) / np.log(p)
     assert (local <= 1.0 + 1e-12).all(), "a ball cannot have more than p parts"
@@ -109,13 +111,8 @@ def box_counting(tree: Tree, *, p: int | None = None, fit: tuple[int, int] | Non
 
 def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float | None, float | None]:
     """Least-squares slope, half the width of its 95 % interval, and R² (None for a constant)."""
-    from scipy.stats import t
+    from scipy.stats import linregress, t
 
-    dx, dy = x - x.mean(), y - y.mean()
-    slope = float(dx @ dy / (dx @ dx))
-    left = float(((dy - slope * dx) ** 2).sum())
-    total = float(dy @ dy)
-    error = None
-    if len(x) > 2:
-        error = float(t.ppf(0.975, len(x) - 2) * np.sqrt(left / (len(x) - 2) / (dx @ dx)))
-    return slope, error, (1 - left / total if total > 0 else None)
+    found = linregress(x, y)
+    error = float(t.ppf(0.975, len(x) - 2) * found.stderr) if len(x) > 2 else None
+    return float(found.slope), error, (float(found.rvalue**2) if np.ptp(y) > 0 else None)

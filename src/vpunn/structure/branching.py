@@ -10,7 +10,7 @@ import numpy as np
 
 from vpunn.errors import check_whole, counted
 from vpunn.structure._finding import Finding, p_text
-from vpunn.tree import Tree
+from vpunn.structure._source import coded
 
 #: Depths are merged into at most this many bands of equal mass for the test, so that its cost is bounded.
 BANDS = 64
@@ -140,9 +140,10 @@ class Branching(Finding):
         return out
 
 
-def branching(tree: Tree, *, permutations: int = 999, seed: int = 0) -> Branching:
+def branching(source: Any, *, permutations: int = 999, seed: int = 0) -> Branching:
     """Degree distributions by depth, a fit of the tail, and a test whether all depths share one distribution.
 
+    ``source`` is a tree, a table of digits (n, K), whose tree is that of their prefixes, or a model that gives either.
     The test asks how many bits I(depth; degree) a node's depth tells about its number of children, and compares with
     trees whose depths are permuted among the inner nodes: p = (1 + #{permuted ≥ seen}) / (1 + permutations). It is
     undefined, and said to be, where all inner nodes have one degree (paths) or stand at one depth (stars). The tail is
@@ -154,14 +155,17 @@ def branching(tree: Tree, *, permutations: int = 999, seed: int = 0) -> Branchin
     >>> found.verdict
     '3 inner nodes with 2.00 children on average; self-similarity is not a question, because every inner node has 2 children.'
     """
+    from scipy.stats import entropy
+
     check_whole("permutations", permutations)
+    tree = coded(source).tree
     inner = np.flatnonzero(~tree.is_leaf)
     width = int(tree.max_branching) + 1
     keys, count = np.unique(tree.depth[inner].astype(np.int64) * width + tree.n_children[inner], return_counts=True)
     depth, degree = keys // width, keys % width
     depths = np.unique(depth)
     degrees, where = np.unique(degree, return_inverse=True)
-    bits = _entropy(np.bincount(where, weights=count)) if len(inner) else 0.0
+    bits = float(entropy(np.bincount(where, weights=count), base=2)) if len(inner) else 0.0
     information = chance = p_value = None
     if len(depths) > 1 and len(degrees) > 1:
         table = _bands(depth, where, count, len(degrees))
@@ -171,11 +175,6 @@ def branching(tree: Tree, *, permutations: int = 999, seed: int = 0) -> Branchin
     return Branching(
         depth, degree, count, np.bincount(tree.depth), information, chance, bits, p_value, depths, shift, tail
     )
-
-
-def _entropy(counts: np.ndarray) -> float:
-    share = counts[counts > 0] / counts.sum()
-    return float(max(-(share * np.log2(share)).sum(), 0.0))
 
 
 def _bands(depth: np.ndarray, where: np.ndarray, count: np.ndarray, n_degrees: int) -> np.ndarray:
@@ -192,10 +191,10 @@ def _bands(depth: np.ndarray, where: np.ndarray, count: np.ndarray, n_degrees: i
 
 def _test(table: np.ndarray, permutations: int, seed: int) -> tuple[float, float, float]:
     """Mutual information of a table's two sides, its mean over tables with the same margins, and the p-value."""
-    from scipy.stats import random_table
+    from scipy.stats import entropy, random_table
 
     n = table.sum()
-    margins = _entropy(table.sum(0)) + _entropy(table.sum(1))
+    margins = entropy(table.sum(0), base=2) + entropy(table.sum(1), base=2)
 
     def information(tables: np.ndarray) -> np.ndarray:
         share = tables.reshape(len(tables), -1) / n

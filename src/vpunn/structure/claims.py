@@ -101,8 +101,9 @@ def prefix_information(
 
 
 def _bits(numbers: np.ndarray) -> float:
-    count = np.unique(numbers, return_counts=True)[1] / len(numbers)
-    return float(max(-(count * np.log2(count)).sum(), 0.0))
+    from scipy.stats import entropy
+
+    return float(entropy(np.unique(numbers, return_counts=True)[1], base=2))
 
 
 def _left(given: np.ndarray, number: np.ndarray, n_values: int) -> float:

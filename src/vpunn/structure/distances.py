@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError, check_whole
-from vpunn.padic import code_prime
 from vpunn.structure._finding import Finding
-from vpunn.tree import Nodes, Tree
+from vpunn.structure._source import coded
+from vpunn.tree import Nodes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,9 +56,11 @@ class DistanceMatrix(Finding):
         }
 
 
-def distance_matrix(tree: Tree, nodes: Nodes | None = None, *, sample: int = 400, seed: int = 0) -> DistanceMatrix:
-    """Valuations among ``nodes`` (default: ``sample`` random leaves, all if there are fewer), in the order of their codes.
+def distance_matrix(source: Any, nodes: Nodes | None = None, *, sample: int = 400, seed: int = 0) -> DistanceMatrix:
+    """Valuations among ``nodes`` (default: ``sample`` random points, all if there are fewer), in the order of their codes.
 
+    ``source`` is a tree, whose points are its leaves, a table of digits (n, K), or a model that gives either; equal rows of
+    digits are points at distance 0.
     Distances are kept as integers, because p^{-18} underflows single precision. If each valuation is the smallest of those
     between neighbours on the way from one node to the other, the matrix is made of nested blocks and no triangle can be
     broken; only otherwise are the triples counted one by one. O(m²) for m nodes, of which at most 5,000 are taken.
@@ -69,8 +71,9 @@ def distance_matrix(tree: Tree, nodes: Nodes | None = None, *, sample: int = 400
     ([[2, 1, 0], [1, 2, 0], [0, 0, 1]], 0)
     """
     check_whole("sample", sample)
+    tree, points, _, p = coded(source)
     if nodes is None:
-        leaves = tree.leaves
+        leaves = points
         if len(leaves) > sample:
             leaves = np.random.default_rng(seed).choice(leaves, sample, replace=False)
     else:
@@ -86,7 +89,7 @@ def distance_matrix(tree: Tree, nodes: Nodes | None = None, *, sample: int = 400
     for i in range(len(leaves) - 1):
         unordered += int((depth[i, i + 1 :] != np.minimum.accumulate(off[i:])).sum())
     return DistanceMatrix(
-        code_prime(tree.max_branching),
+        p,
         leaves,
         tree.labels[leaves],
         valuation,

@@ -9,9 +9,8 @@ import numpy as np
 
 from vpunn._types import Weights
 from vpunn.errors import VpunnError
-from vpunn.padic import next_prime
 from vpunn.structure._finding import Finding, p_text
-from vpunn.tree import Tree
+from vpunn.structure._source import coded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,9 +103,10 @@ class EntropyAgainst(Finding):
         return {"digits": len(self.entropy), "Spearman ρ": self.rho, "p-value": self.p_value}
 
 
-def entropy(tree: Tree, weights: Weights = None) -> Entropy:
-    """Entropies of the digits of a leaf drawn uniformly, or by ``weights`` (one per leaf, ≥ 0, in preorder).
+def entropy(source: Any, weights: Weights = None) -> Entropy:
+    """Entropies of the digits of a point drawn uniformly, or by ``weights`` (one per point, ≥ 0).
 
+    ``source`` is a tree, whose points are its leaves in preorder, a table of digits (n, K), or a model that gives either.
     H(d_k | prefix) = Σ_B w_B · H(child | B) over the balls of depth k, and the prefixes are its running sum: they rise,
     which is asserted (the paper says it of single digits, which is false: the audit's E-54, S22). O(nodes log nodes).
 
@@ -115,37 +115,37 @@ def entropy(tree: Tree, weights: Weights = None) -> Entropy:
     >>> found.digit.tolist(), found.prefix.tolist()
     ([2.0, 1.0], [0.0, 2.0, 3.0])
     """
-    mass = np.zeros(tree.n_nodes)
-    if weights is None:
-        mass[tree.leaves] = 1.0
-    else:
-        given = np.asarray(weights, float)
-        if given.shape != (tree.n_leaves,) or not (np.isfinite(given) & (given >= 0)).all() or given.sum() <= 0:
-            raise VpunnError(
-                f"weights must be {tree.n_leaves:,} finite numbers ≥ 0 (one per leaf) with a positive sum, got shape {given.shape}."
-            )
-        mass[tree.leaves] = given
+    tree, nodes, written, p = coded(source)
+    share = np.ones(len(nodes)) if weights is None else np.asarray(weights, float)
+    if share.shape != nodes.shape or not (np.isfinite(share) & (share >= 0)).all() or share.sum() <= 0:
+        raise VpunnError(
+            f"weights must be {len(nodes):,} finite numbers ≥ 0 (one per point) with a positive sum, got shape {share.shape}."
+        )
+    mass = np.bincount(nodes, weights=share, minlength=tree.n_nodes)
     ball = tree.subtree_sum(mass)
     total, K = ball[0], tree.max_depth
-    own = _log_terms(ball / total)
-    # H of a ball's children, times the ball's share: its own −s·log s taken from theirs; rounding may leave −1e-17.
-    below = np.bincount(tree.parent[1:], weights=own[1:], minlength=tree.n_nodes)
+    own = _bits(ball / total)
+    # H of the next digit in a ball, times the ball's share: its own −s·log s taken from those of its children and of what
+    # stops there; rounding may leave −1e-17.
+    below = np.bincount(tree.parent[1:], weights=own[1:], minlength=tree.n_nodes) + _bits(mass / total)
     extra = np.where(tree.is_leaf, 0.0, np.maximum(below - own, 0.0))
-    extra[tree.n_children == 1] = 0.0
+    extra[(tree.n_children == 1) & (mass == 0)] = 0.0
     given_bits = np.bincount(tree.depth, weights=extra, minlength=K + 1)[:K]
     prefix = np.concatenate([[0.0], np.cumsum(given_bits)])
     assert (np.diff(prefix) >= 0).all(), "a longer prefix cannot hold less"
-    width = tree.max_branching + 1
-    keys, where = np.unique(tree.depth[1:].astype(np.int64) * width + tree.digit[1:], return_inverse=True)
+    width = int(written.max(initial=0)) + 1
+    keys, where = np.unique(tree.depth[1:].astype(np.int64) * width + written[1:], return_inverse=True)
     share = np.bincount(where, weights=ball[1:] / total, minlength=len(keys))
     level = keys // width - 1
     reached = np.bincount(level, weights=share, minlength=K)
     stopped = np.maximum(1.0 - reached, 0.0)
     stopped[stopped < 1e-12] = 0.0
-    digit = np.bincount(level, weights=_log_terms(share), minlength=K) + _log_terms(stopped)
-    return Entropy(next_prime(width), np.maximum(digit, 0.0), given_bits, prefix, stopped)
+    digit = np.bincount(level, weights=_bits(share), minlength=K) + _bits(stopped)
+    return Entropy(p, np.maximum(digit, 0.0), given_bits, prefix, stopped)
 
 
-def _log_terms(share: np.ndarray) -> np.ndarray:
+def _bits(share: np.ndarray) -> np.ndarray:
     """−s log2 s, 0 at 0."""
-    return -share * np.log2(np.where(share > 0, share, 1.0))
+    from scipy.special import entr
+
+    return np.asarray(entr(share) / np.log(2))

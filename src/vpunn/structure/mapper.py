@@ -11,6 +11,7 @@ import numpy as np
 from vpunn._types import Features, Numbers
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.structure._finding import Finding
+from vpunn.structure._source import coded
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Mapper(Finding):
 
 
 def mapper(
-    tree: Tree,
+    source: Any,
     lens: Numbers | None = None,
     *,
     depths: Sequence[int] = (1, 2, 3),
@@ -78,7 +79,7 @@ def mapper(
     radius: float | None = None,
     min_size: int = 1,
 ) -> Mapper:
-    """The Mapper graph of a tree's leaves.
+    """The Mapper graph of the leaves of a tree, of the rows of a table of digits (n, K), or of a model that gives either.
 
     Without a ``lens`` the cover is the code itself: all balls of the given ``depths`` (and leaves above a depth, on their
     own). Two balls meet only if nested, so components are the balls of the smallest depth, whatever the data.
@@ -103,7 +104,7 @@ def mapper(
         )
     if points is not None and lens is None:
         raise VpunnError("points are clustered inside the intervals of a lens; give lens=… too (any number per leaf).")
-    leaves = tree.leaves.astype(np.int64)
+    tree, leaves, _, _ = coded(source)
     if lens is None:
         sets = [(_balls(tree, leaves, k), np.full(len(leaves), -1)) for k in levels]
     else:
@@ -112,9 +113,10 @@ def mapper(
 
 
 def _balls(tree: Tree, leaves: np.ndarray, depth: int) -> np.ndarray:
-    """The ball of each leaf at a depth; a leaf above it is its own."""
-    found: np.ndarray = tree.ancestor_at(leaves, np.minimum(depth, tree.depth[leaves]))
-    return found
+    """The ball of each point at a depth; a point above it is on its own, also at an inner node, which gets a number of its own."""
+    found = np.asarray(tree.ancestor_at(leaves, np.minimum(depth, tree.depth[leaves])))
+    alone = (tree.depth[leaves] < depth) & ~tree.is_leaf[leaves]
+    return np.where(alone, found + tree.n_nodes, found)
 
 
 def _cover(
@@ -180,7 +182,7 @@ def _nerve(
     from scipy.sparse.csgraph import connected_components
     from sklearn.metrics import adjusted_mutual_info_score
 
-    family = _balls(tree, leaves, 1)
+    family = _balls(tree, leaves, 1) % tree.n_nodes
     _, family_number = np.unique(family, return_inverse=True)
     rows, columns, names, dropped, next_id = [], [], [], 0, 0
     seen: set[int] = set()
@@ -199,7 +201,8 @@ def _nerve(
         rows.append(number[which][chosen])
         columns.append(inside[chosen])
         names += [
-            (int(v) if by_ball else -1, int(cell[0]), int(s)) for v, s in zip(values[keep], size[keep], strict=True)
+            (int(v) % tree.n_nodes if by_ball else -1, int(cell[0]), int(s))
+            for v, s in zip(values[keep], size[keep], strict=True)
         ]
     r, c = np.concatenate(rows), np.concatenate(columns)
     member = csr_matrix((np.ones(len(r)), (r, c)), shape=(next_id, len(leaves)))

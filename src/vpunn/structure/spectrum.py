@@ -9,6 +9,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError, check_whole
 from vpunn.structure._finding import Finding
+from vpunn.structure._source import coded
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ class Spectrum(Finding):
         }
 
 
-def spectrum(tree: Tree, node: int = 0, *, count: int = 3, seed: int = 0) -> Spectrum:
+def spectrum(source: Any, node: int = 0, *, count: int = 3, seed: int = 0) -> Spectrum:
     """The eigenmap of the subtree below ``node``: the ``count`` smallest non-zero eigenvalues of L = D − A.
 
+    ``source`` is a tree, a table of digits (n, K), whose tree is that of their prefixes, or a model that gives either.
     Shifted and inverted Lanczos iteration (ARPACK). A tree's Laplacian, eliminated from the leaves up, factorises without
     fill-in, so one factorisation and each step are O(nodes). Each vector has unit length and its largest entry positive.
 
@@ -90,6 +92,7 @@ def spectrum(tree: Tree, node: int = 0, *, count: int = 3, seed: int = 0) -> Spe
     True
     """
     check_whole("count", count, 2)
+    tree = coded(source).tree
     part = tree.subtree(node) if node else tree
     n = part.n_nodes
     if n < 3:

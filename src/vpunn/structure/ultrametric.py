@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from vpunn._types import Features
-from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.errors import VpunnError, check_choice, check_whole, examples
 from vpunn.structure._finding import Finding, mean_interval
+from vpunn.structure._source import coded
 from vpunn.structure.compare import draw_tuples
+from vpunn.tree import Tree
 
+Kind = Literal["auto", "distances", "points", "digits"]
 #: Gaps this small (relative to the distances) are rounding.
 EXACT = 1e-9
 #: Copies drawn of each control.
@@ -83,17 +86,19 @@ class Ultrametricity(Finding):
 
 
 def how_ultrametric(
-    data: Features,
+    data: Features | Tree,
     *,
-    kind: Literal["auto", "distances", "points"] = "auto",
+    kind: Kind = "auto",
     sample: int = 20_000,
     max_points: int = 1_000,
     seed: int = 0,
 ) -> Ultrametricity:
-    """Judge distances (a square symmetric matrix, or SciPy's condensed vector) or points (a table; Euclidean distance).
+    """Judge distances (a square symmetric matrix, or SciPy's condensed vector), points (a table; Euclidean distance) or digits
+    (a table; p-adic distance, which is always an ultrametric).
 
-    ``"auto"`` takes a square matrix that is symmetric with a zero diagonal, and any vector, as distances; a square matrix
-    that is only one of the two (similarities, one-way distances) could be meant either way and is refused. In an
+    Trees and models that have one are judged by the digits of their leaves. ``"auto"`` takes a square matrix that is
+    symmetric with a zero diagonal, and any vector, as distances; a square matrix that is only one of the two (similarities,
+    one-way distances) could be meant either way and is refused. In an
     ultrametric the two longer sides of every triangle are equal; in a tree with branch lengths the two larger of the three
     sums of opposite sides of every quadruple are. Their mean relative defects are estimated from ``sample`` triangles and
     quadruples (all, if there are fewer) with intervals, and compared with two controls: the same distances permuted, and
@@ -143,14 +148,17 @@ def how_ultrametric(
     )
 
 
-def _read(
-    data: Features, kind: str, max_points: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray | None, int]:
+def _read(data: Any, kind: str, max_points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None, int]:
     """A square distance matrix of at most ``max_points`` points, the points themselves if given, and how many there were."""
     from scipy.spatial.distance import pdist, squareform
 
-    if kind not in ("auto", "distances", "points"):
-        raise VpunnError(f"kind={kind!r} is unknown; choose one of auto, distances, points.")
+    check_choice("kind", kind, get_args(Kind))
+    if (
+        kind == "digits"
+        or any(hasattr(data, name) for name in ("digit_rows", "tree_", "tree"))
+        or isinstance(data, Tree)
+    ):
+        return _read_digits(data, max_points, rng)
     try:
         table = np.asarray(data, float)
     except (TypeError, ValueError):
@@ -194,6 +202,15 @@ def _read(
     table = (table + table.T) / 2
     np.fill_diagonal(table, 0.0)
     return table, None, total
+
+
+def _read_digits(source: Any, max_points: int, rng: np.random.Generator) -> tuple[np.ndarray, None, int]:
+    """p-adic distances p^{−ν} of the points of a tree, of digits, or of a model; 0 between equal ones."""
+    tree, nodes, _, p = coded(source)
+    some = nodes if len(nodes) <= max_points else np.sort(rng.choice(nodes, max_points, replace=False))
+    distances = float(p) ** -tree.lca_depth_matrix(some).astype(float)
+    distances[some[:, None] == some] = 0.0
+    return distances, None, len(nodes)
 
 
 def _square(flat: np.ndarray, n: int) -> np.ndarray:
