@@ -163,6 +163,21 @@ def test_gist_stops_where_no_single_step_lowers_the_loss(tree, leak, split):
             assert Twin(problem, other).loss() >= result.loss - 1e-9
 
 
+def test_gist_takes_mini_batches_and_proves_only_what_full_sweeps_saw(tmp_path):
+    tree = random_tree(400, seed=3)
+    full = HiPaN(tree, "gist", sweeps=200).fit().result_
+    model = HiPaN(tree, "gist", sweeps=200, batch=64).fit()
+    drawn = model.result_
+    assert full.certificate["optimal"] and drawn.certificate["optimal"]
+    assert drawn.evaluations != full.evaluations and drawn.loss <= 1.2 * full.loss
+    assert (HiPaN(tree, "gist", sweeps=200, batch=64).fit().theta_ == model.theta_).all()
+    cut = HiPaN(tree, "gist", sweeps=1, batch=64).fit().result_  # no full sweep yet
+    assert not cut.certificate["optimal"] and cut.certificate["looked_at"] == 0
+    assert cut.loss == min(cut.history)
+    model.save(tmp_path / "m")
+    assert HiPaN.load(tmp_path / "m").batch == 64
+
+
 # ---- the clearest sentence about the paper -----------------------------------------------------------------------------
 
 
@@ -379,7 +394,9 @@ def test_a_head_of_one_depth_trains_alone():
         (lambda: HiPaN(SMALL).predict_digits(), "has not been fitted"),
         (lambda: HiPaN(SMALL).fit().predict_digits(rule="best"), "rule='best' is unknown"),
         (lambda: HiPaN(SMALL).fit().predict_digits(prefix="all"), "prefix='all' is unknown"),
-        (lambda: HiPaN.DS(SMALL, sweeps=0).fit(), "max_sweeps=0"),
+        (lambda: HiPaN.DS(SMALL, sweeps=0).fit(), "max_sweeps must be a whole number"),
+        (lambda: HiPaN.DS(SMALL, batch=0).fit(), "batch must be a whole number"),
+        (lambda: HiPaN(SMALL, batch=4), "batch=4 is for optimizer=.gist."),
         (lambda: HiPaN.DS(SMALL).fit(start=np.full(HiPaN(SMALL).problem_.n_parameters, 0.5)), "digits in 0..4"),
     ],
 )

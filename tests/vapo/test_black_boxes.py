@@ -15,7 +15,7 @@ from vpunn.vapo import (
 from vpunn.vapo.gist import neighbours
 
 
-@settings(max_examples=40)
+@settings(max_examples=120)
 @given(
     st.integers(2, 4),
     st.integers(1, 4),
@@ -24,14 +24,17 @@ from vpunn.vapo.gist import neighbours
     st.integers(0, 99),
     st.sampled_from([None, 1]),
     st.booleans(),
+    st.one_of(st.none(), st.integers(1, 60)),
 )
-def test_black_box_certificates_are_true(p, n, neighbourhood, order, seed, coordinates, vectorized) -> None:
+def test_black_box_certificates_are_true(p, n, neighbourhood, order, seed, coordinates, vectorized, budget) -> None:
+    """``optimal`` says that every neighbour of the returned point was evaluated there, and none is better."""
     table = np.random.default_rng(seed).integers(0, 50, (p,) * n)
-    calls = 0
+    calls, seen = 0, set()
 
     def loss(x):
         nonlocal calls
         calls += len(x) if vectorized else 1
+        seen.update(map(tuple, np.atleast_2d(x).tolist()))
         return table[tuple(x.T)] if vectorized else table[tuple(x)]
 
     result = minimize(
@@ -43,15 +46,27 @@ def test_black_box_certificates_are_true(p, n, neighbourhood, order, seed, coord
         seed=seed,
         coordinates=coordinates,
         vectorized=vectorized,
+        budget=budget,
     )
-    assert result.certificate["optimal"]
-    assert result.evaluations == calls
-    assert result.loss == table[tuple(result.parameters)]
-    for i in range(n):
-        for value in neighbours(int(result.parameters[i]), p, neighbourhood):
-            moved = result.parameters.copy()
-            moved[i] = value
-            assert table[tuple(moved)] >= result.loss
+    certificate = result.certificate
+    assert certificate["optimal"] == (certificate["looked_at"] == n) == result.converged
+    assert certificate["optimal"] or budget
+    assert result.evaluations == calls and (budget is None or calls <= budget)
+    assert result.loss == table[tuple(result.parameters)] == min(table[x] for x in seen)
+    if certificate["optimal"]:
+        for i in range(n):
+            for value in neighbours(int(result.parameters[i]), p, neighbourhood):
+                moved = result.parameters.copy()
+                moved[i] = value
+                assert tuple(moved.tolist()) in seen and table[tuple(moved)] >= result.loss
+
+
+def test_a_budget_that_ends_inside_a_neighbourhood_proves_nothing() -> None:
+    losses = [1, 2, 3, 2, 0]
+    result = minimize(lambda x: losses[x[0]], p=5, n=1, start=[0], budget=3)
+    assert not result.certificate["optimal"] and result.certificate["looked_at"] == 0
+    full = minimize(lambda x: losses[x[0]], p=5, n=1, start=[0], budget=5)
+    assert full.certificate["optimal"] and (full.loss, full.evaluations) == (0, 5)
 
 
 @pytest.mark.parametrize("n", [10, 100])

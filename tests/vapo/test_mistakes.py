@@ -39,7 +39,7 @@ TREE = Tree.from_parents([-1, 0, 0])
         (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "fisher"), "without margin"),
         (lambda: minimize(DigitHeads(TREE), neighbourhood="pm2"), "neighbourhood='pm2' is unknown"),
         (lambda: minimize(DigitHeads(TREE), start=[7]), "0..2, got 7"),
-        (lambda: minimize(DigitHeads(TREE), patience=0), "patience=0"),
+        (lambda: minimize(DigitHeads(TREE), patience=0), "patience must be a whole number of at least 1, got 0"),
         (lambda: minimize(DigitHeads(TREE), "adam"), "no useful gradient"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", start=[1.0]), "start needs 2 numbers"),
         (lambda: minimize(SoftmaxHeads(TREE), checkpoint="x.npz", checkpoint_every=0), "checkpoint_every=0"),

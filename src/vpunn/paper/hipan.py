@@ -83,7 +83,8 @@ class HiPaN(Storable):
     """The paper's HiPaN: a root soft-max, `DenseMSEHead` at depth 1, `TwoLogitCEHead` below, trained on the hybrid loss (Eq. 2).
 
     ``optimizer`` is ``adam`` (Algorithm 5, the curriculum ``schedule`` with digit-wise shuffling) or ``gist`` (Algorithm 4,
-    ``sweeps`` sweeps; `HiPaN.DS` is that variant). Values are kept per (position, parent digit, child digit), as in the
+    ``sweeps`` sweeps; `HiPaN.DS` is that variant; with ``batch``, the stochastic one, sweeps are judged on that many drawn items
+    until two in a row bring the loss no new minimum). Values are kept per (position, parent digit, child digit), as in the
     paper, so balls that share a sibling index share their values (AUDIT E-19). Items are the leaves, and a leaf's only input is
     its own code. Same seed, same bytes.
 
@@ -114,6 +115,7 @@ class HiPaN(Storable):
         weighting: Weighting = "inverse-sqrt",
         depths: Any = None,
         sweeps: int = 10,
+        batch: int | None = None,
         p: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -121,7 +123,11 @@ class HiPaN(Storable):
             raise VpunnError(f"HiPaN needs a Tree, got {type(tree).__name__}; vpunn.read_tree makes one from a file.")
         check_choice("optimizer", optimizer, get_args(Optimizer))
         self.tree, self.optimizer, self.schedule = tree, optimizer, find_schedule(schedule)
-        self.sweeps, self.seed = sweeps, seed
+        if batch is not None and optimizer != "gist":
+            raise VpunnError(
+                f"batch={batch!r} is for optimizer='gist'; with adam the schedule has the batch, Schedule(batch=…)."
+            )
+        self.sweeps, self.batch, self.seed = sweeps, batch, seed
         self._options: dict[str, Any] = {
             "split_depth": split_depth,
             "tau": tau,
@@ -190,7 +196,8 @@ class HiPaN(Storable):
         same bytes.
         """
         self.problem_ = HybridLoss(self.tree, items=None if items is None else self._nodes(items), **self._options)
-        own: dict[str, Any] = {"schedule": self.schedule} if self.optimizer == "adam" else {"max_sweeps": self.sweeps}
+        gist = {"max_sweeps": self.sweeps, "batch": self.batch}
+        own: dict[str, Any] = {"schedule": self.schedule} if self.optimizer == "adam" else gist
         self.result_ = vapo.minimize(
             self.problem_,
             self.optimizer,
@@ -326,7 +333,8 @@ class HiPaN(Storable):
 
     def with_result(self, result: vapo.VapoResult, items: Items = None) -> HiPaN:
         """The same model with the result of an earlier training on these items, without training."""
-        twin = HiPaN(self.tree, self.optimizer, self.schedule, sweeps=self.sweeps, seed=self.seed, **self._options)
+        own: dict[str, Any] = {"sweeps": self.sweeps, "batch": self.batch, "seed": self.seed}
+        twin = HiPaN(self.tree, self.optimizer, self.schedule, **own, **self._options)
         twin.problem_ = HybridLoss(self.tree, items=None if items is None else self._nodes(items), **self._options)
         twin.problem_.parts(result.parameters)
         twin.result_ = result
@@ -339,6 +347,7 @@ class HiPaN(Storable):
             "optimizer": self.optimizer,
             "schedule": self.schedule.settings(),
             "sweeps": self.sweeps,
+            "batch": self.batch,
             "seed": self.seed,
             "options": {**self._options, "depths": list(self.problem_.depths), "p": self.p},
             "numbers": self.n_parameters,
@@ -358,6 +367,7 @@ class HiPaN(Storable):
                 stored.setting("optimizer", str),
                 Schedule.from_settings(stored.setting("schedule", dict)),
                 sweeps=stored.setting("sweeps", int),
+                batch=stored.setting("batch", int | type(None)),  # type: ignore[arg-type]
                 seed=stored.setting("seed", int),
                 **options,
             )

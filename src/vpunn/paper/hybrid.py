@@ -20,6 +20,7 @@ from vpunn.network import LEAK
 from vpunn.padic import check_prime, code_prime, n_markov_heads
 from vpunn.tree import Nodes, Tree
 from vpunn.vapo.driver import real_start
+from vpunn.vapo.gist import GistSweeps, as_digits
 from vpunn.vapo.losses import segment_log_softmax
 from vpunn.vapo.schedule import Schedule, find_schedule
 
@@ -101,7 +102,8 @@ class HybridLoss:
         """Slots sorted by (position, child digit, parent digit), so that columns and positions are slices."""
         n, width = len(digits), self.p
         self.total = n
-        self.root_counts = np.bincount(digits[:, 0], minlength=self.p).astype(float)
+        self.root_digit = digits[:, 0].astype(np.int64)
+        self.root_counts = np.bincount(self.root_digit, minlength=self.p).astype(float)
         used = [k for k in self.depths if k > 0]
         keys = np.concatenate([self._key(k, digits[:, k - 1], digits[:, k]) for k in used] or [np.zeros(0, np.int64)])
         #: Sorted keys of the occupied slots; `find_keys` looks them up.
@@ -251,6 +253,13 @@ class HybridLoss:
         first, last = np.searchsorted(self.context_position, [k, k + 1])
         return int(first), int(last)
 
+    def drawn(self, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """``root_counts`` and ``mass`` of ``batch`` items drawn at random (of all, if there are no more)."""
+        items = rng.choice(self.total, min(batch, self.total), replace=False)
+        slots = np.concatenate([self.slot_of[k][items] for k in self.slot_of] or [np.zeros(0, np.int64)])
+        counts = np.bincount(self.root_digit[items], minlength=self.p).astype(float)
+        return counts, np.bincount(slots, minlength=len(self.weights)) * self.weights
+
     def solver(self, method: str) -> Any:
         """The optimiser `vapo.minimize` runs on this loss: ``adam`` (Algorithm 5) or ``gist`` (Algorithm 4)."""
         check_choice("method", method, ("adam", "gist"))
@@ -331,7 +340,7 @@ class HybridAdam:
             np.zeros(contexts, bool),
             np.zeros(columns, bool),
         )
-        self._root_events = paper_digits(problem.tree, problem.nodes)[:, 0].astype(np.int64)
+        self._root_events = problem.root_digit
 
     def settings(self) -> dict[str, Any]:
         return self.schedule.settings()
@@ -397,67 +406,53 @@ class HybridAdam:
         )
 
 
-class HybridGist:
+class HybridGist(GistSweeps):
     """GIST-VAPO on the hybrid loss: θ ± 1 mod p on every value, root to leaf, for ``max_sweeps`` sweeps or until ``patience``
-    sweeps in a row move nothing (one such sweep already proves that none will)."""
-
-    method = "gist"
+    sweeps in a row move nothing (one such sweep already proves that none will). With ``batch``, the paper's stochastic
+    variant, sweeps are judged on that many drawn items first."""
 
     def __init__(
         self,
         problem: HybridLoss,
         *,
+        batch: int | None = None,
         max_sweeps: int = 10,
         patience: int = 2,
         start: Numbers | None = None,
         seed: int = 0,
     ) -> None:
-        if any(not isinstance(n, int | np.integer) or n < 1 for n in (max_sweeps, patience)):
-            raise VpunnError(f"max_sweeps={max_sweeps!r} and patience={patience!r} must be whole numbers ≥ 1.")
-        self.problem, self.seed, self.epochs, self.tolerance, self.patience = problem, seed, max_sweeps, 0.0, patience
-        theta = real_start(problem, start)
-        bad = (theta != np.rint(theta)) | (theta < 0) | (theta >= problem.p)
-        if bad.any():
-            raise VpunnError(f"GIST starts from digits in 0..{problem.p - 1}, got {examples(theta[bad])}.")
-        self.state = {"theta": theta, "moved": np.array(-1), "still": np.array(0), "tried": np.array(0)}
+        theta = as_digits(real_start(problem, start), problem.p, given=start is not None)
+        super().__init__(
+            problem,
+            theta,
+            neighbourhood="pm1",
+            batch=batch,
+            patience=patience,
+            seed=seed,
+            max_sweeps=max_sweeps,
+            rest=patience,
+        )
 
     def settings(self) -> dict[str, Any]:
-        return {"neighbourhood": "pm1", "max_sweeps": self.epochs, "patience": self.patience}
+        return {**super().settings(), "max_sweeps": self.epochs}
 
-    def parameters(self) -> np.ndarray:
-        return self.state["theta"]
-
-    def finished(self, history: list[float]) -> bool:
-        return int(self.state["still"]) >= self.patience
-
-    def certificate(self) -> dict[str, Any]:
-        return {
-            "optimal": int(self.state["moved"]) == 0,
-            "neighbourhood": "pm1",
-            "coordinates": self.problem.n_parameters,
-            "evaluations": int(self.state["tried"]),
-        }
-
-    def epoch(self, number: int) -> int:
+    def sweep(self, rng: np.random.Generator | None) -> tuple[int, int]:
         from vpunn.paper import _kernels
         from vpunn.vapo._kernels import LOGITS, logit_sweep
 
         problem = self.problem
+        counts, mass = (problem.root_counts, problem.mass) if rng is None else problem.drawn(self.batch or 1, rng)
         one, whole, none = np.zeros(1, np.int64), np.array([0, problem.p]), np.zeros(problem.p, np.int64)
         root, over, good = problem.parts(self.state["theta"])
         moves = tried = 0
         for k in problem.depths:
             if k == 0:
-                moved, seen = logit_sweep(
-                    one, whole, problem.root_counts, none, root, False, problem.p, LOGITS, problem.tau
-                )
+                moved, seen = logit_sweep(one, whole, counts, none, root, False, problem.p, LOGITS, problem.tau)
             else:
                 shape = (problem.context, problem.digit, problem.column_of, problem.column, *problem.contexts_at(k))
                 head = (k > problem.split_depth, problem.tau, problem.leak)
                 moved, seen = _kernels.gist_position(
-                    problem.slots_at(k), shape, head, problem.mass, problem.members, problem.p, good, over
+                    problem.slots_at(k), shape, head, mass, problem.members, problem.p, good, over
                 )
             moves, tried = moves + moved, tried + seen
-        self.state["still"][...] = 0 if moves else int(self.state["still"]) + 1
-        self.state["moved"][...], self.state["tried"][...] = moves, tried
-        return int(tried)
+        return int(moves), int(tried)

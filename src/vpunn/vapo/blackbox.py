@@ -31,8 +31,16 @@ class _Spent(Exception):
     """The budget is used up."""
 
 
+class _Point:
+    """Digits, their loss, and the coordinates whose whole neighbourhood was evaluated from here without a gain."""
+
+    def __init__(self, x: np.ndarray, value: float) -> None:
+        self.x, self.value = x, value
+        self.looked = np.zeros(len(x), bool)
+
+
 class _Search:
-    """The current point, its loss, and the bookkeeping of evaluations."""
+    """The current point, the best one, and the bookkeeping of evaluations."""
 
     def __init__(
         self,
@@ -46,16 +54,19 @@ class _Search:
         self.function, self.p, self.neighbourhood = loss, p, neighbourhood
         self.budget, self.vectorized = budget, vectorized
         self.evaluations = 0
-        self.best_loss = np.inf
-        self.best = x.copy()
+        self.best = _Point(x.copy(), np.inf)
         self.at: list[int] = []
         self.history: list[float] = []
-        self.x = x
-        self.value = self.evaluate(x[None, :])[0]
+        self.here = self.point(x)
 
-    def evaluate(self, points: np.ndarray) -> np.ndarray:
-        """Losses of several points; keeps the best and raises when the budget ends inside the batch."""
-        points = points[: int(min(len(points), self.budget - self.evaluations))]
+    def point(self, x: np.ndarray) -> _Point:
+        """A point to go on from, evaluated."""
+        value = float(self.evaluate(x[None, :])[0])
+        return self.best if np.array_equal(x, self.best.x) else _Point(x, value)
+
+    def evaluate(self, wanted: np.ndarray) -> np.ndarray:
+        """Losses of several points; keeps the best, and raises when the budget ends before all of them are evaluated."""
+        points = wanted[: int(min(len(wanted), self.budget - self.evaluations))]
         if len(points) == 0:
             raise _Spent
         values = np.asarray(
@@ -68,39 +79,38 @@ class _Search:
         if np.isnan(values).any():
             raise VpunnError(f"the loss is NaN at digits {examples(points[np.isnan(values)][0])}.")
         i = int(values.argmin())
-        if values[i] < self.best_loss:
-            self.best_loss, self.best = float(values[i]), points[i].copy()
+        if values[i] < self.best.value:
+            self.best = _Point(points[i].copy(), float(values[i]))
             self.at.append(self.evaluations + i + 1)
-            self.history.append(self.best_loss)
+            self.history.append(self.best.value)
         self.evaluations += len(points)
+        if len(points) < len(wanted):
+            raise _Spent
         return values
 
     def improve(self, k: int) -> bool:
         """Move digit k to the best of its neighbourhood if that is strictly better."""
-        options = neighbours(int(self.x[k]), self.p, self.neighbourhood)
-        points = np.repeat(self.x[None, :], len(options), axis=0)
+        here = self.here
+        options = neighbours(int(here.x[k]), self.p, self.neighbourhood)
+        points = np.repeat(here.x[None, :], len(options), axis=0)
         points[:, k] = options
         values = self.evaluate(points)
         i = int(values.argmin())
-        if values[i] < self.value:
-            self.x, self.value = points[i], float(values[i])
-            return True
-        return False
+        better = bool(values[i] < here.value)
+        if better:
+            self.here = self.best if np.array_equal(points[i], self.best.x) else _Point(points[i], float(values[i]))
+        if not better or self.neighbourhood == "full":  # the best of all digits is so from each of them
+            self.here.looked[k] = True
+        return better
 
     def descend(self, order: np.ndarray) -> None:
         """Move coordinates until none of them improves any more, looking next to the last success first."""
-        settled = np.zeros(len(order), bool)  # looked at since the last move
         at, direction = -1, 1
         while True:
             for i in _outwards(at, direction, len(order)):
-                if settled[i]:
-                    continue
-                if self.improve(int(order[i])):
-                    settled[:] = False
-                    settled[i] = self.neighbourhood == "full"
+                if not self.here.looked[order[i]] and self.improve(int(order[i])):
                     at, direction = i, (direction if i == at else 1 if i > at else -1)
                     break
-                settled[i] = True
             else:
                 return
 
@@ -130,7 +140,9 @@ def minimize_digits(
     """Minimise ``loss(digits)`` over n digits in 0…p−1. Use it through `vapo.minimize(loss, p=…, n=…)`.
 
     Without ``budget`` the search ends at the first point that is optimal in its neighbourhood and certifies it. With a
-    budget of evaluations it goes on from there by perturbation and returns the best point seen. ``coordinates`` limits
+    budget of evaluations it goes on from there by perturbation and returns the best point seen. The certificate says
+    ``optimal`` only if every neighbour of the returned point was evaluated; ``looked_at`` counts the coordinates of which
+    that is true. ``coordinates`` limits
     a sweep to that many random digits (stochastic GIST); after ``patience`` sweeps without gain all digits take over.
     ``vectorized`` losses take an (m, n) array and return m values. One sweep costs n·(p−1) or n·2 evaluations.
     """
@@ -139,26 +151,26 @@ def minimize_digits(
     x = rng.integers(0, p, n) if start is None else _check_start(start, p, n)
     search = _Search(loss, x, p, neighbourhood, np.inf if budget is None else budget, vectorized)
     every = np.arange(n) if order == "valuation" else rng.permutation(n)
-    certified: np.ndarray | None = None
     try:
         if coordinates is not None and coordinates < n:
             _sampled_sweeps(search, coordinates, patience, rng)
         search.descend(every)
-        certified = search.x.copy()
         if budget is not None and n > 1:
             _perturb(search, rng)
     except _Spent:
         pass
-    proved = certified is not None and bool((certified == search.best).all())
+    best = search.best
+    proved = bool(best.looked.all())
     certificate = {
         "optimal": proved,
         "neighbourhood": neighbourhood,
         "coordinates": n,
+        "looked_at": int(best.looked.sum()),
         "evaluations": search.evaluations,
     }
     return VapoResult(
-        parameters=search.best,
-        loss=search.best_loss,
+        parameters=best.x,
+        loss=best.value,
         history=np.array(search.history),
         at=np.array(search.at, np.int64),
         evaluations=search.evaluations,
@@ -172,7 +184,7 @@ def minimize_digits(
 
 
 def _sampled_sweeps(search: _Search, coordinates: int, patience: int, rng: np.random.Generator) -> None:
-    stale, n = 0, len(search.x)
+    stale, n = 0, len(search.here.x)
     while stale < patience:
         moved = [search.improve(int(k)) for k in np.sort(rng.choice(n, coordinates, replace=False))]
         stale = 0 if any(moved) else stale + 1
@@ -180,21 +192,20 @@ def _sampled_sweeps(search: _Search, coordinates: int, patience: int, rng: np.ra
 
 def _perturb(search: _Search, rng: np.random.Generator) -> None:
     """Redraw a window of digits, search it again, keep it if the loss is no worse; until the budget is spent."""
-    n = len(search.x)
+    n = len(search.here.x)
     widths = np.array([w for w in WIDTHS if w <= n] or [n])
     reward = np.ones(len(widths))
     while True:
         arm = int(rng.choice(len(widths), p=reward / reward.sum()))
         low = int(rng.integers(0, n - widths[arm] + 1))
         window = np.arange(low, low + widths[arm])
-        x, value = search.x.copy(), search.value
-        search.x = x.copy()
-        search.x[window] = rng.integers(0, search.p, len(window))
-        search.value = float(search.evaluate(search.x[None, :])[0])
+        before, x = search.here, search.here.x.copy()
+        x[window] = rng.integers(0, search.p, len(window))
+        search.here = search.point(x)
         search.descend(window)
-        reward[arm] = 0.95 * reward[arm] + (1.0 if search.value < value else 0.02)
-        if search.value > value:
-            search.x, search.value = x, value
+        reward[arm] = 0.95 * reward[arm] + (1.0 if search.here.value < before.value else 0.02)
+        if search.here.value > before.value:
+            search.here = before
 
 
 def _check_start(start: Numbers, p: int, n: int) -> np.ndarray:

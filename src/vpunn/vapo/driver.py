@@ -104,7 +104,9 @@ def drive(
     if done % checkpoint_every:
         save(done)
     certificate = solver.certificate()
-    if certificate is not None:  # it speaks about the current point, which is also the lowest up to rounding
+    if (
+        certificate is not None and certificate["optimal"]
+    ):  # it speaks about the current point, which is also the lowest up to rounding
         best, best_loss = solver.parameters().copy(), history[-1]
     return VapoResult(
         parameters=best,

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.errors import VpunnError, check_choice, check_whole, examples
 from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
@@ -135,50 +135,43 @@ def neighbours(digit: int, p: int, neighbourhood: Neighbourhood) -> list[int]:
     return list(dict.fromkeys(value for value in ((digit - 1) % p, (digit + 1) % p) if value != digit))
 
 
-class GistSolver:
-    """GIST sweeps on `DigitHeads` or a `DigitNetwork`; on soft-max heads, `DenseMSEHead` and `LeakyRegression` with their real
-    values held to digits 0…p−1 (full sweeps only: no ``batch``).
+class GistSweeps:
+    """Sweeps over digits, each of which moves a digit only where that lowers the loss strictly.
 
-    ``batch`` judges each sweep on that many randomly drawn items until ``patience`` sweeps in a row bring the full loss no
-    new minimum; full sweeps then finish and certify. Without ``batch`` every sweep is full.
+    With ``batch`` a sweep is first judged on that many randomly drawn items, until ``patience`` such sweeps in a row bring the
+    full loss no new minimum; full sweeps then finish from the best point, until ``rest`` of them in a row move nothing. One
+    such sweep proves that the point is optimal in its neighbourhood. Without ``batch`` every sweep is full.
     """
 
     method = "gist"
+    tolerance = 0.0
 
     def __init__(
         self,
-        problem: DigitHeads | DigitNetwork | SoftmaxHeads | DenseMSEHead | LeakyRegression,
+        problem: Any,
+        theta: np.ndarray,
         *,
-        neighbourhood: Neighbourhood = "full",
-        batch: int | None = None,
-        patience: int = 2,
-        start: Numbers | None = None,
-        seed: int = 0,
-        max_sweeps: int = 1000,
+        neighbourhood: Neighbourhood,
+        batch: int | None,
+        patience: int,
+        seed: int,
+        max_sweeps: int,
+        rest: int = 1,
     ) -> None:
-        self._real = isinstance(problem, SoftmaxHeads | DenseMSEHead | LeakyRegression)
-        if not self._real and not isinstance(problem, DigitHeads | DigitNetwork):
-            raise VpunnError(
-                f"method='gist' searches digits, which {type(problem).__name__} has not; use method='adam'."
-            )
-        if self._real and (batch is not None or getattr(problem, "margin", False)):
-            raise VpunnError(
-                f"GIST on {type(problem).__name__} makes full sweeps without margin; leave out batch and margin, or use adam."
-            )
         check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
-        if any(not isinstance(n, int | np.integer) or n < 1 for n in (1 if batch is None else batch, patience)):
-            raise VpunnError(f"batch={batch!r} and patience={patience!r} must be whole numbers ≥ 1.")
-        self.problem, self.seed, self.epochs, self.tolerance = problem, seed, max_sweeps, 0.0
-        self.neighbourhood, self.batch, self.patience = neighbourhood, batch, patience
-        self.p = code_prime(problem.tree.max_branching) if self._real else problem.p  # type: ignore[union-attr]
-        if self._real:
-            theta = _as_digits(real_start(problem, start), self.p, given=start is not None)
-        else:
-            theta = problem.check_digits(problem.initial() if start is None else start)  # type: ignore[union-attr]
+        for name, value in (
+            ("batch", 1 if batch is None else batch),
+            ("patience", patience),
+            ("max_sweeps", max_sweeps),
+        ):
+            check_whole(name, value)
+        self.problem, self.seed, self.epochs = problem, seed, max_sweeps
+        self.neighbourhood, self.batch, self.patience, self.rest = neighbourhood, batch, patience, rest
         self.state = {
             "theta": theta,
             "moved": np.array(-1),  # moves of the last full sweep, −1 before there was one
             "tried": np.array(0),  # evaluations of the last full sweep
+            "still": np.array(0),  # full sweeps in a row that moved nothing
             "stale": np.array(0),  # sampled sweeps since the last new minimum
             "kept": theta.copy(),  # the best point of the sampled sweeps, where the full ones start
             "lowest": np.array(problem.loss(theta)),
@@ -191,35 +184,81 @@ class GistSolver:
         return self.state["theta"]
 
     def finished(self, history: list[float]) -> bool:
-        return int(self.state["moved"]) == 0
+        return int(self.state["still"]) >= self.rest
 
     def certificate(self) -> dict[str, Any]:
-        """Whether the last full sweep found nothing to improve, and how many evaluations it tried."""
+        """Whether the last full sweep found nothing to improve, how many digits it looked at and how much that cost."""
+        proved, n = int(self.state["moved"]) == 0, self.problem.n_parameters
         return {
-            "optimal": int(self.state["moved"]) == 0,
+            "optimal": proved,
             "neighbourhood": self.neighbourhood,
-            "coordinates": self.problem.n_parameters,
+            "coordinates": n,
+            "looked_at": n if proved else 0,
             "evaluations": int(self.state["tried"]),
         }
 
     def epoch(self, number: int) -> int:
         state = self.state
-        if self.batch is not None and state["stale"] < self.patience:
-            evaluations = self._sweep(np.random.default_rng([self.seed, number]))[1]
-            now = self.problem.loss(state["theta"])
-            if now < state["lowest"]:
-                state["stale"][...], state["lowest"][...], state["kept"][...] = 0, now, state["theta"]
-            else:
-                state["stale"] += 1
-            if state["stale"] >= self.patience:
-                state["theta"][...] = state["kept"]
+        if self.batch is None or state["stale"] >= self.patience:
+            moved, evaluations = self.sweep(None)
+            state["moved"][...], state["tried"][...] = moved, evaluations
+            state["still"][...] = 0 if moved else state["still"] + 1
+            return int(evaluations)
+        evaluations = self.sweep(np.random.default_rng([self.seed, number]))[1]
+        now = self.problem.loss(state["theta"])
+        if now < state["lowest"]:
+            state["stale"][...], state["lowest"][...], state["kept"][...] = 0, now, state["theta"]
         else:
-            state["moved"][...], evaluations = self._sweep(None)
-            state["tried"][...] = evaluations
+            state["stale"] += 1
+        if state["stale"] >= self.patience:
+            state["theta"][...] = state["kept"]
         return int(evaluations)
 
-    def _sweep(self, rng: np.random.Generator | None) -> Any:
-        """Moves and evaluations of one sweep in place, a pair of integers as the kernels return it."""
+    def sweep(self, rng: np.random.Generator | None) -> tuple[int, int]:
+        """One sweep in place, judged on all items or on ``batch`` drawn ones: its moves and evaluations."""
+        raise NotImplementedError
+
+
+class GistSolver(GistSweeps):
+    """GIST sweeps on `DigitHeads` or a `DigitNetwork`; on soft-max heads, `DenseMSEHead` and `LeakyRegression` with their real
+    values held to digits 0…p−1 (full sweeps only: no ``batch``)."""
+
+    def __init__(
+        self,
+        problem: DigitHeads | DigitNetwork | SoftmaxHeads | DenseMSEHead | LeakyRegression,
+        *,
+        neighbourhood: Neighbourhood = "full",
+        batch: int | None = None,
+        patience: int = 2,
+        start: Numbers | None = None,
+        seed: int = 0,
+        max_sweeps: int = 1000,
+    ) -> None:
+        real = isinstance(problem, SoftmaxHeads | DenseMSEHead | LeakyRegression)
+        if not real and not isinstance(problem, DigitHeads | DigitNetwork):
+            raise VpunnError(
+                f"method='gist' searches digits, which {type(problem).__name__} has not; use method='adam'."
+            )
+        if real and (batch is not None or getattr(problem, "margin", False)):
+            raise VpunnError(
+                f"GIST on {type(problem).__name__} makes full sweeps without margin; leave out batch and margin, or use adam."
+            )
+        self.p = code_prime(problem.tree.max_branching) if real else problem.p  # type: ignore[union-attr]
+        if real:
+            theta = as_digits(real_start(problem, start), self.p, given=start is not None)
+        else:
+            theta = problem.check_digits(problem.initial() if start is None else start)  # type: ignore[union-attr]
+        super().__init__(
+            problem,
+            theta,
+            neighbourhood=neighbourhood,
+            batch=batch,
+            patience=patience,
+            seed=seed,
+            max_sweeps=max_sweeps,
+        )
+
+    def sweep(self, rng: np.random.Generator | None) -> Any:
         from vpunn.vapo import _kernels
 
         problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
@@ -259,7 +298,7 @@ class GistSolver:
         )[:2]
 
 
-def _as_digits(values: np.ndarray, p: int, *, given: bool) -> np.ndarray:
+def as_digits(values: np.ndarray, p: int, *, given: bool) -> np.ndarray:
     """Real values that are digits: a given start must consist of them, an own one is rounded mod p."""
     digits = np.rint(values) % p
     if given and (digits != values).any():
