@@ -112,7 +112,7 @@ NAMES = [
         {"t.csv": "text,term\nround,red ball\n", "t.obo": OBO},
     ),
     yes("tree convert t.obo t.json", "names as readable_name", {"t.obo": OBO}),
-    no("tree info t.nex", "is a NEXUS file; write its tree as Newick", {"t.nex": "#NEXUS\nBEGIN TREES;\nEND;\n"}),
+    no("tree info t.nex", "the file has no tree", {"t.nex": "#NEXUS\nBEGIN TREES;\nEND;\n"}),
     no("distance t.nwk a b a --matrix", "'a' is given twice", {"t.nwk": "(a,b)c;"}),
     no(
         "distance t.nwk a b --matrix",

@@ -43,7 +43,7 @@ def test_contents_tell_the_format():
     tree.to_frame().to_parquet(parquet)
     assert read_tree(io.BytesIO(parquet.getvalue())) == tree
     assert read_tree(io.BytesIO(gzip.compress(b"\xef\xbb\xbf(a,b)c;"))).labels.tolist() == ["c", "a", "b"]
-    with pytest.raises(DataError, match="cannot tell the format of <stream>.*newick, obo, json"):
+    with pytest.raises(DataError, match="cannot tell the format of <stream>.*newick, nexus, obo, json"):
         text("what is this")
 
 

@@ -42,6 +42,7 @@ READER_OPTIONS = {
     "namespace": "keep one namespace of an ontology",
     "no_parent": "values of the parent column that mean: no parent",
     "numbers": "whether labels that are all whole numbers are numbers",
+    "tree_name": "which tree of a file with several (default: the first)",
     "obsolete": "`true`: keep obsolete terms",
     "parent": "column of parents in an edge table",
     "paths": "column of paths such as animal/bird/owl",

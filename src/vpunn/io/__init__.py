@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vpunn import files
 from vpunn.errors import DataError, TreeError
 from vpunn.io.frames import read_table, write_table
+from vpunn.io.nexus import is_nexus, read_nexus_trees
 from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from vpunn._types import FileSource
 
 
-__all__ = ["FORMATS", "read_table", "read_tree", "write_table", "write_tree"]
+__all__ = ["FORMATS", "read_table", "read_tree", "read_trees", "write_table", "write_tree"]
 
 _READERS = {
     "csv": ("tables", "read_text_table"),
@@ -26,6 +27,7 @@ _READERS = {
     "parquet": ("tables", "read_parquet"),
     "paths": ("tables", "read_paths"),
     "newick": ("newick", "read_newick"),
+    "nexus": ("nexus", "read_nexus"),
     "obo": ("obo", "read_obo"),
     "json": ("nested", "read_json"),
     "ncbi": ("ncbi", "read_ncbi"),
@@ -38,6 +40,10 @@ FORMATS = tuple(_READERS)
 _READ_ENDINGS = {
     **ENDINGS,
     ".obo": "obo",
+    ".nex": "nexus",
+    ".nexus": "nexus",
+    ".nxs": "nexus",
+    ".trees": "nexus",
     ".paths": "paths",
     ".dmp": "ncbi",
     ".zip": "ncbi",
@@ -50,12 +56,13 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
     """Read a tree from a file, a folder, an open file, or standard input (``"-"``).
 
     The format follows from the ending, else from the content: ``csv``, ``tsv`` and ``parquet`` tables of edges, paths
-    or levels, lists of ``paths``, ``newick``, ``obo``, nested ``json``, the ``ncbi`` dump (folder or archive), and for
+    or levels, lists of ``paths``, ``newick``, ``nexus``, ``obo``, nested ``json``, the ``ncbi`` dump (folder or archive), and for
     any other folder its ``directory`` tree. Files packed with gzip, bzip2 or xz are unpacked. ``policy`` says which
     parent counts where a node has several (see `vpunn.tree.dag`); what was dropped is in ``tree.report``.
 
     ``options`` belong to the format, see the reader's docstring: `tables.tree_from_table` and `tables.read_text_table`
-    (parent, child, label, paths, levels, delimiter, header…), `newick.read_newick`, `obo.read_obo` (relations,
+    (parent, child, label, paths, levels, delimiter, header…), `newick.read_newick`, `nexus.read_nexus`
+    (tree_name), `obo.read_obo` (relations,
     namespace, obsolete), `nested.read_json` (name, children), `ncbi.read_ncbi`, `folders.read_folder` (hidden, files);
     those that read edges also take the options of `vpunn.tree.build.tree_from_edges` (root, add_root, duplicates,
     self_parents, max_nodes).
@@ -82,6 +89,8 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
     source: Any = path
     if format not in ("ncbi", "directory"):
         source = files.load(path)
+        if format in ("newick", "nexus"):  # the endings .tre and .trees are used for both
+            format = "nexus" if is_nexus(source.data) else "newick"
         format = format or _format_of_content(source)
     elif stream:
         raise DataError(f"format {format!r} needs a path, it cannot be read from a stream.")
@@ -101,6 +110,21 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
         return tree
     except TreeError as error:
         raise TreeError(f"{getattr(source, 'name', None) or path}: {error}") from None
+
+
+def read_trees(path: FileSource, **options: Any) -> dict[str, Tree]:
+    """All trees of a NEXUS or Newick file by name (a sample of phylogenies, say).
+
+    >>> import io
+    >>> trees = read_trees(io.StringIO("#NEXUS\nbegin trees;\ntree a = (owl,wren);\ntree b = ((owl,wren),emu);\nend;"))
+    >>> {name: tree.n_leaves for name, tree in trees.items()}
+    {'a': 2, 'b': 3}
+    """
+    if not hasattr(path, "read"):
+        files.check_path(path)
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {str(path)!r}.")
+    return read_nexus_trees(files.load(path), **options)
 
 
 def reader_options(reader: Callable[..., Tree]) -> set[str]:
@@ -138,10 +162,8 @@ def _format_of_content(source: files.Source) -> str:
         return "json"
     if head.startswith(b"format-version:") or b"[Term]" in head:
         return "obo"
-    if head[:6].upper() == b"#NEXUS":
-        raise DataError(
-            f"{source.name} is a NEXUS file; write its tree as Newick, from the first ( to the ;, and read that."
-        )
+    if is_nexus(data):
+        return "nexus"
     line = head[: head.find(b"\n") + 1 or None]
     if b"\t|\t" in line:
         raise DataError(f"{source.name} looks like nodes.dmp of the NCBI taxonomy; give its path and format='ncbi'.")

@@ -19,11 +19,17 @@ def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8
     """One Newick tree, scanned in a single compiled pass. O(bytes), any depth.
 
     Names may be quoted with ``'`` or ``"`` (doubled inside); unquoted names are taken as written, underscores included,
-    without surrounding blanks. Nodes without a name are labelled ``""``. Labels are text; with ``numbers=True`` they
+    without surrounding blanks. Nodes without a name are called by
+    their tips (`vpunn.tree.unnamed`). Labels are text; with ``numbers=True`` they
     become integers if all of them are whole numbers written plainly, which gives integer labels back. Branch lengths
     go to the column ``length`` (NaN where absent) and comments, without their brackets, to the column ``comment``;
     each only if the file has any.
     """
+    return with_names(newick_tree(source, numbers=numbers, encoding=encoding))
+
+
+def newick_tree(source: Source, *, numbers: bool = False, encoding: str = "utf-8") -> Tree:
+    """The same, nodes without a name labelled ``""``."""
     from vpunn.io import _kernels as kernels
 
     if encoding != "utf-8" or not source.data.isascii() or b"\0" in source.data[:2]:
@@ -49,7 +55,7 @@ def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8
     if note.any():
         columns["comment"] = _slices(source, note)
         columns["comment"][note[:, 1] == 0] = None
-    return with_names(Tree.from_parents(parent, labels, columns=columns))
+    return Tree.from_parents(parent, labels, columns=columns)
 
 
 def _reason(why: int, data: bytes, where: int) -> str:
