@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 
 from vpunn import Tree
-from vpunn.hipan import HiPaNClassifier, conformal
+from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._alike import kinds_of_rows, kinds_of_words
+from vpunn.placing import conformal
 
 COIN = Tree.from_paths([("a",), ("b",)], root="r")
 

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import vpunn
 from vpunn.errors import VpunnError
-from vpunn.hipan import HiPaNClassifier, conformal
+from vpunn.hipan import HiPaNClassifier
 from vpunn.hipan._arrays import Answer, Sparse
 from vpunn.hipan._balls import Balls, Items, branches
 from vpunn.hipan._combiner import fit_sharpness
@@ -23,7 +23,9 @@ from vpunn.hipan._targets import without_gaps
 from vpunn.hipan._unseen import as_unseen
 from vpunn.hipan._views import unit_rows
 from vpunn.hipan._weights import Heads, add_by_heads
-from vpunn.hipan.posterior import NodeDistribution, Posterior
+from vpunn.hipan.posterior import Posterior
+from vpunn.placing import conformal
+from vpunn.placing.distribution import NodeDistribution
 from vpunn.text import text_features
 from vpunn.tree import Tree
 
@@ -210,7 +212,7 @@ def test_stops(fitted):
     assert model.predict(X[300:], stop="depth", depth=0).tolist() == [tree.labels[0]] * 100
     with pytest.raises(VpunnError, match="depth must lie between"):
         model.predict(X[:1], stop="depth", depth=99)
-    with pytest.raises(VpunnError, match="stop must be"):
+    with pytest.raises(VpunnError, match="stop="):
         model.predict(X[:1], stop="soon")
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from strategies import random_tree, trees
 from vpunn.errors import VpunnError
-from vpunn.hipan import conformal
+from vpunn.placing import conformal
 from vpunn.torch import HierarchicalHead
 from vpunn.torch import _ops as ops
 from vpunn.tree import Tree, sweep_down
@@ -249,7 +249,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence():
         (lambda: head.predict(x * torch.nan), "NaN or infinite in rows 0, 1"),
         (lambda: head.predict(x, stop="risk"), "call calibrate"),
         (lambda: head.predict(x, stop="depth", depth=99), "depth must be whole"),
-        (lambda: head.predict(x, stop="never"), "stop must be"),
+        (lambda: head.predict(x, stop="never"), "stop="),
         (lambda: head.loss(x, [0, 1], reduction="median"), "choose one of none, mean, sum"),
         (lambda: HierarchicalHead(tree, 0), "in_features must be a whole number"),
         (lambda: HierarchicalHead([1, 2], 3), "must be a vpunn Tree"),

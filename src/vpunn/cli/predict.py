@@ -28,16 +28,21 @@ class Stop:
     """Where an answer stops, and the numbers of each rule (None: not given)."""
 
     stop: Annotated[
-        str | None, typer.Option(help="threshold, risk or depth: answer a surer ball instead of a node.")
+        str | None, typer.Option(help="threshold, risk, depth or cost: answer a surer branch instead of a node.")
     ] = None
     threshold: Annotated[float | None, typer.Option(help="For --stop threshold; 0.5 if not given.")] = None
     alpha: Annotated[float | None, typer.Option(help="Accepted risk for --stop risk; 0.1 if not given.")] = None
     depth: Annotated[int | None, typer.Option(min=0, help="For --stop depth; 1 if not given.")] = None
 
+    cost: Annotated[
+        float | None,
+        typer.Option(help="For --stop cost: what a wrong step at depth k costs, to the power of k; 1 if not given."),
+    ] = None
+
     def options(self) -> dict[str, Any]:
         """As the models take them; numbers that belong to another rule are refused."""
-        given = {"threshold": self.threshold, "risk": self.alpha, "depth": self.depth}
-        for (rule, value), name in zip(given.items(), ("--threshold", "--alpha", "--depth"), strict=True):
+        given = {"threshold": self.threshold, "risk": self.alpha, "depth": self.depth, "cost": self.cost}
+        for (rule, value), name in zip(given.items(), ("--threshold", "--alpha", "--depth", "--cost"), strict=True):
             if self.stop != rule:
                 refuse_unused({name: value}, f"it belongs to --stop {rule}")
         if self.stop is None:
@@ -47,6 +52,7 @@ class Stop:
             "threshold": 0.5 if self.threshold is None else self.threshold,
             "alpha": 0.1 if self.alpha is None else self.alpha,
             "depth": 1 if self.depth is None else self.depth,
+            "cost": 1.0 if self.cost is None else self.cost,
         }
 
 

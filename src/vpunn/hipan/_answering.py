@@ -11,7 +11,7 @@ from scipy import sparse
 from vpunn._progress import announced_compiling
 from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice
-from vpunn.hipan import _store, conformal
+from vpunn.hipan import _store
 from vpunn.hipan import _targets as targets
 from vpunn.hipan._arrays import own
 from vpunn.hipan._balls import Balls
@@ -26,8 +26,9 @@ from vpunn.hipan._rest import Prior, rounded
 from vpunn.hipan._unknown import unknown_answer
 from vpunn.hipan._views import Layout, Rows, checked_blocks
 from vpunn.hipan._weights import Heads
-from vpunn.hipan.posterior import Posterior, Rule
+from vpunn.hipan.posterior import Posterior
 from vpunn.hipan.sets import _front as label_sets
+from vpunn.placing.distribution import Rule, Stop, stop_at
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
@@ -250,11 +251,12 @@ class Answering(Storable):
     def predict(
         self,
         X: Features,
-        stop: Literal["threshold", "risk", "depth"] | None = None,
+        stop: Stop | None = None,
         *,
         threshold: float = 0.5,
         alpha: float = 0.1,
         depth: int = 1,
+        cost: float = 1.0,
         rule: Rule = "node",
     ) -> Labels:
         """One label per row: the most probable node, the first of `top_k`. With ``rule="path"`` one that shares most of its path
@@ -264,7 +266,7 @@ class Answering(Storable):
 
         ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around this
         answer that contains the truth with probability ≥ 1 − ``alpha`` (see `calibrate`). ``"depth"``: the
-        best answer cut at ``depth``.
+        best answer cut at ``depth``. ``"cost"``: the node that costs least when a wrong digit at depth k costs ``cost``^k.
         """
         if self._several():
             return self.predict_sets(X, stop or "threshold", threshold=threshold, alpha=alpha)  # type: ignore[arg-type]
@@ -274,21 +276,8 @@ class Answering(Storable):
         posterior = self.posterior(X)
         if stop is None:
             return np.asarray(self.labels_[posterior.best(rule)])
-        if stop == "threshold":
-            if not _is_number(threshold) or not 0 <= threshold <= 1:
-                raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
-            nodes = posterior.deepest(threshold)
-        elif stop == "risk":
-            nodes = conformal.cautious_nodes(posterior, self._conformal_threshold(alpha))
-        elif stop == "depth":
-            if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.tree_.max_depth:
-                deepest = self.tree_.max_depth
-                raise VpunnError(
-                    f"depth must lie between 0 and {deepest}, the depth of the tree, and be whole; got {depth!r}."
-                )
-            nodes = posterior.at_depth(depth)
-        else:
-            raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
+        options: dict[str, Any] = {"threshold": threshold, "alpha": alpha, "depth": depth, "cost": cost}
+        nodes = stop_at(posterior, stop, scores=self.miss_scores_, **options)
         return np.asarray(self.tree_.labels[nodes])
 
     def predict_sets(
@@ -316,14 +305,6 @@ class Answering(Storable):
     ) -> SetExplanation:
         """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
         return label_sets.explain_sets(self, x, label, k, feature_names)
-
-    def _conformal_threshold(self, alpha: float) -> float:
-        """How probable a ball must be; kept from call to call, because all scores are sorted for it."""
-        kept = getattr(self, "_kept_threshold", None)
-        if kept is None or kept[0] is not self.miss_scores_ or kept[1] != alpha:
-            threshold = conformal.conformal_threshold(self.miss_scores_, alpha)
-            kept = self._kept_threshold = (self.miss_scores_, alpha, threshold)
-        return cast(float, kept[2])
 
     def _several(self) -> bool:
         """Whether the model was fitted on label sets."""

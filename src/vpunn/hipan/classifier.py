@@ -16,7 +16,6 @@ from vpunn._sklearn import BaseEstimator, ClassifierMixin
 from vpunn.errors import VpunnError
 from vpunn.hipan import _inputs as inputs
 from vpunn.hipan import _targets as targets
-from vpunn.hipan import conformal
 from vpunn.hipan._alike import Kinds, kinds_of_rows, kinds_of_words
 from vpunn.hipan._answering import Answering
 from vpunn.hipan._arrays import Answer
@@ -38,6 +37,7 @@ from vpunn.hipan._unknown import alone
 from vpunn.hipan._views import Layout, Sample
 from vpunn.hipan._weights import Heads, train_branch
 from vpunn.hipan.sets import _front as label_sets
+from vpunn.placing import conformal
 
 if TYPE_CHECKING:
     from vpunn._types import (

@@ -6,91 +6,20 @@ Ball probabilities are sums of it over slices, so a ball's is its own stop mass 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from vpunn._rows import slices
 from vpunn.errors import VpunnError, check_choice
 from vpunn.hipan._arrays import Answer
 from vpunn.hipan._rest import AGREEMENT, Prior, Rest, rings_around, spread_rest
+from vpunn.placing.distribution import NodeDistribution, Rule
 from vpunn.tree import Tree
 
 Found = TypeVar("Found")
-#: Rows whose dense distributions are held in memory at once.
-CHUNK_ENTRIES = 8_000_000
-#: ``"node"``: the most probable node. ``"path"``: probable, and sharing most of its path with whatever else may be true.
-Rule = Literal["node", "path"]
-
-
-class NodeDistribution(ABC):
-    """Every row's distribution over the nodes of a tree, whatever model it comes from, and the questions to it.
-
-    A model gives `masses`, `chain` and `top_k`; the other answers follow. The explorer, reports, conformal prediction and
-    `explain` ask these questions only.
-    """
-
-    tree: Tree
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Number of rows."""
-
-    @abstractmethod
-    def masses(self, part: slice) -> np.ndarray:
-        """Probability that the answer is exactly each node, dense (rows of ``part``, nodes)."""
-
-    @abstractmethod
-    def chain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The balls around one node per row, root first (−1 padded), and their probabilities."""
-
-    @abstractmethod
-    def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k most probable nodes and their probabilities, exact; −1 and 0 where there are fewer."""
-
-    def best(self) -> np.ndarray:
-        """One answer per row: the most probable node, the first of `top_k`; what `predict` answers."""
-        return self.top_k(1)[0][:, 0]
-
-    def exact(self, nodes: np.ndarray) -> np.ndarray:
-        """Probability that the answer is exactly the given node, one per row: its ball's minus that of its children."""
-        out = np.empty(len(self))
-        for part in self.parts():
-            here = nodes[part]
-            out[part] = self.masses(part)[np.arange(len(here)), here]
-        return out
-
-    def parts(self) -> Iterator[slice]:
-        """The rows, as many at a time as dense distributions may be held in memory."""
-        step = max(CHUNK_ENTRIES // self.tree.n_nodes, 1)
-        return slices(len(self), step)
-
-    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Probability of every ball, dense, a part of the rows at a time."""
-        for part in self.parts():
-            yield part, self.tree.subtree_sum(np.ascontiguousarray(self.masses(part).T)).T
-
-    def deepest(self, threshold: float) -> np.ndarray:
-        """The deepest ball with probability ≥ threshold (the more probable of equally deep ones; the root if none)."""
-        answer = np.zeros(len(self), np.int64)
-        for part, p in self.chunks():
-            rank = np.where(p >= threshold, self.tree.depth + 0.5 * np.minimum(p, 1.0), -1.0)
-            rank[:, 0] = np.maximum(rank[:, 0], 0.0)
-            answer[part] = rank.argmax(1)
-        return answer
-
-    def at_depth(self, depth: int) -> np.ndarray:
-        """The best answer cut at ``depth``: the most probable ball of that depth, or a node above it that stops there."""
-        answer = np.zeros(len(self), np.int64)
-        for part, p in self.chunks():
-            exact = self.masses(part)
-            value = np.where(self.tree.depth == depth, p, np.where(self.tree.depth < depth, exact, -1.0))
-            answer[part] = value.argmax(1)
-        return answer
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.hipan.posterior import NodeDistribution
 from vpunn.placing._kernel import at, helper, kernel
+from vpunn.placing.distribution import NodeDistribution
 from vpunn.placing.tree_arrays import Grown
 from vpunn.tree import Tree
 

@@ -12,8 +12,8 @@ from vpunn import metrics
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
-from vpunn.hipan import conformal
 from vpunn.io.streams import read_batches, table_files
+from vpunn.placing import conformal
 from vpunn.tables.cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tables.inputs import target_cells

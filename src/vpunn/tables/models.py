@@ -16,11 +16,12 @@ import numpy as np
 from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, VpunnError, check_choice, counted
-from vpunn.hipan import Views, conformal
+from vpunn.errors import DataError, counted
+from vpunn.hipan import Views
 from vpunn.hipan._answering import Answering
-from vpunn.hipan.posterior import Posterior, Rule
+from vpunn.hipan.posterior import Posterior
 from vpunn.io.frames import check_columns
+from vpunn.placing.distribution import Rule, stop_at
 from vpunn.store import Stored
 from vpunn.tables.cells import (
     LabelCells,
@@ -159,28 +160,13 @@ class TableClassifier:
         words = [] if self.features is None else self.features.get_feature_names_out().tolist()
         return [*words, *(f"numbers__{name}" for name in self.inputs.columns)]
 
-    def stopped(self, posterior: Posterior, stop: str, *, threshold: float, alpha: float, depth: int) -> np.ndarray:
-        """The nodes of `HiPaNClassifier.predict` with ``stop``."""
-        check_choice("stop", stop, ("threshold", "risk", "depth"))
-        if stop == "risk":
-            return conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.model.miss_scores_, alpha))
-        if stop == "threshold":
-            if not 0 <= threshold <= 1:
-                raise VpunnError(f"--threshold is a probability between 0 and 1, got {threshold!r}.")
-            return posterior.deepest(threshold)
-        if not 0 <= depth <= self.model.tree_.max_depth:
-            raise VpunnError(
-                f"--depth must lie between 0 and {self.model.tree_.max_depth}, the tree's depth; got {depth}."
-            )
-        return posterior.at_depth(depth)
-
     def answers(
         self, X: Features, *, top: int = 1, rule: Rule = "node", stop: str | None = None, **options: Any
     ) -> Answers:
         """Nodes and their probabilities, (rows, answers): the most probable ones, or one ball per row with ``stop``."""
         posterior = self.model.posterior(X)
         if stop is not None:
-            nodes = self.stopped(posterior, stop, **options)
+            nodes = stop_at(posterior, stop, scores=self.model.miss_scores_, **options)
             balls, p = posterior.chain(nodes)
             last = (balls >= 0).sum(1) - 1
             return Answers(
@@ -238,7 +224,7 @@ class TableClassifier:
         best, p = posterior.top_k(min(5, len(self.model.class_nodes_)))
         wrong = np.zeros(len(nodes), bool) if wrong is None else wrong
         hit = (best == nodes[:, None]) & ~wrong[:, None]
-        cautious = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.model.miss_scores_, 0.1))
+        cautious = stop_at(posterior, "risk", alpha=0.1, scores=self.model.miss_scores_)
         covered = tree.is_ancestor(cautious, nodes) & ~wrong
         scores = {
             "rows": len(nodes),

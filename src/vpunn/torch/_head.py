@@ -11,17 +11,18 @@ from torch import Tensor
 
 from vpunn._types import FeatureNames, Label, Targets, TensorLike
 from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.placing import conformal
+from vpunn.placing.distribution import Stop, stop_at
 from vpunn.torch._module import IGNORE_INDEX, TreeModule, check_targets, reduced
 from vpunn.torch._slots import inner_answer_mask
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn.explain import Explanation
-    from vpunn.hipan.posterior import NodeDistribution
+    from vpunn.placing.distribution import NodeDistribution
     from vpunn.store import Draft, Stored
 
 Of = Literal["leaves", "balls", "answers"]
-Stop = Literal["threshold", "risk", "depth"]
 
 
 class Head(TreeModule):
@@ -115,40 +116,30 @@ class Head(TreeModule):
         return self.tree.labels[nodes], p
 
     def predict(
-        self, x: TensorLike, stop: Stop | None = None, *, threshold: float = 0.5, alpha: float = 0.1, depth: int = 1
+        self,
+        x: TensorLike,
+        stop: Stop | None = None,
+        *,
+        threshold: float = 0.5,
+        alpha: float = 0.1,
+        depth: int = 1,
+        cost: float = 1.0,
     ) -> np.ndarray:
         """One label per row: the most probable answer, or with ``stop`` a ball that is surer.
 
         The rules are those of `HiPaNClassifier.predict`: ``"threshold"``, the deepest ball with P ≥ ``threshold``; ``"risk"``,
         the smallest ball around the answer that holds the truth with probability ≥ 1 − ``alpha``, after `calibrate`;
-        ``"depth"``, the best answer cut at ``depth``.
+        ``"depth"``, the best answer cut at ``depth``; ``"cost"``, the node that costs least when a wrong digit at depth k costs
+        ``cost``^k.
         """
         posterior = self.posterior(x)
-        if stop is None:
-            nodes = posterior.best()
-        elif stop == "threshold":
-            if not 0 <= threshold <= 1:
-                raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")
-            nodes = posterior.deepest(threshold)
-        elif stop == "risk":
-            from vpunn.hipan import conformal
-
-            if self.miss_scores_ is None:
-                raise VpunnError('stop="risk" needs rows the head was not trained on: call calibrate(x, nodes) first.')
-            nodes = conformal.cautious_nodes(posterior, conformal.conformal_threshold(self.miss_scores_, alpha))
-        elif stop == "depth":
-            if not isinstance(depth, int | np.integer) or not 0 <= depth <= self.max_depth:
-                raise VpunnError(f"depth must be whole and between 0 and {self.max_depth}, got {depth!r}.")
-            nodes = posterior.at_depth(int(depth))
-        else:
-            raise VpunnError(f"stop must be 'threshold', 'risk', 'depth' or None, got {stop!r}.")
+        rules: dict[str, Any] = {"threshold": threshold, "alpha": alpha, "depth": depth, "cost": cost}
+        nodes = posterior.best() if stop is None else stop_at(posterior, stop, scores=self.miss_scores_, **rules)
         labels: np.ndarray = self.tree.labels[nodes]
         return labels
 
     def calibrate(self, x: TensorLike, nodes: TensorLike) -> Self:
         """Set the conformal threshold of ``predict(stop="risk")`` on rows with known ``nodes`` that training has not seen."""
-        from vpunn.hipan import conformal
-
         truth = self.node_ids(nodes).cpu().numpy()
         posterior = self.posterior(x)
         if truth.shape != (len(posterior),):

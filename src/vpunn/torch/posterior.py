@@ -13,7 +13,7 @@ from torch import Tensor
 from vpunn._types import FeatureNames, Label, TensorLike
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explain import BallContribution, Explanation
-from vpunn.hipan.posterior import NodeDistribution
+from vpunn.placing.distribution import NodeDistribution, Rule
 
 if TYPE_CHECKING:
     from vpunn.torch._head import Head
@@ -139,8 +139,10 @@ class DensePosterior(NodeDistribution):
             nodes[part], p[part] = answers[at[:, :k].cpu().numpy()], value[:, :k].exp().cpu().numpy()
         return nodes, p
 
-    def best(self) -> np.ndarray:
-        """The most probable answer of each row, the first of `top_k`."""
+    def best(self, rule: Rule = "node") -> np.ndarray:
+        """One answer per row; by default the most probable one, the first of `top_k`."""
+        if rule != "node":
+            return super().best(rule)
         found = [self._log_answers(part).argmax(1).cpu().numpy() for part in self.parts()]
         return np.asarray(self.head.answers.cpu().numpy()[np.concatenate(found)] if found else np.empty(0, np.int64))
 

@@ -236,14 +236,13 @@ class ClassifierAnswers:
 
     def _stops(self, posterior: Posterior, ask: Ask) -> np.ndarray | None:
         """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
-        from vpunn.hipan import conformal
+        from vpunn.placing.distribution import stop_at
 
         if self.several:  # a set has no one place to stop
             return None
         if ask.risk is not None:
-            limit = conformal.conformal_threshold(self.model.miss_scores_, ask.risk)
-            return np.asarray(conformal.cautious_nodes(posterior, limit))
-        return None if ask.threshold is None else np.asarray(posterior.deepest(ask.threshold))
+            return stop_at(posterior, "risk", alpha=ask.risk, scores=self.model.miss_scores_)
+        return None if ask.threshold is None else stop_at(posterior, "threshold", threshold=ask.threshold)
 
     def _beliefs(self, posterior: Beliefs, row: int) -> dict[str, Any]:
         """The probability of every ball that can be seen."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from vpunn.hipan.posterior import NodeDistribution
+from vpunn.placing.distribution import NodeDistribution
 
 if TYPE_CHECKING:
     from vpunn.hipan.sets._model import SetModel

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpunn.errors import VpunnError
-from vpunn.hipan.posterior import NodeDistribution
+from vpunn.placing.distribution import NodeDistribution
 
 
 def miss_scores(posterior: NodeDistribution, truth: np.ndarray, which: np.ndarray | None = None) -> np.ndarray:
