@@ -248,7 +248,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence():
         (lambda: head.loss(torch.ones(2, 4), [0, 1]), "rows of 3 features"),
         (lambda: head.predict(x * torch.nan), "NaN or infinite in rows 0, 1"),
         (lambda: head.predict(x, stop="risk"), "call calibrate"),
-        (lambda: head.predict(x, stop="depth", depth=99), "depth must be whole"),
+        (lambda: head.predict(x, stop="depth", depth=99), "depth must lie between"),
         (lambda: head.predict(x, stop="never"), "stop="),
         (lambda: head.loss(x, [0, 1], reduction="median"), "choose one of none, mean, sum"),
         (lambda: HierarchicalHead(tree, 0), "in_features must be a whole number"),

@@ -23,8 +23,8 @@ from vpunn.hipan._linear import EVIDENCE as LINEAR
 from vpunn.hipan._nearest import EVIDENCE as VOTES
 from vpunn.hipan._slots import Slots, fit_linear
 from vpunn.hipan._views import Rows, says
-from vpunn.hipan.conformal import of_equal_weight
 from vpunn.hipan.posterior import Posterior
+from vpunn.placing.conformal import of_equal_weight
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

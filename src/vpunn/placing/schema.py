@@ -195,8 +195,11 @@ class Reader:
         if isinstance(told, dict) and set(told) == {"same"}:
             name = str(told["same"])
             if isinstance(field, Part):
-                thing, lengths = self.kept.get(name, (None, None))
-                if type(thing) is not field.kind or lengths != self._shape():
+                thing, lengths = self.kept.get(name, (None, ()))
+                shape = self._shape()
+                if type(thing) is not field.kind or any(
+                    None not in pair and pair[0] != pair[1] for pair in zip(lengths, shape, strict=True)
+                ):
                     raise self.stored.damaged(f"a {field.kind.__name__} is said to be {name!r}")
                 return thing
         made = self._read(name, told, field)
