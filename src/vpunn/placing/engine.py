@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -81,14 +81,7 @@ def posterior_of(
 def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN) -> tuple[Model, HeldOut]:
     """Learn; also what was held out, by which the model is calibrated."""
     # 1. places
-    grown = Grown.of(task.tree)
-    place = grown.place[task.node]
-    rows_at = np.bincount(place, minlength=grown.blocks)
-    is_leaf = grown.is_place & ~grown.is_stop
-    empty = is_leaf & (rows_at == 0)
-    expected = bool(empty.sum() > EMPTY * is_leaf.sum()) if novelty == "auto" else bool(novelty)
-    share = empty.astype(np.float64) if expected else rows_at.astype(np.float64)
-    room = np.full(grown.blocks, np.inf) if expected else grown.below((rows_at > 0).astype(np.float64))
+    grown, place, rows_at, expected, share, room = places(task, novelty)
     rivals = find_rivals(task, place, grown)
     # 2. folds
     group = equal_rows([block[: task.n] for block in task.rows.blocks])
@@ -114,6 +107,39 @@ def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int =
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
+
+
+class Places(NamedTuple):
+    """Where rows lie, and where answers may: the place of every row, rows per place, whether answers may lie where no row does, the
+    shares of places in what is elsewhere, and how many places of every block may be the answer."""
+
+    grown: Grown
+    place: np.ndarray
+    rows_at: np.ndarray
+    novelty: bool
+    share: np.ndarray
+    room: np.ndarray
+
+
+def places(task: Task, novelty: bool | str) -> Places:
+    """O(blocks + rows)."""
+    grown = Grown.of(task.tree)
+    place = grown.place[task.node]
+    rows_at = np.bincount(place, minlength=grown.blocks)
+    is_leaf = grown.is_place & ~grown.is_stop
+    empty = is_leaf & (rows_at == 0)
+    expected = bool(empty.sum() > EMPTY * is_leaf.sum()) if novelty == "auto" else bool(novelty)
+    share = empty.astype(np.float64) if expected else rows_at.astype(np.float64)
+    room = np.full(grown.blocks, np.inf) if expected else grown.below((rows_at > 0).astype(np.float64))
+    return Places(grown, place, rows_at, expected, share, room)
+
+
+def learned_more(model: Model, task: Task) -> Model:
+    """Experts of other rows of the same tree; how they are combined stays as it is."""
+    grown, place, _, _, share, room = places(task, model.novelty)
+    rivals = find_rivals(task, place, grown)
+    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
+    return replace(model, spread=Spread.of(grown, share), experts=experts)
 
 
 def find_rivals(task: Task, place: np.ndarray, grown: Grown) -> np.ndarray:

@@ -197,15 +197,15 @@ def checked_block(X: Features, name: str) -> Features:
     return refuse_huge(checked, f"block {name!r}")
 
 
-def checked_weight(sample_weight: Weights, X: Features) -> np.ndarray:
+def checked_weight(sample_weight: Weights, rows: int) -> np.ndarray:
     """One weight of at least zero per row, not all of them zero, small enough to add up in single precision."""
-    weight = row_weights(sample_weight, X.shape[0])
+    weight = row_weights(sample_weight, rows)
     if weight.max(initial=0) > LARGEST_WEIGHT:
         found = f"{weight.max():g}"
         raise VpunnError(
             f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number."
         )
-    if X.shape[0] and weight.max() < SMALLEST_WEIGHT:
+    if rows and weight.max() < SMALLEST_WEIGHT:
         raise VpunnError(
             f"some sample weight must be at least {SMALLEST_WEIGHT:g}, got {weight.max():g} at most; multiply all of them by "
             "the same number."

@@ -15,6 +15,8 @@ from vpunn.tree import Tree
 
 #: Balls of one depth that are looked into at once; so a threshold below one in so many asks every ball.
 LIKELY = 64
+#: What rounding leaves of a territory without a share.
+ALMOST_NOTHING = 1e-9
 
 
 class Spread(NamedTuple):
@@ -66,6 +68,16 @@ class Posterior(NodeDistribution):
         grown = self.spread.grown
         _territories(slots, (grown.size, grown.stop, self.spread.below), p, territory, up)
         return slots, p, territory, up
+
+    def on_leaves(self) -> Posterior:
+        """The same, given that the answer is a leaf; a row all of whose answers are inner nodes stays as it is."""
+        slots, p, territory, _ = self._ordered
+        grown = self.spread.grown
+        inner = np.where(grown.size[slots] == 1, grown.is_stop[slots], (territory < ALMOST_NOTHING)) & (slots >= 0)
+        given = np.where(inner, 0.0, p)
+        total = given.sum(1, keepdims=True)
+        p = np.where(total > 0, given / np.where(total > 0, total, 1), p)
+        return Posterior(self.tree, self.spread, slots, p.astype(np.float32), self.seen)
 
     def masses(self, part: slice) -> np.ndarray:
         """Probability that the answer is exactly each node, dense (rows of ``part``, nodes). O(blocks) a row."""
@@ -136,7 +148,7 @@ def _territories(slots, about, p, territory, up):
 @helper
 def _without(share):
     """No share but what rounding has left."""
-    return share < 1e-9
+    return share < ALMOST_NOTHING
 
 
 @kernel

@@ -1,0 +1,154 @@
+"""A fitted classifier as a folder: parameters, tree, blocks of columns, every expert, the combiner and the rows learned from.
+
+Arrays stand there as the loops read them and are memory-mapped, so that loading is checking, and a loaded model answers with the
+same bits. What follows from the tree is made again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from vpunn.errors import DataError
+from vpunn.placing import experts as rooms
+from vpunn.placing.combiner import Combiner
+from vpunn.placing.descriptions import Descriptions
+from vpunn.placing.engine import Model, Task
+from vpunn.placing.evidence import names
+from vpunn.placing.experts import Experts, Rows
+from vpunn.placing.inputs import LARGEST_WEIGHT
+from vpunn.placing.layout import Layout
+from vpunn.placing.posterior import Spread
+from vpunn.placing.prior import Prior
+from vpunn.placing.schema import Matrix, Numbers, Part, Reader, Writer
+from vpunn.placing.tree_arrays import Grown, Occupied
+from vpunn.store import Draft, Stored
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    from vpunn.placing.answering import Answering
+
+#: 3: the classifier of slots and tables.
+FORMAT = 3
+
+
+def write(model: Answering, draft: Draft) -> None:
+    """Put a fitted classifier into a draft."""
+    write_front(model, draft)
+    made, task = model.model_, model.task_
+    writer = Writer(draft)
+    draft.array("places", made.experts.tree.place)
+    draft.array("share", made.spread.share, balls=True)
+    draft.array("room", made.experts.room)
+    draft.settings["novel"] = bool(made.novelty)
+    draft.settings["experts"] = [
+        [block, type(expert).__name__, writer.write(f"expert.{i}", expert)]
+        for i, (block, expert) in enumerate(made.experts.experts)
+    ]
+    draft.settings["combiner"] = writer.write("combiner", made.combiner)
+    draft.settings["rows"] = [writer.write(f"row.{i}", block) for i, block in enumerate(task.rows.blocks)]
+    draft.settings["described_rows"] = len(task.node) - task.n
+    draft.array("row.node", task.node.astype(np.int32))
+    draft.array("row.weight", task.weight.astype(np.float32))
+    draft.array("miss_scores", model.miss_scores_)
+
+
+def write_front(model: Answering, draft: Draft) -> None:
+    """What every model has: parameters, the tree, blocks of columns, and names."""
+    draft.params(model)
+    draft.settings |= {"flat": model.flat_, "n_features": int(model.n_features_in_)}
+    draft.settings["multilabel"] = bool(model.multilabel_)
+    model.layout_.write(draft)
+    draft.add("tree", model.tree_)
+    if model.flat_:
+        draft.labels("classes", model.classes_)
+    if hasattr(model, "feature_names_in_"):
+        draft.labels("feature_names", model.feature_names_in_)
+
+
+def read_front(cls: type[Answering], stored: Stored) -> tuple[Answering, np.ndarray | None]:
+    """The model as far as `write_front` has written it, and the labels of flat classes."""
+    if stored.format < FORMAT:
+        raise DataError(
+            f"{str(stored.path)!r} holds a HiPaNClassifier of format {stored.format} (vpunn {stored.version}), which answered by "
+            "other rules; fit it again and save it."
+        )
+    tree, flat = stored.get("tree", Tree), stored.setting("flat", bool)
+    model = cls(None if flat else tree, **stored.params(cls))
+    model._check_params()
+    model.tree_, model.multilabel_ = tree, stored.setting("multilabel", bool)
+    model.layout_ = Layout.stored(stored)
+    model.n_features_in_ = stored.setting("n_features", int)
+    if sum(model.layout_.columns) != model.n_features_in_:
+        raise stored.damaged(f"the blocks of columns do not make up {model.n_features_in_:,}")
+    if "feature_names" in stored:
+        model.feature_names_in_ = stored.labels("feature_names", model.n_features_in_)
+    return model, stored.labels("classes", tree.n_nodes - 1) if flat else None
+
+
+def read(cls: type[Answering], stored: Stored) -> Answering:
+    """The fitted classifier, everything checked."""
+    model, flat = read_front(cls, stored)
+    layout, tree = model.layout_, model.tree_
+    grown = Grown.of(tree)
+    place = stored.array("places", dtype="i4", shape=(None,), low=0, high=grown.blocks, monotone=True)
+    if not len(place) or not grown.is_place[place].all() or (np.diff(place) == 0).any():
+        raise stored.damaged("array 'places' does not hold places of the tree")
+    has = np.zeros(grown.blocks, bool)
+    has[place] = True
+    occupied = Occupied.of(grown, has)
+    reader = Reader(
+        stored,
+        (grown, occupied),
+        {"blocks": occupied.blocks, "leaves": len(occupied.leaf), "nodes": tree.n_nodes},
+    )
+    readers = [reader.of_block({"columns": width}) for width in layout.columns]
+    experts = [_expert(told, i, layout, readers, stored) for i, told in enumerate(stored.setting("experts", list))]
+    room = stored.array("room", dtype="f8", shape=(grown.blocks,), low=0, finite=False)
+    made = Experts(experts, occupied, grown, room)
+    lengths = {"evidence": len(names(made.columns))}
+    combiner = reader.of_block(lengths).read("combiner", stored.setting("combiner", dict), Part(Combiner))
+    share = stored.array("share", dtype="f8", shape=(grown.blocks,), low=0)
+    novelty = stored.setting("novel", bool)
+    model.model_ = Model(tree, grown, Spread.of(grown, share), made, combiner, novelty)
+    model.task_ = _task(stored, model, readers)
+    model._set_classes(flat)
+    model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
+    return model
+
+
+def _expert(told: Any, i: int, layout: Layout, readers: list[Reader], stored: Stored) -> tuple[int, Any]:
+    """One expert and the block that it reads."""
+    if not isinstance(told, list) or len(told) != 3 or type(told[0]) is not int or not 0 <= told[0] < len(readers):
+        raise stored.damaged(f"expert {i} is {told!r}")
+    block, name, fields = told
+    known = {kind.__name__: kind for kind in (Prior, *(rooms.NUMBERS if layout.dense[block] else rooms.WORDS))}
+    if name not in known:
+        raise stored.damaged(f"expert {i} is a {name!r}")
+    return block, readers[block].read(f"expert.{i}", fields, Part(known[name]))
+
+
+def _task(stored: Stored, model: Answering, readers: list[Reader]) -> Task:
+    """The rows that were learned from."""
+    told, layout, tree = stored.setting("rows", list), model.layout_, model.tree_
+    if len(told) != len(readers):
+        raise stored.damaged("the rows are not those of the blocks")
+    node = stored.array("row.node", dtype="i4", shape=(None,), low=0, high=tree.n_nodes)
+    weight = stored.array("row.weight", dtype="f4", shape=(len(node),), low=0, high=2 * LARGEST_WEIGHT)
+    blocks = tuple(
+        reader.of_block({"rows": len(node)}).read(
+            f"row.{i}", t, Numbers("f8", ("rows", "columns")) if dense else Matrix("rows", "columns")
+        )
+        for i, (reader, t, dense) in enumerate(zip(readers, told, layout.dense, strict=True))
+    )
+    more = stored.setting("described_rows", int)
+    if not 0 <= more < max(len(node), 1):
+        raise stored.damaged(f"{more} rows are said to describe nodes")
+    kinds: list[tuple[sparse.csr_matrix, ...]] = [()] * len(blocks)
+    for block, expert in model.model_.experts.experts:
+        if isinstance(expert, Descriptions):
+            kinds[block] = expert.kinds
+    described = tuple(kinds) if any(kinds) else ()
+    return Task(tree, Rows(blocks), node, weight, len(node) - more, None, described)
