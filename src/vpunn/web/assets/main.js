@@ -31,6 +31,7 @@ class Explorer {
     this.palette = new Palette(this.dark());
     this.labels = new Labels(this.api, summary.hash, () => this.view.draw());
     if (summary.color) DEFAULTS.color = summary.color; // a model of numbers opens with them
+    if (summary.model) DEFAULTS.tab = "ask"; // what people come for
     this.state = new State((before, now) => this.follow(before, now));
     this.view = new View($("view"), $("map"), this.shape, this.labels, this.palette, this.told());
     this.panel = new Panel(this);
@@ -119,7 +120,7 @@ class Explorer {
     });
     return {
       moved: () => { if (!this.view.move) this.byHand = true; if (this.byHand) remember(); },
-      picked: (i) => { this.byHand = false; this.select(i); },
+      picked: (i) => { this.byHand = false; if (i === this.view.focus) this.view.layout.toggle?.(i); else this.select(i); },
       opened: (i) => this.state.set({ root: `@${i}`, focus: `@${i}`, zoom: undefined }),
       branched: (i) => window.open(this.state.link({ focus: `@${i}` }), "_blank", "noopener"),
       hovered: (i, at) => this.tip(i, at),
@@ -127,6 +128,9 @@ class Explorer {
   }
 
   select(i) { this.state.set({ focus: `@${i}` }); }
+
+  // What is in view was opened by an answer: path and the way up say so.
+  opened(i) { this.root = i; this.panel.trail(i).catch((error) => this.say(error)); }
 
   tip(i, at) {
     const tip = $("tip");
@@ -180,7 +184,7 @@ class Explorer {
     const scale = (colours) => { const box = make("i", { class: "scale" }); box.style.background = `linear-gradient(to right, ${colours.join(",")})`; return box; };
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
     place.hidden = !legend && !this.view.beliefs;
-    if (this.view.beliefs) fill(place, make("b", {}, "probability"), "0.1 %", scale(some(palette.warm, 9)), "100 %");
+    if (this.view.beliefs) fill(place, make("b", {}, "probability"), [0.01, 0.1, 0.3, 0.5, 0.9].map((p) => make("span", {}, swatch(toCss(palette.ofProbability(p))), percent(p))));
     else if (legend && legend.kind === "number") fill(place, make("b", {}, legend.stat ? `${legend.title}, ${legend.stat}` : legend.title), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
   }
@@ -251,7 +255,7 @@ class Explorer {
     if (event.key === "?" && !typing) { $("help").showModal(); return; }
     if (typing || event.target.closest("dialog, a, button, summary")) return;
     const { shape, view } = this, i = view.focus >= 0 ? view.focus : this.root;
-    const step = { ArrowRight: shape.size[i] > 1 ? i + 1 : -1, ArrowLeft: shape.parent[i], ArrowDown: i ? shape.sibling(i, 1) : -1, ArrowUp: i ? shape.sibling(i, -1) : -1, Home: 0 }[event.key];
+    const step = view.layout.step?.(i, event.key) ?? { ArrowRight: shape.size[i] > 1 ? i + 1 : -1, ArrowLeft: shape.parent[i], ArrowDown: i ? shape.sibling(i, 1) : -1, ArrowUp: i ? shape.sibling(i, -1) : -1, Home: 0 }[event.key];
     if (step !== undefined) {
       event.preventDefault();
       this.byHand = false;
