@@ -44,8 +44,9 @@ export class Answer {
   // Places that lie where the model would stop come first, the line moves with the rule.
   ranked() {
     const { labels, top, stop } = this.answer, listed = labels ? [labels, top.filter((one) => !labels.some((l) => l.node === one.node))] : [top.filter((one) => this.inside(one.node)), top.filter((one) => !this.inside(one.node))];
-    const line = listed[1].length ? make("li", { class: "line" }, labels ? "less likely" : `outside ${stop ? this.name(stop.node) : ""}`) : null;
-    return make("ol", { class: "ranked", id: labels ? "labels" : "ranked" }, listed[0].map((one) => this.place(one)), listed[0].length || labels ? line : null, listed[1].map((one) => this.place(one)));
+    const list = (nodes, more) => make("ol", { class: "ranked", ...more }, nodes.map((one) => this.place(one)));
+    const line = make("p", { class: "line" }, labels ? "less likely" : `outside ${stop ? this.name(stop.node) : ""}`);
+    return [list(listed[0], { id: labels ? "labels" : "ranked" }), listed[1].length && (listed[0].length || labels) ? line : null, listed[1].length ? list(listed[1]) : null];
   }
 
   place({ node, probability }) {

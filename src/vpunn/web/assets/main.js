@@ -31,7 +31,6 @@ class Explorer {
     this.palette = new Palette(this.dark());
     this.labels = new Labels(this.api, summary.hash, () => this.view.draw());
     if (summary.color) DEFAULTS.color = summary.color; // a model of numbers opens with them
-    if (summary.model) DEFAULTS.tab = "ask"; // what people come for
     this.state = new State((before, now) => this.follow(before, now));
     this.view = new View($("view"), $("map"), this.shape, this.labels, this.palette, this.told());
     this.panel = new Panel(this);
@@ -73,7 +72,7 @@ class Explorer {
       if (differs("layout")) { this.view.choose(now.layout); $("layout").value = this.view.kind; }
       if (differs("size")) await attempt(() => this.resize(now.size), () => this.resize(""));
       if (differs("color") || differs("stat")) await attempt(() => this.recolour(now.color, now.stat), () => this.recolour("", now.stat));
-      if (differs("tab")) this.showTab(now.tab);
+      this.showTab(now);
       if (differs("with")) { this.other = now.with ? await attempt(() => this.resolve(now.with), () => -1) : -1; this.view.other = this.other; if (!differs("focus")) this.panel.compare(); this.view.draw(); }
       const root = await attempt(() => this.resolve(now.root), () => this.root ?? 0);
       if (turn !== this.turns) return;
@@ -127,7 +126,7 @@ class Explorer {
     };
   }
 
-  select(i) { this.state.set({ focus: `@${i}` }); }
+  select(i) { this.state.set({ focus: `@${i}`, tab: this.state.now.text ? "node" : this.state.now.tab === "color" ? "color" : undefined }); }
 
   // What is in view was opened by an answer: path and the way up say so.
   opened(i) { this.root = i; this.panel.trail(i).catch((error) => this.say(error)); }
@@ -236,8 +235,9 @@ class Explorer {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  showTab(name) {
-    const tab = name === "ask" && !this.summary.model ? "node" : ["node", "ask", "color"].includes(name) ? name : "node";
+  // The tab that is named; else what was asked, the node that was chosen, or what people come for.
+  showTab({ tab: name, text, focus }) {
+    const named = ["node", "ask", "color"].includes(name) ? name : text || !focus ? "ask" : "node", tab = named === "ask" && !this.summary.model ? "node" : named;
     for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === tab));
     for (const part of ["node", "ask", "color"]) $(`panel-${part}`).hidden = part !== tab;
   }
@@ -273,7 +273,7 @@ class Explorer {
   walk(i) {
     const now = Date.now(), going = now - (this.walked || 0) < 1500;
     this.walked = now;
-    this.state.set({ focus: `@${i}`, zoom: undefined }, { replace: going });
+    this.state.set({ focus: `@${i}`, zoom: undefined, ...(this.state.now.text && { tab: "node" }) }, { replace: going });
   }
 
   async save(form) {
