@@ -15,12 +15,14 @@ from vpunn.hipaq import (
     Group,
     GroupError,
     GroupProfile,
+    HiPaQ,
     find_isomorphism,
     group_catalogue,
     group_invariants,
     group_name,
     identify_group,
     small_group,
+    subgroup_lattice,
 )
 from vpunn.hipaq.group_invariants import MEANING
 
@@ -314,3 +316,61 @@ def test_other_bad_input():
 
 def test_meaning_lists_every_digit():
     assert list(MEANING) == list(group_catalogue().invariants.cascade)
+
+
+# ---- subgroups ---------------------------------------------------------------------------------------------------------
+
+
+def slow_lattice(group: Group) -> tuple[set, set]:
+    """All subsets closed under products, by brute force, and the pairs of them with nothing between."""
+    n = group.order
+    rest = [x for x in range(n) if x != group.identity]
+    found = set()
+    for many in range(n):
+        for some in itertools.combinations(rest, many):
+            members = frozenset({group.identity, *some})
+            if n % len(members) == 0 and all(int(group.table[a, b]) in members for a in members for b in members):
+                found.add(members)
+    over = {(a, b) for a in found for b in found if b < a}
+    return found, {(a, b) for a, b in over if not any((a, c) in over and (c, b) in over for c in found)}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name[0] <= 12])
+def test_subgroups_are_those_of_brute_force(name):
+    subgroups, covers = slow_lattice(small_group(*name))
+    lattice = subgroup_lattice(shuffled(small_group(*name), RNG))
+    assert Counter(lattice.columns["order"].tolist()) == Counter(map(len, subgroups))
+    assert len(lattice) - 1 + lattice.n_extra == len(covers)
+    pairs = Counter((len(a), len(b)) for a, b in covers)
+    start, up = lattice.all_parents
+    order = lattice.columns["order"]
+    assert pairs == Counter(
+        (int(order[u]), int(order[v])) for v in range(len(lattice)) for u in up[start[v] : start[v + 1]]
+    )
+
+
+def test_numbers_of_subgroups_are_the_known_ones():
+    known = {(8, 3): 10, (8, 4): 6, (24, 12): 30, (60, 5): 59, (32, 51): 374, (120, 34): 156, (16, 14): 67}
+    assert {name: len(subgroup_lattice(small_group(*name))) for name in known} == known
+    square = subgroup_lattice(small_group(8, 3))
+    assert square.columns["normal"].sum() == 6
+
+
+def test_unfolded_lattices_have_codes_that_no_renaming_changes():
+    codes = {}
+    for name in [name for name in NAMES if name[0] == 16]:
+        one, other = (
+            HiPaQ(subgroup_lattice(shuffled(small_group(*name), RNG), policy="unfold"), canonical=True) for _ in "ab"
+        )
+        assert one == other and one.check()
+        codes[name] = tuple(one.codes.tolist())
+    assert (
+        codes[16, 1] != codes[16, 14] and 10 <= len(set(codes.values())) <= 14
+    )  # the lattice does not know everything
+
+
+def test_lattices_that_are_too_large_and_what_is_no_group_are_refused():
+    with pytest.raises(GroupError, match="more than 5,000 subgroups"):
+        subgroup_lattice(Group.from_permutations([[*range(2 * k), 2 * k + 1, 2 * k] for k in range(7)]))
+    with pytest.raises(GroupError, match="n × n"):
+        subgroup_lattice([[0, 1]])

@@ -12,6 +12,7 @@ from vpunn.hipaq.hierarchies import HiPaQ, HiPaQCheck
 from vpunn.hipaq.hydrogen import hydrogen_observables, hydrogen_states, hydrogen_tree, recover_shells
 from vpunn.hipaq.invariants import Catalogue, Identification, InvariantError, Invariants
 from vpunn.hipaq.rooted_trees import rooted_trees, tree_catalogue, tree_code, tree_from_code
+from vpunn.hipaq.subgroups import subgroup_lattice
 
 __all__ = [
     "GROUP_CASCADE",
@@ -37,6 +38,7 @@ __all__ = [
     "recover_shells",
     "rooted_trees",
     "small_group",
+    "subgroup_lattice",
     "tree_catalogue",
     "tree_code",
     "tree_from_code",
