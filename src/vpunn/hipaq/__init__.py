@@ -4,7 +4,7 @@
 invariants, a tree, a code and look-ups both ways.
 """
 
-from vpunn.hipaq._group_catalogue import group_catalogue, group_name, identify_group, small_group
+from vpunn.hipaq._group_catalogue import group_catalogue, group_name, identify_group, known_orders, small_group
 from vpunn.hipaq.decays import DecayTree, read_decays
 from vpunn.hipaq.group_invariants import GROUP_CASCADE, GroupProfile, group_invariants
 from vpunn.hipaq.groups import Group, GroupError, find_isomorphism
@@ -13,6 +13,7 @@ from vpunn.hipaq.hydrogen import hydrogen_observables, hydrogen_states, hydrogen
 from vpunn.hipaq.invariants import Catalogue, Identification, InvariantError, Invariants
 from vpunn.hipaq.rooted_trees import rooted_trees, tree_catalogue, tree_code, tree_from_code
 from vpunn.hipaq.subgroups import subgroup_lattice
+from vpunn.hipaq.summary import hierarchy_table
 
 __all__ = [
     "GROUP_CASCADE",
@@ -30,10 +31,12 @@ __all__ = [
     "group_catalogue",
     "group_invariants",
     "group_name",
+    "hierarchy_table",
     "hydrogen_observables",
     "hydrogen_states",
     "hydrogen_tree",
     "identify_group",
+    "known_orders",
     "read_decays",
     "recover_shells",
     "rooted_trees",
