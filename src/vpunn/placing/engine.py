@@ -99,7 +99,7 @@ def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int =
         seen += experts.examine_all(asked)
         columns = experts.columns
         del experts
-    held = HeldOut(seen, np.concatenate(held_out), place, task.weight, grown)
+    held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
     # 4. combiner
     decides = [i for i, column in enumerate(columns) if column.decides]
     combiner = Combiner.fit(held.evidence(), decides, rng, hidden)

@@ -6,6 +6,7 @@ import numpy as np
 
 from vpunn.placing import combiner as combining
 from vpunn.placing.experts import Seen
+from vpunn.placing.folds import rounds
 from vpunn.placing.slots import truth
 from vpunn.placing.tree_arrays import Grown
 
@@ -13,9 +14,9 @@ from vpunn.placing.tree_arrays import Grown
 class HeldOut:
     """Rows held out, in the order in which they were examined."""
 
-    def __init__(self, seen: list[Seen], row: np.ndarray, place: np.ndarray, weight: np.ndarray, grown: Grown):
+    def __init__(self, seen: list[Seen], row: np.ndarray, place: np.ndarray, weight: np.ndarray, n: int, grown: Grown):
         self.seen, self.row, self.place, self.grown = seen, row, place[row], grown
-        self.weight = weight[row] / weight[row].mean()
+        self.weight = weight[row] / weight[row].mean() / rounds(n)  # a row that has left often counts once
 
     def evidence(self) -> combining.Seen:
         """What the combiner learns from: a copy, since it is standardised in place."""
