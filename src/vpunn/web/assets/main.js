@@ -236,8 +236,8 @@ class Explorer {
   }
 
   // The tab that is named; else what was asked, the node that was chosen, or what people come for.
-  showTab({ tab: name, text, focus }) {
-    const named = ["node", "ask", "color"].includes(name) ? name : text || !focus ? "ask" : "node", tab = named === "ask" && !this.summary.model ? "node" : named;
+  showTab({ tab: name, text, focus, root }) {
+    const named = ["node", "ask", "color"].includes(name) ? name : text || (!focus && root === DEFAULTS.root) ? "ask" : "node", tab = named === "ask" && !this.summary.model ? "node" : named;
     for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === tab));
     for (const part of ["node", "ask", "color"]) $(`panel-${part}`).hidden = part !== tab;
   }
