@@ -143,7 +143,9 @@ def check_path(path: object) -> None:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):
             raise DataError(f"cannot use {clipped(path)}: {error.strerror or error}.") from None
         return
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # reading may never end, and a file put in its place breaks the machine
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(
+        mode
+    ):  # reading may never end, and a file put in its place breaks the machine
         raise DataError(f"cannot use {clipped(path)}: it is a device; name a file ('-' is a standard stream).")
 
 
