@@ -3,13 +3,13 @@
 1. places     a place for every row, and where an answer may lie without rows
 2. folds      groups of rows that leave together
 3. evidence   what experts say of rows they have not seen
-4. combiner   one soft-max over the slots
-5. experts    of all rows, for questions
+4. experts    of all rows, for questions
+5. combiner   one soft-max over the slots
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,10 +78,23 @@ def posterior_of(
     return Posterior(tree, spread, slots, probability, seen if evidence else None)
 
 
-def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN) -> tuple[Model, HeldOut]:
+Arrays = tuple[np.ndarray, ...]
+#: ``run(work, shared, parts)``: ``work(*shared, *part)`` for every part, in order; here, in threads, or on other machines.
+Run = Callable[[Callable[..., Arrays], tuple[Any, ...], list[tuple[Any, ...]]], Iterable[Arrays]]
+
+
+def here(work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple[Any, ...]]) -> Iterable[Arrays]:
+    """One part after the other, in this process."""
+    return (work(*shared, *part) for part in parts)
+
+
+def fit(
+    task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
+) -> tuple[Model, HeldOut]:
     """Learn; also what was held out, by which the model is calibrated."""
     # 1. places
-    grown, place, rows_at, expected, room = places(task, novelty)
+    where = places(task, novelty)
+    grown, place, rows_at, expected, room = where
     rivals = find_rivals(task, place, grown)
     # 2. folds
     group = equal_rows([block[: task.n] for block in task.rows.blocks])
@@ -90,26 +103,28 @@ def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int =
     if not held_out:
         raise refuse_singles()
     # 3. evidence of rows that the experts have not seen
-    seen: list[Seen] = []
-    lost = []  # whether a row that left was the last of its class
-    for leaving in held_out:
-        kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
-        some = task.rows.take(kept)
-        experts = Experts.fit(some, place[kept], task.weight[kept], rivals[kept], grown, room, task.described)
-        asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
-        seen += experts.examine_all(asked)
-        lost.append(np.bincount(place[kept], minlength=grown.blocks)[place[leaving]] == 0)
-        columns = experts.columns
-        del experts
+    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
+    seen = [Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3)]
+    lost = np.concatenate([(rows_at - np.bincount(place[f], minlength=grown.blocks))[place[f]] == 0 for f in held_out])
     held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
-    share = shares(rows_at, grown, expected, held.how_often(np.concatenate(lost)))
-    # 4. combiner
-    decides = [i for i, column in enumerate(columns) if column.decides]
-    combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
-    # 5. experts of all rows
+    share = shares(rows_at, grown, expected, held.how_often(lost))
+    # 4. experts of all rows
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
+    # 5. combiner
+    decides = [i for i, column in enumerate(experts.columns) if column.decides]
+    combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
+
+
+def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray) -> Arrays:
+    """What experts of the other rows say of those that leave: the arrays of `Seen`, one batch after the other."""
+    place = where.place
+    kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
+    some = task.rows.take(kept)
+    experts = Experts.fit(some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described)
+    asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
+    return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
 
 
 class Places(NamedTuple):

@@ -26,7 +26,7 @@ class HeldOut:
         return [truth(s.slots, p, self.grown) for s, p in zip(self.seen, self._parts(self.place), strict=True)]
 
     def how_often(self, lost: np.ndarray) -> list[float]:
-        """How often an answer that is no known slot is a place with rows, a leaf or a stop that has ``lost`` its rows: counts + 1."""
+        """How often an answer that is no known slot is a place with rows, or a leaf or stop that ``lost`` its own: counts + 1."""
         known = [s.known[np.arange(len(t)), t] & (t >= 0) for s, t in zip(self.seen, self._true(), strict=True)]
         elsewhere, stop = ~np.concatenate(known), self.grown.is_stop[self.place]
         return [1 + float((elsewhere & kind).sum()) for kind in (~lost, lost & ~stop, lost & stop)]
