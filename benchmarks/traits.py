@@ -28,11 +28,12 @@ from benchmarks.common import best_seconds, write_results
 from vpunn.cli.common import emit
 from vpunn.datasets import load_pantheria
 from vpunn.metrics import calibration_error_interval, negative_log_likelihood
-from vpunn.paper.reports.traits import LEVELS, AsCategories, BackOffMeans, lightgbm
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 from vpunn.regress.encoders import PadicTargetEncoder
 from vpunn.regress.shrinkage import fit_shrinkage, restricted_log_likelihood
 from vpunn.tree import Tree
+
+LEVELS = ["Order", "Family", "Genus"]
 
 CONTINUOUS = {
     "body mass": "AdultBodyMass_g",
@@ -49,6 +50,52 @@ CONTINUOUS = {
 CATEGORICAL = ["ActivityCycle", "TrophicLevel", "Terrestriality", "DietBreadth", "HabitatBreadth"]
 #: Smallest probability in the log loss, the same for everybody.
 FLOOR = 1e-3
+
+
+class BackOffMeans(BaseEstimator):
+    """Mean of the genus if it was seen, else of the family, else of the order, else of all."""
+
+    def fit(self, X: pd.DataFrame, y: Any) -> BackOffMeans:
+        target = pd.DataFrame(np.asarray(y).reshape(len(y), -1), index=X.index)
+        self.means_ = [target.groupby([X[name] for name in LEVELS[: k + 1]]).mean() for k in range(len(LEVELS))]
+        self.all_ = target.mean().to_numpy()
+        return self
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        found = np.tile(self.all_, (len(X), 1))
+        for k, means in enumerate(self.means_):
+            keys = pd.MultiIndex.from_frame(X[LEVELS[: k + 1]]) if k else pd.Index(X[LEVELS[0]])
+            rows = means.index.get_indexer(keys)
+            found[rows >= 0] = means.to_numpy()[rows[rows >= 0]]
+        return found.squeeze(axis=1) if found.shape[1] == 1 else found
+
+
+class AsCategories(BaseEstimator):
+    """Wraps an estimator that wants pandas categories (with the categories of the training rows)."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def _convert(self, X: pd.DataFrame) -> pd.DataFrame:
+        return X.assign(**{name: pd.Categorical(X[name], kinds) for name, kinds in self.kinds_.items()})
+
+    def fit(self, X: pd.DataFrame, y: Any) -> AsCategories:
+        self.kinds_ = {name: sorted(X[name].unique()) for name in LEVELS}
+        self.estimator.fit(self._convert(X), y)
+        self.classes_ = getattr(self.estimator, "classes_", None)
+        return self
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        return np.asarray(self.estimator.predict(self._convert(X)))
+
+    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
+        return np.asarray(self.estimator.predict_proba(self._convert(X)))
+
+
+def lightgbm(kind: str) -> Any:
+    import lightgbm
+
+    return getattr(lightgbm, kind)(n_jobs=1, verbose=-1, random_state=0)
 
 
 class BackOffFrequencies(BackOffMeans):

@@ -21,7 +21,6 @@ WITH = {"click": "typer", "llvmlite": "numba", "traitlets": "anywidget"}
 #: Modules that are looked for and done without, each with its reason.
 SOUGHT = {
     "pip": "fetches pinned archives where it is installed",
-    "benchmarks": "the harness of a checkout, for `vpunn reproduce baselines`",
     "ctgan": "a rival in the report on tables, left out where it is missing",
     "xgboost": "a rival in the report on given digits, left out where it is missing",
 }

@@ -48,8 +48,6 @@ PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 LATER = {
     ("tree", "io"): "Tree.to_* writes through the writers",
     ("tree", "web"): "Tree.explore opens the explorer",
-    ("placing", "explain"): "HiPaNClassifier.explain asks the room that explains",
-    ("placing", "web"): "HiPaNClassifier.explore opens the explorer",
     ("hipan", "explain"): "HiPaNClassifier.explain asks the room that explains",
     ("hipan", "web"): "HiPaNClassifier.explore opens the explorer",
     ("store", "__init__"): "a saved model says which version wrote it",
@@ -73,9 +71,8 @@ BORROWED = {
     "hipan._crew": "threads and processes that fit in shards",
     "hipan.sets._posterior": "the deepest of several answers",
     "tabular._boost": "which boosting library there is",
-    "paper._study": "what `vpunn figures` draws from",
-    "paper.reports._bench": "titles of the benchmark's tasks",
-    "paper.reports._shelf": "what reports keep on disk",
+    "paper._figure_inputs": "what `vpunn figures` draws from",
+    "paper.reports._run": "what reports keep on disk",
 }
 
 

@@ -15,20 +15,21 @@ from strategies import random_tree
 from vpunn import HiPaN, Tree, VpunnError, write_tree
 from vpunn.cli import app
 from vpunn.metrics import reliability
-from vpunn.paper._study import Study
-from vpunn.paper.figures import FIGURES, draw_figures, find_figures, saved_labels, saved_models
+from vpunn.paper._figure_inputs import Inputs
+from vpunn.paper.contents import PICTURES
+from vpunn.paper.figures import draw_figures, find_figures, from_report
 
 TREE = random_tree(900, 7, 60)
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return Study("small", "a random tree", TREE)
+def study() -> Inputs:
+    return Inputs("small", "a random tree", TREE)
 
 
 def test_nineteen_figures_each_with_a_caption():
-    assert [figure.key for figure in FIGURES] == [f"F{i}" for i in range(1, 20)]
-    assert all(figure.title and figure.moral.endswith(".") and figure.paper.endswith(".") for figure in FIGURES)
+    assert [figure.key for figure in PICTURES] == [f"F{i}" for i in range(1, 20)]
+    assert all(figure.title and figure.moral.endswith(".") and figure.paper.endswith(".") for figure in PICTURES)
 
 
 def test_names_are_understood_or_refused():
@@ -39,7 +40,7 @@ def test_names_are_understood_or_refused():
 
 
 def test_every_figure_of_a_small_tree_is_written(study, tmp_path):
-    names = [figure.key for figure in FIGURES if figure.key != "F17"]  # UMAP takes a minute to compile
+    names = [figure.key for figure in PICTURES if figure.key != "F17"]  # UMAP takes a minute to compile
     done = list(draw_figures(study, names, tmp_path))
     assert [error for _, _, error in done if error] == []
     for figure, caption, _ in done:
@@ -55,7 +56,7 @@ def test_every_figure_of_a_small_tree_is_written(study, tmp_path):
 
 def test_the_same_figure_twice_is_the_same_bytes(study, tmp_path):
     for folder in ("a", "b"):
-        list(draw_figures(Study("small", "a random tree", TREE), ["F13", "F9"], tmp_path / folder))
+        list(draw_figures(Inputs("small", "a random tree", TREE), ["F13", "F9"], tmp_path / folder))
     for name in ("F13.png", "F13.svg", "F09.png"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -72,10 +73,9 @@ def test_digit_accuracy_is_that_of_the_commonest_child(study):
 
 
 def test_held_out_items_are_the_hidden_leaves(study):
-    curves = study.held_out
-    assert curves[1].n_items.sum() == len(TREE.leaves) - int(len(TREE.leaves) * 0.8)
-    counts = [int(curves[k].n_items.sum()) for k in sorted(curves)]
-    assert counts == sorted(counts, reverse=True)  # fewer leaves reach deeper balls
+    curves = study.held_out["HiPaN, nothing shown"]
+    assert study.held_out.keys() == {"HiPaN, shown the digit", "HiPaN, nothing shown"}
+    assert curves[1].n_items.sum() == int(0.2 * len(TREE.leaves))
 
 
 def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
@@ -84,8 +84,8 @@ def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
     model.save(tmp_path / "checkpoints" / "gist")
     HiPaN.DS(TREE, sweeps=1).fit().save(tmp_path / "checkpoints" / "a-variant")
     model.save(tmp_path / "checkpoints" / "hipan-ds")
-    found = saved_models(tmp_path)
-    assert [one.result_.epochs for one in found] == [2, 1, 2]  # the paper's run first, then by name
+    study = from_report("small", "a random tree", TREE, tmp_path)
+    assert [one.result_.epochs for one in study.saved] == [2, 1, 2]  # the paper's run first, then by name
 
     def refuse(*args, **kwargs):
         raise AssertionError("trained although a model was saved")
@@ -93,14 +93,15 @@ def test_saved_models_are_drawn_without_training(tmp_path, monkeypatch):
     from vpunn import vapo
 
     monkeypatch.setattr(vapo, "minimize", refuse)
-    study = Study("small", "a random tree", TREE, found)
     done = list(draw_figures(study, ["F7", "F8"], tmp_path / "out"))
     assert [error for _, _, error in done] == [None, None]
     history = study.training["HiPaN, gist"].history
     assert history == pytest.approx(model.result_.history)
-    assert study.coefficients[0] == pytest.approx(np.nan_to_num(model.coefficients_))
+    assert study.coefficients == pytest.approx(np.nan_to_num(model.coefficients_))
     with pytest.raises(VpunnError, match="no saved model"):
-        saved_models(tmp_path / "out")
+        from_report("small", "a random tree", TREE, tmp_path / "out")
+    with pytest.raises(VpunnError, match="no model under .* belongs to other"):
+        from_report("other", "another tree", random_tree(50), tmp_path)
 
 
 def test_findings_without_models_are_drawn_and_nothing_is_trained(tmp_path):
@@ -108,16 +109,14 @@ def test_findings_without_models_are_drawn_and_nothing_is_trained(tmp_path):
     sure = np.linspace(0.05, 0.95, 60)
     curve = reliability(sure, np.arange(60) % 3 > 0, bins=5)
     kept = [np.asarray(v).tolist() for v in curve]
-    found = {"T15": {"task": "t", "rows": 60, "curves": {"1": kept}}}
+    found = {"T15": [{"task": "t", "rows": 60, "curves": {"1": kept}}]}
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "facts.json").write_text(json.dumps(found))
-    assert saved_models(tmp_path) == []
-    assert saved_labels(tmp_path) == found["T15"]
-    study = Study("small", "a random tree", TREE, [], labels=found["T15"], report=str(tmp_path))
+    study = from_report("small", "a random tree", TREE, tmp_path)
     errors = [error for _, _, error in draw_figures(study, ["F7", "F10", "F19"], tmp_path / "out")]
     assert "no saved model under" in str(errors[0])
     assert errors[1:] == [None, None]
-    assert np.array_equal(study.held_out[1].n_items, curve.n_items)
+    assert np.array_equal(study.held_out["HiPaNClassifier (t)"][1].n_items, curve.n_items)
 
 
 def test_a_missing_extra_skips_the_figure_and_fails(tmp_path, monkeypatch):
@@ -129,7 +128,7 @@ def test_a_missing_extra_skips_the_figure_and_fails(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    done = list(draw_figures(Study("small", "a random tree", TREE), ["F12", "F13"], tmp_path))
+    done = list(draw_figures(Inputs("small", "a random tree", TREE), ["F12", "F13"], tmp_path))
     assert "vpunn[figures]" in str(done[0][2]) and done[1][2] is None
     assert not (tmp_path / "F12.png").exists() and (tmp_path / "F13.png").exists()
 

@@ -31,10 +31,8 @@ def test_scaling_a_path_is_exact_in_one_dimension():
     )  # the depth of their common ancestor
 
 
-def test_the_code_is_exact_and_embeddings_are_judged_on_the_same_pairs(monkeypatch):
-    monkeypatch.setattr(geometries, "TRIPLES", 4000)
-    monkeypatch.setattr(geometries, "POINCARE", {"size": 4, "epochs": 2, "negative": 3})
-    rows = geometries.faithful(random_tree(120, seed=4))
+def test_the_code_is_exact_and_embeddings_are_judged_on_the_same_pairs():
+    rows = geometries.faithful(random_tree(120, seed=4), 4000)
     exact = rows[0]
     assert (exact["distortion, worst"], exact["ultrametric defects %"], exact["triplets right %"]) == (1, 0, 100)
     assert exact["ρ(shared way, LCA depth)"] == pytest.approx(1)
@@ -43,23 +41,22 @@ def test_the_code_is_exact_and_embeddings_are_judged_on_the_same_pairs(monkeypat
     json.dumps(rows)
 
 
-def test_unseen_leaves_are_placed_by_texts_that_say_where(monkeypatch):
+def test_unseen_leaves_are_placed_by_texts_that_say_where():
     """Texts that spell the parent out: the classifier finds it, and the code's placement is exact; shuffled, it is not."""
-    monkeypatch.setattr(geometries, "TRIPLES", 4000)
-    monkeypatch.setattr(geometries, "MADE", {"Euclidean, 10 dimensions": geometries.MADE["Euclidean, 10 dimensions"]})
+    few = {"triples": 4000, "made": {"Euclid": geometries.MADE["Euclidean, 10 dimensions"]}}
     paths = [f"{a}/{a}{b}/{a}{b}{c}" for a in "abc" for b in "abcd" for c in range(12)]
     tree = Tree.from_paths(paths, sep="/", root="all")
     texts = np.array(
         [f"kin{tree.labels[p]} tribe{str(tree.labels[p])[0]}" if p >= 0 else "" for p in tree.parent], object
     )
-    found = placed(tree, texts, 0)
+    found = placed(tree, texts, 0, **few)
     for name in ("exact code, HiPaNClassifier", "exact code, nearest text"):
         assert found[name]["rho"] == pytest.approx(1)
         assert found[name]["triplets right %"] == 100
         assert found[name]["ultrametric defects %"] == 0
     mixed = texts.copy()
     mixed[tree.leaves] = np.random.default_rng(0).permutation(texts[tree.leaves])
-    assert abs(placed(tree, mixed, 0)["exact code, HiPaNClassifier"]["rho"]) < 0.3
+    assert abs(placed(tree, mixed, 0, **few)["exact code, HiPaNClassifier"]["rho"]) < 0.3
     assert "Verdict: " in geometries.verdict([found])
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vpunn.datasets import load_ncbi
-from vpunn.paper.reports import given_digits
+from vpunn.paper import printed
+from vpunn.paper.reports import baselines, given_digits
 from vpunn.paper.reports.given_digits import Columns, HuffmanSoftmax, huffman_paths
 
 
@@ -44,40 +45,51 @@ def test_huffman_soft_max_learns_what_it_is_given():
     assert model.n_parameters == (len(digits) - 1) * Columns(digits).n
 
 
-def test_methods_grow_until_their_budget(monkeypatch):
+def costs(*seconds):
+    """What sizes cost, one after the other; memory is not measured."""
+    left = iter(seconds)
+
+    @contextmanager
+    def cost_of():
+        yield {"seconds": next(left), "peak_mb": None}
+
+    return cost_of
+
+
+def test_methods_grow_until_their_budget():
     tree = load_ncbi("Primates").tree
-    clock = iter([0.0, 1.0, 1.0, 5.0])  # one second for the first size, four for the second
-    monkeypatch.setattr("time.process_time", lambda: float(next(clock)))
-    rows = given_digits.grow(lambda digits: (digits, 7), tree, budget=15.0)
+    rows = given_digits.grow(lambda digits: (digits, 7), tree, budget=15.0, cost_of=costs(1.0, 4.0))
     assert [row["leaves"] for row in rows] == [250, 500]  # 1 + 4 spent, the next would be 11.6
     assert rows[-1]["leaf"] == rows[-1]["digit"] == 1
     lines = given_digits.table(tree, {"SGD-LR": rows}, 15.0)
-    ours = next(line for line in lines if line["row"].startswith("ours, the most"))
+    ours = next(line for line in lines if line["row"] == "ours, stopped after 5 s of 15")
     assert ours["all leaves in an hour?"] == f"yes, about {4 * (tree.n_leaves / 500) ** 2:,.0f} s (time grows as n^2.0)"
-    assert {line["method"] for line in lines} == set(given_digits.PRINTED)
+    assert {line["method"] for line in lines} == set(printed.BASELINES)
     assert given_digits._in_an_hour(rows[:1], 10**6).startswith("not known")
     assert given_digits._in_an_hour(rows, 500) == "yes, 4 s"
 
 
-def test_methods_grow_until_their_memory(monkeypatch):
+def test_methods_grow_until_their_memory():
     tree = load_ncbi("Primates").tree
-    monkeypatch.setattr(given_digits, "MEMORY", 300.0)
     # Larger than what an allocator keeps for reuse, which would not show.
-    rows = given_digits.grow(lambda digits: (digits, np.ones((len(digits), 64_000)).nbytes), tree, budget=100.0)
+    rows = given_digits.grow(lambda digits: (digits, np.ones((len(digits), 64_000)).nbytes), tree, 100.0, memory=300.0)
     assert [row["leaves"] for row in rows] == [250]  # 122 MB, so the next might take 488
     assert rows[0]["MB"] > 100
 
 
-def test_where_memory_is_not_measured_it_is_taken_to_grow_as_squares(monkeypatch):
-    @contextmanager
-    def unmeasured():
-        yield cost
-
-    cost = {"seconds": 0.1, "peak_mb": None}
-    monkeypatch.setattr(given_digits, "measured", unmeasured)
-    monkeypatch.setattr(given_digits, "MEMORY", 10.0)
-    rows = given_digits.grow(lambda digits: (digits, 7), load_ncbi("Primates").tree, budget=100.0)
+def test_where_memory_is_not_measured_it_is_taken_to_grow_as_squares():
+    tree, cost = load_ncbi("Primates").tree, costs(0.1, 0.1)
+    rows = given_digits.grow(lambda digits: (digits, 7), tree, 100.0, memory=10.0, cost_of=cost)
     assert [row["leaves"] for row in rows] == [250, 500]  # 1,000 leaves squared are 16 MB
+
+
+def test_the_report_says_when_it_stopped_and_names_the_hour(tmp_path):
+    work = {"tree": load_ncbi("Primates").tree, "budget": 0.01}
+    made = baselines.run(1, out=tmp_path, work=work)
+    rows = next(block["rows"] for block in made.blocks if block.get("name") == "T14")
+    assert any(str(row["row"]).startswith("ours, stopped after") for row in rows)
+    assert "--hour" not in made.command
+    assert baselines.run(1, source=tmp_path, work={**work, "budget": 3600.0}).command.endswith(" --hour")
 
 
 def test_every_installed_baseline_runs():

@@ -90,7 +90,7 @@ class Twin:
             out[k] = round(other) % self.p
             if k <= self.split:
                 continue
-            if rule == "paper":
+            if rule == "given":
                 good = self.good.get((k, parent, z[k]), 0.0)
                 if -self.tau * (good - z[k]) ** 2 > -self.tau * (other - z[k]) ** 2:
                     out[k] = z[k]
@@ -125,7 +125,7 @@ def test_losses_gradients_and_both_rules_are_the_twins(tree, chosen, seed):
         slope = (Twin(problem, theta + step).loss() - Twin(problem, theta - step).loss()) / (2 * h)
         assert math.isclose(gradient[i], slope, rel_tol=1e-4, abs_tol=1e-6)
     truth = paper_digits(tree)
-    for rule in ("paper", "honest"):
+    for rule in ("given", "predicted"):
         for prefix in ("predicted", "true"):
             found = problem.predict(theta, truth, rule, prefix).tolist()
             assert found == [twin.predict(z, rule, prefix) for z in truth.tolist()]
@@ -200,15 +200,15 @@ def test_always_answering_zero_is_nearly_right_by_the_papers_leaf_accuracy(load,
 def test_shown_the_digit_one_epoch_gives_the_papers_mammals():
     tree = load_ncbi("Mammalia").tree
     model = HiPaN(tree, schedule=ONE_EPOCH, leak=0.0).fit()
-    shown = model.score(rule="paper")
+    shown = model.score(rule="given")
     assert round(100 * shown.root, 1) == 99.9  # the paper: 99.3
     assert round(100 * shown.path, 1) == 95.0  # the paper: 95.8
     assert shown.leaf == 1
     # The same by independent code on a thousand leaves, from the fitted numbers alone.
     twin = Twin(model.problem_, model.theta_)
     picked = tree.leaves[:: tree.n_leaves // 1000].tolist()
-    expected = [twin.predict(twin.digits(leaf), "paper", "predicted") for leaf in picked]
-    assert model.predict_digits(np.array(picked), rule="paper").tolist() == expected
+    expected = [twin.predict(twin.digits(leaf), "given", "predicted") for leaf in picked]
+    assert model.predict_digits(np.array(picked), rule="given").tolist() == expected
     honest = model.score()
     assert honest.path < 0.01
     assert len(np.unique(model.predict_digits(), axis=0)) == 1
@@ -216,7 +216,7 @@ def test_shown_the_digit_one_epoch_gives_the_papers_mammals():
 
 def test_untrained_ties_give_the_constant_zero():
     model = HiPaN(SMALL, schedule=Schedule("none", (), batch=64)).fit()
-    assert not model.predict_digits(rule="paper").any()
+    assert not model.predict_digits(rule="given").any()
     assert model.result_.epochs == 0
 
 
@@ -284,7 +284,7 @@ def test_depths_keep_the_heads_of_some_positions_only():
     tree = random_tree(300, seed=2)
     model = HiPaN(tree, depths=[0, 2], schedule=ONE_EPOCH).fit()
     assert set(model.problem_.position.tolist()) == {2}
-    assert not model.predict_digits(rule="paper")[:, [1, 3]].any()
+    assert not model.predict_digits(rule="given")[:, [1, 3]].any()
 
 
 def test_the_decay_is_one_over_the_root_of_the_epoch():
@@ -329,7 +329,7 @@ def test_a_saved_model_is_the_model(optimizer, tmp_path):
     again = vpunn.load(model.save(tmp_path / "model"))
     assert isinstance(again, HiPaN)
     assert (again.theta_ == model.theta_).all()
-    assert (again.predict_digits(rule="paper") == model.predict_digits(rule="paper")).all()
+    assert (again.predict_digits(rule="given") == model.predict_digits(rule="given")).all()
     assert again.result_.history.tolist() == model.result_.history.tolist()
     assert again.schedule == model.schedule
     assert (again.fit(train).theta_ == model.theta_).all()
@@ -363,7 +363,7 @@ def test_the_inspection_names_of_the_paper():
     assert '"coefficient": null' in model.export_tree_for_viz(max_nodes=1)
     assert np.isfinite(model.coefficients_[1:]).all()
     assert model.printed_digits(model.encode("h")).tolist() == [0, 0, 1, 1]
-    assert "predicts nothing" in str(model.score(rule="paper"))
+    assert "predicts nothing" in str(model.score(rule="given"))
     assert model.score().plot().get_lines()
 
 

@@ -102,8 +102,8 @@ def test_report(wine, tmp_path, monkeypatch):  # its Table 20 reads the wines
     assert {"report.html", "report.json", "figure-1.png", "figure-2.png"} <= {path.name for path in folder.iterdir()}
     small = {row["tree"]: row for block in made.blocks if block.get("name") == "T20" for row in block["rows"]}
     assert {row["exact code: leaves back %"] for row in small.values()} == {100.0}
-    assert small["125 indices, as the paper"]["HiPaN honest: whole path %"] == 100 / 125
-    assert small["τ⁻ channels"]["HiPaN honest: whole path %"] == pytest.approx(100 / 7)
+    assert small["125 indices, as the paper"]["HiPaN, nothing shown: whole path %"] == 100 / 125
+    assert small["τ⁻ channels"]["HiPaN, nothing shown: whole path %"] == pytest.approx(100 / 7)
     assert (small["wine, latent tree"]["(p, K)"], small["wine, latent tree"]["epochs"]) == ("(3, 6)", 3)
 
     def never(*args, **kwargs):

@@ -16,12 +16,13 @@ import pytest
 import vpunn
 from commands import run
 from strategies import random_tree
-from vpunn import HiPaN
+from vpunn import HiPaN, write_tree
 from vpunn.cli import app
 from vpunn.datasets import load_ncbi
+from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError, VpunnError
-from vpunn.paper.reports import _bench, _shelf, claims, composed, hierarchies, input_free
-from vpunn.paper.reports._holdout import digit_predictions
+from vpunn.paper import reproduce
+from vpunn.paper.reports import _run, hierarchy, hipan_tables, training
 from vpunn.report import Report
 from vpunn.tree import Tree
 
@@ -30,16 +31,14 @@ from vpunn.tree import Tree
 def primates(tmp_path_factory):
     """The whole report on 1,000 real species, with its folder."""
     folder = tmp_path_factory.mktemp("reports") / "ncbi"
-    with pytest.MonkeyPatch.context() as patch:
-        use(patch, "Primates")
-        report = hierarchies.reproduce("ncbi", seeds=2, out=folder)
+    report = reproduce("ncbi", 2, out=folder, data=load_ncbi("Primates"), work={"task": absent})
     report.write(folder)
     return folder, json.loads((folder / "report.json").read_text())
 
 
-def use(patch, clade: str) -> None:
-    """Let the report on mammals be one on a smaller clade."""
-    patch.setattr(_bench, "load_hierarchy", lambda *_: load_ncbi(clade))
+def absent(seed: int) -> Any:
+    """The fungi of somebody who does not have them."""
+    raise DataError("the fungi need a table.")
 
 
 def table(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -53,7 +52,7 @@ def test_the_papers_layout_with_its_protocols_and_controls(primates):
     assert rows[0]["LeafAcc %"] == "91.5 ± 0.4"
     assert {row["protocol"] for row in rows if row["model"] == "HiPaN"} == {
         "as printed in the paper",
-        *(text for text, *_ in composed.PROTOCOLS.values()),
+        *(text for text, *_ in hipan_tables.PROTOCOLS.values()),
     }
     by = {(row["model"], row["protocol"]): row for row in rows}
     tree = load_ncbi("Primates").tree
@@ -66,9 +65,9 @@ def test_the_papers_layout_with_its_protocols_and_controls(primates):
     )
     assert by["control", "always the digit 0"]["LeafAcc %"] == f"{100 * zero:.2f}"
     assert by["HiPaN", "shown the true digit (the paper's rule)"]["LeafAcc %"] == "100.00 ± 0.00"
-    assert by["HiPaN", "honest: nothing shown"]["ρ of the codes"] == "undefined"
+    assert by["HiPaN", "nothing shown"]["ρ of the codes"] == "undefined"
     assert by["control", "HiPaN after 0 epochs, shown"]["LeafAcc %"] == f"{100 * zero:.2f}"
-    assert len(table(document, "T8")) == len(table(document, "T13")) == 8
+    assert len(table(document, "T8")) == len(table(document, "T13")) == 10
 
 
 def test_digit_accuracy_has_every_position_and_a_file_of_its_own(primates):
@@ -107,7 +106,6 @@ def test_every_table_is_a_csv_and_every_code_is_explained(primates):
 
 def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch):
     folder, document = primates
-    use(monkeypatch, "Primates")
 
     def never(*args, **kwargs):
         raise AssertionError("an optimiser was called")
@@ -115,12 +113,12 @@ def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch
     for where, name in (
         (vpunn.vapo, "minimize"),
         (vpunn.vapo, "drive"),
-        (claims, "_epoch_seconds"),
+        (training, "_epoch_seconds"),
         (HiPaN, "fit"),
-        (hierarchies, "release_counts"),
+        (hierarchy, "release_counts"),
     ):
         monkeypatch.setattr(where, name, never)
-    report = hierarchies.reproduce("ncbi", source=folder, out=tmp_path / "again")
+    report = reproduce("ncbi", source=folder, out=tmp_path / "again", data=load_ncbi("Primates"), work={"task": absent})
     report.write(tmp_path / "again")
     again = json.loads((tmp_path / "again" / "report.json").read_text())
     for one, two in zip(document["blocks"], again["blocks"], strict=True):
@@ -131,13 +129,14 @@ def test_the_same_numbers_again_without_training(primates, tmp_path, monkeypatch
         assert figure.read_bytes() == (tmp_path / "again" / figure.name).read_bytes()
 
 
-def test_going_on_after_kill_9_equals_a_run_without_break(tmp_path, monkeypatch):
+def test_going_on_after_kill_9_equals_a_run_without_break(tmp_path):
     """A process of its own is killed once the first model stands; what --resume writes is what an unbroken run writes."""
     small = (
-        "from vpunn.paper.reports import _bench; from vpunn.datasets import load_ncbi; "
-        "_bench.load_hierarchy = lambda *_: load_ncbi('Primates'); from vpunn.cli import main; main()"
+        "import sys; from vpunn.datasets import load_ncbi; from vpunn.paper import reproduce; "
+        "out = sys.argv[1] + '/ncbi'; "
+        "reproduce('ncbi', 1, only=['T12'], out=out, resume='--resume' in sys.argv, data=load_ncbi('Primates')).write(out)"
     )
-    words = [sys.executable, "-c", small, "--quiet", "reproduce", "ncbi", "--only", "T12", "--seeds", "1", "--out"]
+    words = [sys.executable, "-c", small]
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     process = subprocess.Popen([*words, str(broken)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     began = time.monotonic()
@@ -164,9 +163,8 @@ def test_going_on_after_kill_9_equals_a_run_without_break(tmp_path, monkeypatch)
         assert {k: v for k, v in mine.items() if k not in ("CPU s", "peak MB")} == {
             k: v for k, v in yours.items() if k not in ("CPU s", "peak MB")
         }
-    use(monkeypatch, "Primates")
     with pytest.raises(DataError, match="begun with --seeds 1"):
-        hierarchies.reproduce("ncbi", 3, out=broken / "ncbi", resume=True)
+        reproduce("ncbi", 3, out=broken / "ncbi", resume=True, data=load_ncbi("Primates"))
 
 
 def test_the_kept_models_open_as_models(primates):
@@ -178,15 +176,28 @@ def test_the_kept_models_open_as_models(primates):
     assert model.tree.fingerprint == load_ncbi("Primates").tree.fingerprint
 
 
-def test_models_of_another_tree_or_report_are_refused(primates, monkeypatch, tmp_path):
+def test_models_of_another_tree_or_report_are_refused(primates, tmp_path):
     folder, _ = primates
+    primate, rodent = load_ncbi("Primates"), load_ncbi("Rodentia")
     with pytest.raises(DataError, match="holds the models of 'ncbi', not of 'go'"):
-        hierarchies.reproduce("go", source=folder)
+        reproduce("go", source=folder)
     with pytest.raises(DataError, match=r"plan\.json.*without --from"):
-        hierarchies.reproduce("ncbi", source=tmp_path)
-    use(monkeypatch, "Rodentia")
+        reproduce("ncbi", source=tmp_path, data=primate)
     with pytest.raises(DataError, match="trained on another tree"):
-        hierarchies.reproduce("ncbi", source=folder)
+        reproduce("ncbi", source=folder, data=rodent)
+
+
+def test_hipan_itself_has_its_probabilities_judged(primates):
+    _, document = primates
+    rows = table(document, "T15-HiPaN")
+    assert rows[0]["ECE %"] == "0.52 %"
+    assert [row["model"] for row in rows[1:]] == ["HiPaN-DS"] * 6 + ["HiPaN"] * 6
+    by = {row["protocol"]: row for row in rows if row["model"] == "HiPaN"}
+    number = {key: float(row["NLL"].split()[0]) for key, row in by.items()}
+    assert number["shown the digit, held-out leaves"] < number["nothing shown, held-out leaves"]
+    assert number["nothing shown, held-out leaves, calibrated"] < number["nothing shown, held-out leaves"]
+    assert all(" ± " in row["ECE %"] and row["note"] for row in by.values())
+    assert "features is left out: mammals have names only" in json.dumps(document, ensure_ascii=False)
 
 
 def test_the_heads_without_input(primates):
@@ -207,9 +218,9 @@ def test_the_heads_without_input(primates):
 def test_the_leak_has_a_verdict(primates):
     _, document = primates
     rows = table(document, "leak")
-    assert [(row["optimiser"], row["α"]) for row in rows] == [(o, a) for o in ("gist", "adam") for a in claims.LEAKS]
-    assert rows[0]["until nothing moved"] in ("yes", f"no, stopped at {claims.MAX_SWEEPS}")
-    verdict = claims.leak_verdict(rows)
+    assert [(row["optimiser"], row["α"]) for row in rows] == [(o, a) for o in ("gist", "adam") for a in training.LEAKS]
+    assert rows[0]["until nothing moved"] in ("yes", f"no, stopped at {training.MAX_SWEEPS}")
+    verdict = training.leak_verdict(rows)
     assert verdict in json.dumps(document, ensure_ascii=False)
     assert verdict.startswith("Verdict: GIST does not stall below")
 
@@ -217,13 +228,29 @@ def test_the_leak_has_a_verdict(primates):
 def test_files_are_whole_and_the_page_needs_no_network(primates):
     folder, document = primates
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == 4
     assert "http" not in page.replace("http-equiv", "")
     assert not list(folder.glob(".*"))
     assert {block["kind"] for block in document["blocks"]} == {"text", "table", "figure", "heading"}
 
 
 # ---- single tables on the command line ---------------------------------------------------------------------------------
+
+
+def test_a_tree_of_ones_own_gets_every_table_without_the_papers_numbers_and_its_figures(tmp_path):
+    write_tree(random_tree(150, 2, 15), tmp_path / "mine.json")
+    run(app, "reproduce", tmp_path / "mine.json", "--seeds", 1, "--out", tmp_path, *OWN)
+    document = json.loads((tmp_path / "mine" / "report.json").read_text())
+    names = {block["name"] for block in document["blocks"] if block["kind"] == "table"}
+    assert names >= {"T7", "T8", "T9", "T10", "T13", "T15-HiPaN", "E-43"}
+    assert not any(
+        "paper" in block.get("columns", ()) for block in document["blocks"] if block.get("name") in ("T9", "T8")
+    )
+    assert {row["quantity"]: row["ours"] for row in table(document, "T9")}["leaves"] == random_tree(150, 2, 15).n_leaves
+    assert not (tmp_path / "mine" / "figures").exists()  # single tables were asked for
+
+
+OWN = [word for name in ("T7", "T8", "T9", "T10", "T13", "T15", "E-43") for word in ("--only", name)]
 
 
 def test_single_tables_of_all_mammals(tmp_path):
@@ -261,17 +288,21 @@ def test_single_tables_of_all_mammals(tmp_path):
         (["ncbi-2020"], "no release '2020' of 'ncbi'"),
         (["ncbi", "--policy", "deepest"], "a tree already"),
         (["hipaq", "--only", "T17"], "the report on hipaq has no 'T17'; it has T16, T20"),
-        (["hipaq", "--policy", "first"], "--policy is for wordnet, go, ncbi; leave it out for hipaq"),
-        (["hipaq-2"], "'hipaq-2' is for wordnet, go, ncbi"),
+        (["hipaq", "--policy", "first"], "--policy is for wordnet, go, ncbi and trees; leave it out for hipaq"),
+        (["hipaq-2"], "there is no file 'hipaq-2'"),
+        (["hipaq", "--hour"], "--hour is the time of each baseline"),
+        ([], "say which report to make"),
         (["all", "--only", "T16"], "--only names tables of one report"),
         (["ncbi", "--resume", "--from", "x"], "give one of them"),
         (["wordnet-9"], "no WordNet version '9'"),
-        (["fungi"], "unknown target 'fungi'"),
+        (["fungi"], "there is no file 'fungi'"),
+        (["{tmp}/one.json"], "'one' is a tree of one node, which has no digits"),
     ],
 )
 def test_wrong_words_get_one_sentence(words, message, tmp_path):
+    write_tree(Tree.from_parents([-1]), tmp_path / "one.json")
     with pytest.raises(VpunnError, match=message):
-        run(app, "reproduce", *words, "--out", tmp_path)
+        run(app, "reproduce", *(word.format(tmp=tmp_path) for word in words), "--out", tmp_path)
 
 
 def test_the_folder_is_checked_before_any_work(tmp_path):
@@ -283,10 +314,9 @@ def test_the_folder_is_checked_before_any_work(tmp_path):
 # ---- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def test_optimisers_reach_the_closed_form_from_random_starts(monkeypatch):
-    bench = _bench.Bench("ncbi", seeds=2)
-    monkeypatch.setattr(_bench.Bench, "tree", random_tree(3000, reach=300))
-    runs = {found.label: found for found in input_free.optimise(bench)}
+def test_optimisers_reach_the_closed_form_from_random_starts():
+    bench = _run.Bench("random", 2, given=Hierarchy(random_tree(3000, reach=300), "random", "", "", "", "first"))
+    runs = {found.label: found for found in training.optimise(bench)}
     assert (runs["Fisher"].gap < 1e-6).all()
     assert (runs["Fisher"].epochs <= 30).all()
     assert (runs["Adam, auto schedule"].gap < 1e-6).all()
@@ -299,12 +329,12 @@ def test_pruning_drops_every_depth_of_a_complete_tree_and_none_where_a_digit_is_
     ternary = Tree.from_paths(
         [f"{a}/{a}{b}/{a}{b}{c}" for a in "abc" for b in "abc" for c in "abc"], sep="/", root="all"
     )
-    assert np.allclose(claims.divergences(ternary), 0)
-    assert claims.divergences(Tree.from_parents([-1, 0, 0, 0, 1, 1]))[0] == np.inf
+    assert np.allclose(training.divergences(ternary), 0)
+    assert training.divergences(Tree.from_parents([-1, 0, 0, 0, 1, 1]))[0] == np.inf
 
 
 def test_memory_is_that_of_the_block():
-    with _shelf.measured() as spent:
+    with _run.measured() as spent:
         block = np.ones(40_000_000)
     assert block.all()
     assert spent["peak_mb"] is None or 250 < spent["peak_mb"] < 400
@@ -330,27 +360,6 @@ def test_tables_of_one_title_get_names_of_their_own(tmp_path):
         "a,b\n1,\n",
         "a,b\n2,\n",
     ]
-
-
-def test_held_out_digits_are_counted_one_by_one():
-    tree = random_tree(60)
-    order = np.random.default_rng(0).permutation(tree.leaves)
-    train, test = order[8:], order[:8]
-    confidence, right, weight = digit_predictions(tree, train, test, strength=1.0)
-    expected = []
-    for leaf in test:
-        for ball, child in zip(tree.ancestors(leaf)[:-1], tree.ancestors(leaf)[1:], strict=True):
-            children = tree.children(ball)
-            seen = np.array([tree.is_ancestor(np.full(len(train), c), train).sum() for c in children])
-            law = (seen + 1 / len(children)) / (seen.sum() + 1)
-            expected.append((round(law.max(), 9), float(children[law.argmax()] == child)))
-    got = [pair for pair, n in zip(zip(confidence.round(9), right, strict=True), weight, strict=True) for _ in range(n)]
-    assert sorted(got) == sorted(expected)
-
-
-def test_unknown_hierarchy():
-    with pytest.raises(VpunnError, match="no hierarchy 'fungi'"):
-        hierarchies.reproduce("fungi")
 
 
 def test_report_prints_brackets_as_they_are(capsys):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from strategies import trees
 from vpunn.errors import VpunnError
-from vpunn.paper.exhibits import ceilings, leaky_paper_rule, separability
+from vpunn.paper.ceilings import ceilings, leaky_paper_rule, separability
 from vpunn.tree import Tree
 from vpunn.vapo import _kernels as _head_kernels
 from vpunn.vapo.heads import DenseMSEHead, DigitHeads, Layout, QuadraticHeads, SoftmaxHeads, check_probabilities

@@ -20,19 +20,17 @@ from vpunn.cli import (
     data,
     demo,
     explore,
-    figures,
     fit,
     hipaq,
     info,
+    paper,
     predict,
     report,
-    reproduce,
     structure,
     tabular,
 )
 from vpunn.cli.common import in_shell, state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
-from vpunn.files import clipped
 
 try:  # what is raised for wrong words: newer versions of typer carry click inside, older ones depend on it
     from typer import TyperException as UsageError
@@ -46,7 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, codes, data, demo, fit, predict, explore, hipaq, tabular, info, figures, report, reproduce):
+for family in (structure, codes, data, demo, fit, predict, explore, hipaq, tabular, info, report, paper):
     family.register(app)
 
 
@@ -91,7 +89,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (VpunnError, OSError, UnicodeEncodeError, MemoryError) as error:
+    except (VpunnError, OSError, UnicodeEncodeError) as error:
         lost = _lost_letters()
         if state.debug:
             raise
@@ -114,10 +112,6 @@ def _in_shell(error: Exception) -> str:
     """The sentence of an error, with the shell's way to tell namesakes apart and name encodings instead of Python's."""
     if isinstance(error, UnicodeEncodeError):
         return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give fewer rows or columns at a time, or a larger machine."
-    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
-        return f"cannot use {clipped(error.filename)}: {error.strerror}."
     path = "say which by its path, as written here; in a table, give level columns (--levels)"
     return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `locate`", path)
 

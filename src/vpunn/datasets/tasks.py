@@ -29,6 +29,8 @@ class PlacementTask:
     texts: dict[str, np.ndarray]
     nodes: dict[str, np.ndarray]
     descriptions: tuple[np.ndarray, ...] = ()
+    #: Whether the texts are sequences of letters and not words.
+    sequences: bool = False
 
     def labels(self, part: Part) -> np.ndarray:
         """Node labels of a part."""
@@ -120,7 +122,42 @@ def coded_texts(name: str, seed: int = 0) -> PlacementTask:
     )
 
 
+def fungal_sequences(seed: int = 0) -> PlacementTask:
+    """Fungal ITS sequences and the UNITE lineage of each, from ``public/its`` under ``VPUNN_DATA_DIR``; the seed is the fold.
+
+    Two queries in three are of a species that the references have not; their answer is the deepest node that the references have.
+    """
+    import pandas as pd
+
+    folder = data_dir()
+    where = None if folder is None else folder / "public" / "its" / f"fold{seed % 3}"
+    if where is None or not (where / "train.csv.gz").is_file():
+        raise DataError(
+            f"the fungi need the tables public/its/fold{seed % 3}/train.csv.gz and test.csv.gz in the folder that {DATA_DIR} "
+            f"names, which is {str(folder) if folder else 'not set'}."
+        )
+    tables = {part: pd.read_csv(where / f"{part}.csv.gz", dtype=str) for part in ("train", "test")}
+    lines = {part: [_lineage(text) for text in table["taxonomy"]] for part, table in tables.items()}
+    known = {path[:k] for path in lines["train"] for k in range(len(path) + 1)}
+    tree = Tree.from_edges([("; ".join(path[:-1]) or "life", "; ".join(path)) for path in sorted(known - {()})])
+    nodes = {}
+    for part, paths in lines.items():
+        deepest = [next(path[:k] for k in range(len(path), -1, -1) if path[:k] in known) for path in paths]
+        nodes[part] = np.asarray(tree.index(["; ".join(path) or "life" for path in deepest]))
+    texts = {part: table["sequence"].to_numpy(object) for part, table in tables.items()}
+    none = {"validation": texts["test"][:0]}, {"validation": nodes["test"][:0]}
+    return PlacementTask(f"fungal ITS, fold {seed % 3}", tree, texts | none[0], nodes | none[1], sequences=True)
+
+
+def _lineage(text: str) -> tuple[str, ...]:
+    """Ranks up to the first empty one."""
+    ranks = [rank.strip() for rank in text.split(";")]
+    empty = next((i for i, rank in enumerate(ranks) if not rank or rank.endswith("__")), len(ranks))
+    return tuple(ranks[:empty])
+
+
 TASKS = {
+    "fungi": lambda seed: fungal_sequences(seed),
     "wordnet": lambda seed: wordnet_placement(seed),
     "wordnet-texts": lambda seed: wordnet_placement(seed, descriptions=True),
     "go": lambda seed: go_synonyms(seed),

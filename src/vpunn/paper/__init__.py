@@ -30,10 +30,19 @@ sections 8.1 and 8.2.
 
 from vpunn.explain import describe_ball, export_tree_for_viz
 from vpunn.padic import next_prime
-from vpunn.paper.algorithms import PaperTree, build_tree, decode, encode_path, sparse_activation_path
-from vpunn.paper.controls import ControlCode, leaf_code, paper_code
+from vpunn.paper.algorithms import (
+    ControlCode,
+    PaperTree,
+    build_tree,
+    decode,
+    encode_path,
+    leaf_code,
+    paper_code,
+    sparse_activation_path,
+)
 from vpunn.paper.hipan import HiPaN, HiPaNScore
 from vpunn.paper.hybrid import HybridLoss, TwoLogitCEHead, paper_digits
+from vpunn.paper.reports import reproduce
 from vpunn.vapo import AdamScalar, GISTScalar
 from vpunn.vapo.heads import DenseMSEHead
 
@@ -56,5 +65,6 @@ __all__ = [
     "next_prime",
     "paper_code",
     "paper_digits",
+    "reproduce",
     "sparse_activation_path",
 ]

@@ -15,7 +15,8 @@ from vpunn import vapo
 from vpunn._types import Items, Label, Numbers
 from vpunn.errors import CodeError, DataError, VpunnError, check_choice, examples
 from vpunn.network import LEAK
-from vpunn.paper.hybrid import HybridLoss, Prefix, Rule, Weighting, find_keys, paper_digits
+from vpunn.paper.hybrid import RULES, HybridLoss, Prefix, Rule, Weighting, find_keys, paper_digits
+from vpunn.paper.likelihood import Likelihood
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 from vpunn.vapo.schedule import Schedule, find_schedule
@@ -27,6 +28,9 @@ Optimizer = Literal["adam", "gist"]
 
 #: Pairs drawn for Spearman's ρ.
 PAIRS = 200_000
+
+#: Probabilities that are given at once, items times leaves: 2 GB.
+MOST = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class HiPaNScore:
     @property
     def verdict(self) -> str:
         """What the numbers mean, in a sentence."""
-        if self.rule == "paper":
+        if self.rule == "given":
             return (
                 f"Shown the true digit, {100 * self.leaf:.2f} % of last digits and {100 * self.path:.2f} % of whole paths come "
                 "back; this checks given answers and predicts nothing."
@@ -88,17 +92,20 @@ class HiPaN(Storable):
     paper, so balls that share a sibling index share their values (AUDIT E-19). Items are the leaves, and a leaf's only input is
     its own code. Same seed, same bytes.
 
-    `predict_digits` knows two rules. ``paper`` reads the deep heads at the *true* digit t and answers t if z_good > z_other:
-    it is shown what it should predict (AUDIT E-43). ``honest`` scores every child digit and shows nothing.
+    There are two rules. ``given`` (older name: ``paper``) reads the deep heads at the *true* digit t and answers t if z_good >
+    z_other: it is shown what it should predict (AUDIT E-43). ``predicted`` (older name: ``honest``) scores every child digit and
+    shows nothing. `predict_digits` gives digits, `predict_proba` the likelihood of every leaf, `predict` its arg-max.
 
     >>> tree = Tree.from_parents([-1, 0, 0, 1, 1, 1, 3, 3], labels=["a", "b", "c", "d", "e", "f", "g", "h"])
     >>> model = HiPaN(tree).fit()
     >>> model.encode("h").tolist(), model.decode([0, 0, 1])
     ([0, 0, 1], 'h')
-    >>> model.score(rule="paper").leaf, model.score(rule="honest").leaf
+    >>> model.score(rule="given").leaf, model.score(rule="predicted").leaf
     (1.0, 0.8)
-    >>> model.predict_digits(["h", "c"], rule="honest").tolist()                # one path for every item: there is no input
+    >>> model.predict_digits(["h", "c"]).tolist()                               # one path for every item: there is no input
     [[0, 1, 0], [0, 1, 0]]
+    >>> dict(zip(model.classes_, model.predict_proba(["h"], rule="given")[0].round(2).tolist()))
+    {'g': 0.01, 'h': 0.25, 'e': 0.42, 'f': 0.09, 'c': 0.24}
     >>> HiPaN.DS(tree).fit()
     HiPaN(8 nodes, p=5, K=3, optimizer='gist', fitted: 5 epochs)
     """
@@ -138,6 +145,8 @@ class HiPaN(Storable):
         }
         self.problem_ = HybridLoss(tree, **self._options)  # laid out again on the items of fit
         self.result_: vapo.VapoResult | None = None
+        #: What `calibrate` found, by rule: one temperature a depth.
+        self.temperatures_: dict[str, np.ndarray] = {}
 
     @classmethod
     def DS(cls, tree: Tree, **options: Any) -> HiPaN:
@@ -196,6 +205,7 @@ class HiPaN(Storable):
         same bytes.
         """
         self.problem_ = HybridLoss(self.tree, items=None if items is None else self._nodes(items), **self._options)
+        self.temperatures_ = {}
         gist = {"max_sweeps": self.sweeps, "batch": self.batch}
         own: dict[str, Any] = {"schedule": self.schedule} if self.optimizer == "adam" else gist
         self.result_ = vapo.minimize(
@@ -264,25 +274,81 @@ class HiPaN(Storable):
 
     # ---- prediction ------------------------------------------------------------------------------------------------
 
-    def predict_digits(self, items: Items = None, rule: Rule = "honest", prefix: Prefix = "predicted") -> np.ndarray:
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels of the leaves: the columns of `predict_proba`."""
+        return np.asarray(self.tree.labels[self.tree.leaves])
+
+    def likelihood(self, rule: Rule = "predicted") -> Likelihood:
+        """The law of the leaves that this model stands for, with the temperatures of `calibrate`."""
+        check_choice("rule", rule, RULES)
+        temperature = self.temperatures_.get(RULES[rule], np.ones(self.K))
+        return Likelihood(self.problem_, np.asarray(self.theta_, float), temperature)
+
+    def predict_log_proba(self, items: Items = None, rule: Rule = "predicted") -> np.ndarray:
+        """Log-likelihood of every leaf for each item (default: all leaves), (items, leaves); columns are `classes_`.
+
+        The soft-max of the digit heads along the path, over the children that exist (see `Likelihood`): every row sums to one.
+        With ``rule="predicted"`` all rows are equal, because the model has no input.
+        """
+        law, nodes, leaves = self.likelihood(rule), self._nodes(items), self.tree.leaves
+        if len(nodes) * len(leaves) > MOST:
+            raise VpunnError(
+                f"probabilities of {len(leaves):,} leaves for {len(nodes):,} items are {len(nodes) * len(leaves):,} numbers; give "
+                f"at most {max(1, MOST // len(leaves)):,} items at a time."
+            )
+        if RULES[rule] == "predicted":
+            return np.tile(law.common()[leaves], (len(nodes), 1))
+        digits, found = paper_digits(self.tree, nodes), np.empty((len(nodes), len(leaves)))
+        for part in law.parts(len(nodes)):
+            found[part] = law.shown(digits[part])[leaves].T
+        return found
+
+    def predict_proba(self, items: Items = None, rule: Rule = "predicted") -> np.ndarray:
+        """Probability of every leaf for each item; see `predict_log_proba`."""
+        return np.asarray(np.exp(self.predict_log_proba(items, rule)))
+
+    def predict(self, items: Items = None, rule: Rule = "predicted") -> np.ndarray:
+        """Label of the likeliest leaf for each item (default: all leaves), the first of several."""
+        law, nodes, leaves = self.likelihood(rule), self._nodes(items), self.tree.leaves
+        if RULES[rule] == "predicted":
+            best = np.full(len(nodes), law.common()[leaves].argmax())
+        else:
+            digits = paper_digits(self.tree, nodes)
+            best = np.concatenate([law.shown(digits[part])[leaves].argmax(axis=0) for part in law.parts(len(nodes))])
+        return np.asarray(self.classes_[best])
+
+    def calibrate(self, items: Items, rule: Rule = "predicted") -> HiPaN:
+        """Fit one temperature a depth on items (better not those of `fit`), so that their true children become most likely.
+
+        Each rule has temperatures of its own. A depth that these items do not reach keeps its temperature of 1.
+        """
+        check_choice("rule", rule, RULES)
+        nodes = self._nodes(items)
+        plain = Likelihood(self.problem_, np.asarray(self.theta_, float), np.ones(self.K))
+        given = RULES[rule] == "given"
+        self.temperatures_[RULES[rule]] = plain.fit_temperatures(nodes, paper_digits(self.tree, nodes), given)
+        return self
+
+    def predict_digits(self, items: Items = None, rule: Rule = "predicted", prefix: Prefix = "predicted") -> np.ndarray:
         """Predicted digits of items (labels, or an integer array of node ids; default: all leaves), one row of K each.
 
         Position 0 is the arg-max of the root logits; up to ``split_depth`` the value of the parent digit, rounded mod p; below,
-        by ``rule``: ``paper`` compares the two logits at the item's true digit and answers with it or with round(v_other),
-        ``honest`` takes the child digit with the largest −τ(v_c − c)². Heads are conditioned on the digit predicted above, as
+        by ``rule``: ``given`` compares the two logits at the item's true digit and answers with it or with round(v_other),
+        ``predicted`` takes the child digit with the largest −τ(v_c − c)². Heads are conditioned on the digit predicted above, as
         printed, or with ``prefix="true"`` on the true one. Contexts no training item reached have the values they started with.
         """
-        check_choice("rule", rule, get_args(Rule))
+        check_choice("rule", rule, RULES)
         check_choice("prefix", prefix, get_args(Prefix))
         return self.problem_.predict(self.theta_, paper_digits(self.tree, self._nodes(items)), rule, prefix)
 
     def score(
-        self, items: Items = None, rule: Rule = "honest", prefix: Prefix = "predicted", seed: int = 0
+        self, items: Items = None, rule: Rule = "predicted", prefix: Prefix = "predicted", seed: int = 0
     ) -> HiPaNScore:
         """Judge predictions on items (default: all leaves); ρ on ``PAIRS`` random pairs."""
         nodes = self._nodes(items)
         return score_digits(
-            self.tree, nodes, self.predict_digits(nodes, rule, prefix), rule=rule, prefix=prefix, seed=seed
+            self.tree, nodes, self.predict_digits(nodes, rule, prefix), rule=RULES[rule], prefix=prefix, seed=seed
         )
 
     def printed_digits(self, digits: np.ndarray) -> np.ndarray:
@@ -354,6 +420,8 @@ class HiPaN(Storable):
         }
         draft.add("tree", self.tree)
         draft.array("items", self.problem_.nodes)
+        for rule, temperature in self.temperatures_.items():
+            draft.array(f"temperature-{rule}", temperature)
         if self.result_ is not None:
             draft.add("result", self.result_)
 
@@ -378,6 +446,9 @@ class HiPaN(Storable):
         if "result" in stored.part_names:
             model.result_ = stored.get("result", vapo.VapoResult)
             model.problem_.parts(model.result_.parameters)
+        for rule in ("given", "predicted"):
+            if f"temperature-{rule}" in stored:
+                model.temperatures_[rule] = stored.array(f"temperature-{rule}", dtype="f", shape=(model.K,))
         return model
 
 

@@ -25,8 +25,16 @@ from vpunn.vapo.losses import segment_log_softmax
 from vpunn.vapo.schedule import Schedule, find_schedule
 
 Weighting = Literal["inverse-sqrt", "none"]
-Rule = Literal["paper", "honest"]
+Rule = Literal["given", "predicted", "paper", "honest"]
 Prefix = Literal["predicted", "true"]
+
+#: ``given``: the true digit is shown, as in the paper; ``predicted``: nothing is. The other two words are older names of these.
+RULES: dict[str, Literal["given", "predicted"]] = {
+    "given": "given",
+    "predicted": "predicted",
+    "paper": "given",
+    "honest": "predicted",
+}
 
 #: Adam's ε; see `vpunn.vapo.adam`.
 EPSILON = 1e-12
@@ -215,7 +223,7 @@ class HybridLoss:
         out = np.zeros_like(digits)
         if 0 in self.depths:
             out[:, 0] = int(np.argmax(root))
-        favourite = self._favourites(good) if rule == "honest" else None
+        favourite = self._favourites(good) if RULES[rule] == "predicted" else None
         for k in (k for k in self.depths if k > 0):
             parent = (out if prefix == "predicted" else digits)[:, k - 1].astype(np.int64)
             at, known = find_keys(self.context_key, k * self.p + parent)

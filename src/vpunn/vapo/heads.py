@@ -5,7 +5,7 @@ share a slot (AUDIT S14):
 
 - ``node``: a context per ball, a slot per child. Exact; n_nodes − 1 slots.
 - ``markov``: a context per (depth, parent digit), as in the paper. Balls that happen to have the same sibling index
-  share one law, which is right only for digit-separable trees; `exhibits.ceilings` and `separability` measure it.
+  share one law, which is right only for digit-separable trees; `vpunn.paper.ceilings.ceilings` and `separability` measure it.
 - ``depth``: a context per depth. Marginals.
 
 The heads here see no input, so the best law is the observed frequencies: `optimum` knows it in closed form, and every

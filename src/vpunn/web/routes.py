@@ -45,7 +45,6 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     when: tuple[str, ...] | None = None
-    pace: str = "quick"  #: who does it: ``instant`` needs no thread, ``slow`` work may take seconds
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -136,14 +135,7 @@ NUMBER_QUESTION = Body(
 )
 
 ROUTES = (
-    Route("GET", "/api/health", "whether the server is alive, and what it serves", about_tree.health, pace="instant"),
-    Route(
-        "GET",
-        "/api/ready",
-        "whether everything is read and compiled, so that answers take no longer than they need",
-        about_tree.ready,
-        pace="instant",
-    ),
+    Route("GET", "/api/health", "whether the server is alive, and what it serves", about_tree.health),
     Route("GET", "/api/openapi.json", "this document", about_tree.document),
     Route("GET", "/api/tree", "counts, prime, hash, layers, and what the model can do", about_tree.summary),
     Route(
@@ -224,13 +216,7 @@ ROUTES = (
         "/api/export",
         "a subtree as a file",
         about_tree.export,
-        _query(
-            ("id", NODE),
-            ("format", "html, csv, newick or json"),
-            ("depth", "levels to keep"),
-            ("raw", "yes: cells of the CSV that begin as formulas do are given as they are, without an apostrophe"),
-        ),
-        pace="slow",
+        _query(("id", NODE), ("format", "html, csv, newick or json"), ("depth", "levels to keep")),
     ),
     Route(
         "GET",
@@ -247,7 +233,6 @@ ROUTES = (
         about_tree.table,
         _query(("label", "the column that names nodes"), ("name", "what to call the table")),
         TABLE,
-        pace="slow",
     ),
     Route(
         "POST",
@@ -266,7 +251,6 @@ ROUTES = (
         _query(("target", "the column of the right answers")),
         TABLE,
         when=("places",),
-        pace="slow",
     ),
 )
 

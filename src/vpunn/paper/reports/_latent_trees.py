@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.paper.captions import captions
+from vpunn.paper.contents import captions
 from vpunn.report import Report
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ def axes(columns: int = 1) -> tuple[Any, Any]:
     return figure, figure.subplots(1, columns)
 
 
-def place_wines(shelf: WineShelf) -> dict[str, Any]:
+def place_wines(table: Any) -> dict[str, Any]:
     """Two coordinates per wine, its first two digits, what the four balls are, and silhouettes in the columns themselves."""
     from sklearn.metrics import silhouette_score
 
     from vpunn.tabular.encoder import LatentTreeEncoder
 
-    encoder = LatentTreeEncoder(verbose=False).fit(shelf.table)  # the tree of T17 and T18: p = 3, K = 6
-    scaled = encoder.table_.matrix(shelf.table)
+    encoder = LatentTreeEncoder(verbose=False).fit(table)  # the tree of T17 and T18: p = 3, K = 6
+    scaled = encoder.table_.matrix(table)
     place, how = plane(scaled)
-    digits = encoder.transform(shelf.table)[:, :2]
+    digits = encoder.transform(table)[:, :2]
     balls = {
         f"{a}.{b}": encoder.describe((int(a), int(b)) if b else (int(a),), columns=2).sentence()
         for a, b in np.unique(digits, axis=0)
@@ -41,9 +41,8 @@ def place_wines(shelf: WineShelf) -> dict[str, Any]:
     return {"place": place, "how": how, "digits": digits, "balls": balls, "silhouette": widths}
 
 
-def picture(shelf: WineShelf, report: Report) -> None:
-    """F17: the wines in the plane, coloured by digits and by quality."""
-    found = shelf.fact("picture", lambda: place_wines(shelf))
+def draw_wines(found: dict[str, Any], quality: np.ndarray) -> tuple[Any, str]:
+    """F17: the wines in the plane, coloured by digits and by quality; and what that shows."""
     place, digits = np.array(found["place"]), np.array(found["digits"])
     figure, (left, right) = axes(2)
     for name, words in found["balls"].items():
@@ -52,7 +51,7 @@ def picture(shelf: WineShelf, report: Report) -> None:
         left.scatter(*place[at].T, s=3, label=f"{name}: {words}", color=f"C{2 * (a - 1) + b - 1}", rasterized=True)
     left.legend(markerscale=4, fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.06))
     left.set_title("first two digits")
-    dots = right.scatter(*place.T, s=3, c=shelf.quality, cmap="viridis", rasterized=True)
+    dots = right.scatter(*place.T, s=3, c=quality, cmap="viridis", rasterized=True)
     right.set_title("sensory quality (never seen by the tree)")
     figure.colorbar(dots, ax=right, label="quality")
     low, high = np.quantile(place, [0.002, 0.998], axis=0)  # a few wines lie far off and would squeeze the rest
@@ -61,18 +60,20 @@ def picture(shelf: WineShelf, report: Report) -> None:
         axis.set(
             xticks=[], yticks=[], xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1])
         )
-    report.heading(captions("F17"))
-    report.figure(
-        f"{found['how']} of the wines, coloured by their first two digits in the tree of T17 and by quality (outermost 0.4 % "
-        "not shown).",
-        figure,
-    )
     first, both = found["silhouette"]
-    report.text(
-        "Colour and layout come from the same eleven columns, so separation here does not validate the tree (E-81). "
-        f"Silhouettes in the columns themselves: {first:.2f} for the root digit, {both:.2f} for two digits (1 is separated, 0 is "
-        "touching): the wines are one cloud, cut."
+    return figure, (
+        f"{found['how']} (outermost 0.4 % not shown). Colour and layout come from the same eleven columns, so separation here does "
+        f"not validate the tree (E-81). Silhouettes in the columns themselves: {first:.2f} for the root digit, {both:.2f} for two "
+        "digits (1 is separated, 0 is touching): the wines are one cloud, cut."
     )
+
+
+def picture(shelf: WineShelf, report: Report) -> None:
+    """F17, with what it shows."""
+    figure, said = draw_wines(shelf.fact("picture", lambda: place_wines(shelf.table)), shelf.quality)
+    report.heading(captions("F17"))
+    report.figure("The wines, coloured by their first two digits in the tree of T17 and by quality.", figure)
+    report.text(said)
 
 
 def plane(rows: np.ndarray) -> tuple[np.ndarray, str]:

@@ -11,15 +11,14 @@ import importlib.util
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vpunn.codes import PadicCode
-from vpunn.paper.captions import captions
-from vpunn.paper.reports._bench import Bench
-from vpunn.paper.reports._shelf import measured
-from vpunn.paper.reports.composed import spread
+from vpunn.paper.contents import captions
+from vpunn.paper.reports._run import Bench, measured, spread
 from vpunn.report import Report
 from vpunn.tree import Tree
 
@@ -103,10 +102,12 @@ def made_here() -> dict[str, Callable[[Tree], Cloud]]:
 # ---- how faithful ----------------------------------------------------------------------------------------------------------
 
 
-def faithful(tree: Tree) -> list[dict[str, Any]]:
+def faithful(
+    tree: Tree, triples: int = TRIPLES, made: dict[str, Callable[[Tree], Cloud]] | None = None
+) -> list[dict[str, Any]]:
     """One row per geometry of the whole tree: size, cost, distortion of path lengths, ρ, triplets, ultrametric defects."""
     rng = np.random.default_rng(0)
-    u, v = _different(rng, tree.n_nodes)
+    u, v = _different(rng, tree.n_nodes, triples)
     truth, length = tree.lca_depth(u, v), _path_lengths(tree, u, v)
     with measured() as spent:
         code = PadicCode(tree)
@@ -121,10 +122,12 @@ def faithful(tree: Tree) -> list[dict[str, Any]]:
             "CPU s": round(spent["seconds"], 3),
             "MB": round(sum(number.bit_length() // 8 + 1 for number in codes.tolist()) / 1e6, 3),
             **_fidelity(shared.astype(float), depth[u] + depth[v] - 2 * shared, truth, length),
-            **_triples(lambda a, b: _common_prefix(digits[a], digits[b]).astype(float), tree, np.arange(tree.n_nodes)),
+            **_triples(
+                lambda a, b: _common_prefix(digits[a], digits[b]).astype(float), tree, np.arange(tree.n_nodes), triples
+            ),
         }
     ]
-    for name, make in made_here().items():
+    for name, make in (made or made_here()).items():
         with measured() as spent:
             cloud = make(tree)
         at = cloud.points
@@ -135,10 +138,14 @@ def faithful(tree: Tree) -> list[dict[str, Any]]:
                 "CPU s": round(spent["seconds"], 3),
                 "MB": round(at.size * 4 / 1e6, 3),
                 **_fidelity(cloud.shared(at[u], at[v]), cloud.distance(at[u], at[v]), truth, length),
-                **_triples(lambda a, b, c=cloud: c.shared(c.points[a], c.points[b]), tree, np.arange(tree.n_nodes)),  # type: ignore[misc]
+                **_triples(partial(_between, cloud), tree, np.arange(tree.n_nodes), triples),
             }
         )
     return rows
+
+
+def _between(cloud: Cloud, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return cloud.shared(cloud.points[a], cloud.points[b])
 
 
 def _fidelity(shared: np.ndarray, distance: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:
@@ -152,10 +159,10 @@ def _fidelity(shared: np.ndarray, distance: np.ndarray, truth: np.ndarray, lengt
     }
 
 
-def _triples(shared: Callable[[Any, Any], np.ndarray], tree: Tree, nodes: np.ndarray) -> dict[str, float]:
+def _triples(shared: Callable[[Any, Any], np.ndarray], tree: Tree, nodes: np.ndarray, triples: int) -> dict[str, float]:
     """Triplet accuracy and the share of triples in which the two shorter shared ways differ (an ultrametric has them equal)."""
     rng = np.random.default_rng(1)
-    i, j, k = (rng.integers(0, len(nodes), TRIPLES) for _ in range(3))
+    i, j, k = (rng.integers(0, len(nodes), triples) for _ in range(3))
     apart = (i != j) & (j != k) & (i != k)
     i, j, k = i[apart], j[apart], k[apart]
     near, far = tree.lca_depth(nodes[i], nodes[j]), tree.lca_depth(nodes[i], nodes[k])
@@ -174,7 +181,13 @@ def _triples(shared: Callable[[Any, Any], np.ndarray], tree: Tree, nodes: np.nda
 # ---- where new leaves go -----------------------------------------------------------------------------------------------------
 
 
-def placed(tree: Tree, texts: np.ndarray, seed: int) -> dict[str, dict[str, float]]:
+def placed(
+    tree: Tree,
+    texts: np.ndarray,
+    seed: int,
+    triples: int = TRIPLES,
+    made: dict[str, Callable[[Tree], Cloud]] | None = None,
+) -> dict[str, dict[str, float]]:
     """Hidden leaves placed by their texts in every geometry: ρ and triplet accuracy among them.
 
     The code's leaf goes below the node that `HiPaNClassifier` names, or below the parent of its nearest seen text; a point goes to
@@ -193,7 +206,7 @@ def placed(tree: Tree, texts: np.ndarray, seed: int) -> dict[str, dict[str, floa
     at = np.searchsorted(kept, leaves[near])  # neighbours among the rows of the seen tree
 
     def judge(shared: Callable[[Any, Any], np.ndarray]) -> dict[str, float]:
-        return {"rho": float(spearmanr(shared(a, b), truth).statistic), **_triples(shared, tree, hidden)}
+        return {"rho": float(spearmanr(shared(a, b), truth).statistic), **_triples(shared, tree, hidden, triples)}
 
     def below(nodes: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
         return lambda x, y: np.asarray(tree.lca_depth(nodes[x], nodes[y]), float)
@@ -202,7 +215,7 @@ def placed(tree: Tree, texts: np.ndarray, seed: int) -> dict[str, dict[str, floa
         "exact code, HiPaNClassifier": judge(below(parent)),
         "exact code, nearest text": judge(below(tree.parent[leaves[near[:, 0]]])),
     }
-    for name, make in made_here().items():
+    for name, make in (made or made_here()).items():
         cloud = make(seen)
         points = cloud.points[at].mean(axis=1)
         home = cloud.points[np.searchsorted(kept, parent)]
@@ -270,8 +283,8 @@ def comparison(bench: Bench, report: Report) -> None:
     rows = [
         {
             "placement": name,
-            "ρ with the true LCA depth": spread([split[name]["rho"] for split in splits], 3),
-            "triplets right %": spread([split[name]["triplets right %"] for split in splits], 1),
+            "ρ with the true LCA depth": spread([split[name]["rho"] for split in splits], ".3f"),
+            "triplets right %": spread([split[name]["triplets right %"] for split in splits], ".1f"),
         }
         for name in splits[0]
     ]
@@ -318,6 +331,6 @@ def _common_prefix(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.cumprod(same, axis=1).sum(axis=1))
 
 
-def _different(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    u, v = rng.integers(0, n, (2, TRIPLES))
+def _different(rng: np.random.Generator, n: int, many: int) -> tuple[np.ndarray, np.ndarray]:
+    u, v = rng.integers(0, n, (2, many))
     return u[u != v], v[u != v]

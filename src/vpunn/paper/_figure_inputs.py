@@ -10,7 +10,8 @@ import numpy as np
 
 from vpunn import structure
 from vpunn.errors import VpunnError
-from vpunn.metrics import Reliability, reliability
+from vpunn.metrics import Reliability
+from vpunn.paper.hipan import HiPaN
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Study:
+class Inputs:
     """A tree to be drawn, and what is computed from it once for several figures."""
 
     name: str
@@ -26,7 +27,7 @@ class Study:
     tree: Tree
     saved: list[Any] = field(default_factory=list)  #: models of earlier runs; training is skipped where they suffice
     seed: int = 0
-    labels: dict[str, Any] | None = None  #: what an earlier report found on held-out rows with features
+    facts: dict[str, Any] = field(default_factory=dict)  #: what an earlier report found, by key
     report: str = ""  #: the folder of that report: nothing is trained then
 
     @cached_property
@@ -55,19 +56,23 @@ class Study:
                 break
         return node
 
+    def _must_be_saved(self) -> None:
+        if self.report:
+            raise VpunnError(
+                f"there is no saved model under {self.report}; run vpunn reproduce for it, or leave --from out."
+            )
+
     @cached_property
     def training(self) -> dict[str, VapoResult]:
         """Runs of VAPO: those saved, else Fisher and two Adam schedules on soft-max heads from one random start."""
         found: dict[str, VapoResult] = {}
         for model in self.saved:
             if getattr(model, "result_", None) is not None:
-                found.setdefault(_run_name(model), model.result_)  # the first of a kind is the main run
+                name = f"{type(model).__name__}, {getattr(model, 'optimizer', 'saved')}"
+                found.setdefault(name, model.result_)  # the first of a kind is the main run
         if found:
             return found
-        if self.report:
-            raise VpunnError(
-                f"there is no saved model under {self.report}; run vpunn reproduce for it, or leave --from out."
-            )
+        self._must_be_saved()
         from vpunn import vapo
         from vpunn.vapo.heads import SoftmaxHeads
 
@@ -92,11 +97,11 @@ class Study:
         return float(SoftmaxHeads(self.tree).optimum())
 
     @cached_property
-    def coefficients(self) -> tuple[np.ndarray, str]:
-        """One trained number per ball and where it comes from: of a saved HiPaN, else the logits of the trained heads."""
+    def coefficients(self) -> np.ndarray:
+        """One trained number per ball: of a saved HiPaN, else the logits of the trained heads, centred in every ball."""
         for model in self.saved:
             if hasattr(model, "coefficients_"):
-                return np.nan_to_num(np.asarray(model.coefficients_, float)), f"values of {model!r}"
+                return np.asarray(np.nan_to_num(np.asarray(model.coefficients_, float)))
         from vpunn.vapo.heads import SoftmaxHeads
 
         heads = SoftmaxHeads(self.tree)
@@ -105,26 +110,32 @@ class Study:
         centred = result.parameters - (layout.per_context(result.parameters) / np.diff(layout.start))[layout.context]
         values = np.zeros(self.tree.n_nodes)
         values[1:] = centred[layout.slot[1:]]
-        return values, "logits of soft-max heads trained by Fisher steps, centred in every ball"
+        return np.asarray(values)
 
     @cached_property
-    def held_out(self) -> dict[int, Reliability]:
-        """Reliability by depth: of a classifier's answers on held-out rows if a report has them, else of heads on hidden leaves."""
-        if self.labels is not None:
-            from vpunn.paper.reports.labels import curves_of
+    def held_out(self) -> dict[str, dict[int, Reliability]]:
+        """Reliability by depth of the answers on rows that a model has not seen, by model: those a report has, else HiPaN's.
 
-            return curves_of(self.labels)
-        from vpunn.paper.reports._holdout import digit_predictions_by_depth
+        A depth with fewer than 30 rows has none.
+        """
+        from vpunn.paper.reports.calibration import answers_of, curves_of, rules_said
+        from vpunn.paper.reports.hipan_tables import split
 
-        found = digit_predictions_by_depth(self.tree, seed=self.seed)
-        return {k: reliability(c, r, strategy="quantile", bins=10) for k, (c, r) in found.items() if len(c) >= 30}
-
-    @property
-    def judged(self) -> str:
-        """What `held_out` is about."""
-        if self.labels is not None:
-            return f"HiPaNClassifier on {self.labels['rows']:,} held-out rows ({self.labels['task']})"
-        return "digit heads without input on a fifth of the leaves"
+        kept = {}
+        if "T15" in self.facts:
+            first = self.facts["T15"][0]
+            kept[f"HiPaNClassifier ({first['task']})"] = curves_of(first)
+        for rule, said in rules_said.items():
+            for judged in self.facts.get("T15-HiPaN", {}).get(f"hipan {rule} hidden", [])[:1]:
+                kept[f"HiPaN, {said}"] = curves_of(judged)
+        if not kept:
+            self._must_be_saved()
+            hidden, seen = split(self.tree, self.seed)
+            if len(hidden):
+                model = HiPaN(self.tree, seed=self.seed).fit(seen)
+                for rule, said in rules_said.items():
+                    kept[f"HiPaN, {said}"] = curves_of(answers_of(model, hidden, rule).judged(self.tree, hidden))
+        return {name: curves for name, curves in kept.items() if curves}
 
     @cached_property
     def digit_accuracy(self) -> np.ndarray:
@@ -135,8 +146,4 @@ class Study:
         inner = ~tree.is_leaf
         hit = np.bincount(tree.depth[inner], weights=best[inner], minlength=tree.max_depth)
         asked = np.bincount(tree.depth[inner], weights=tree.leaf_counts[inner], minlength=tree.max_depth)
-        return hit / asked
-
-
-def _run_name(model: Any) -> str:
-    return f"{type(model).__name__}, {getattr(model, 'optimizer', 'saved')}"
+        return np.asarray(hit / asked)

@@ -1,8 +1,9 @@
 """T8, T10–T13 and T21: the paper's own model in the paper's own layout, under protocols that are named.
 
-Three protocols: *shown the digit* (the paper's rule: deep heads are read at the true digit), *honest* (the same fitted numbers,
-nothing shown), *held-out leaves* (a fifth of the leaves is hidden from training, then judged by both rules). Controls: always
-answering 0, and the same model after no epoch and after one.
+Three protocols: *shown the digit* (the paper's rule: deep heads are read at the true digit), *nothing shown* (the same fitted
+numbers, every child scored), *held-out leaves* (a fifth of the leaves is hidden from training, then judged by both rules).
+Controls: always answering 0, and the same model after no epoch and after one. Digits are counted as in the paper: K of every leaf,
+with zeros as padding after a leaf's last.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._progress import progress_bar
+from vpunn.paper import printed
 from vpunn.paper.hipan import HiPaN, HiPaNScore, score_digits
 from vpunn.paper.hybrid import HybridLoss, Prefix, Rule
-from vpunn.paper.reports import _numbers as paper
-from vpunn.paper.reports._bench import Bench, Trained
+from vpunn.paper.reports._run import Bench, Trained, spread
 from vpunn.report import Report
 from vpunn.tree import Tree
 from vpunn.vapo.schedule import Phase, Schedule
@@ -32,8 +33,10 @@ ONE_EPOCH = Schedule("one epoch", (Phase("all digits", 1, 0.015),), batch=64)
 NO_EPOCH = Schedule("no epoch", (), batch=64)
 
 #: The table of each hierarchy, and what the paper calls the model there.
-TABLE = {"wordnet": "T10", "go": "T11", "ncbi": "T12"}
-NAMES = {"wordnet": ("HiPaN-DS", "HiPaN"), "go": ("GOHiPaN-DS", "GOHiPaN"), "ncbi": ("HiPaN-DS", "HiPaN")}
+TABLE = {"wordnet": "T10", "go": "T11", "ncbi": "T12", "own": "T10"}
+NAMES = {"go": ("GOHiPaN-DS", "GOHiPaN")}
+#: The last and the first of K digits, padding counted.
+LEAF, ROOT = "LeafAcc %", "RootAcc %"
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,11 @@ class Runs:
 
 
 PROTOCOLS: dict[str, tuple[str, Rule, Prefix, bool]] = {
-    "shown": ("shown the true digit (the paper's rule)", "paper", "predicted", False),
-    "honest": ("honest: nothing shown", "honest", "predicted", False),
-    "told": ("honest: told the true parent digit", "honest", "true", False),
-    "hidden shown": ("held-out leaves, shown the true digit", "paper", "predicted", True),
-    "hidden honest": ("held-out leaves, honest", "honest", "predicted", True),
+    "shown": ("shown the true digit (the paper's rule)", "given", "predicted", False),
+    "nothing": ("nothing shown", "predicted", "predicted", False),
+    "told": ("told the true parent digit", "predicted", "true", False),
+    "hidden shown": ("held-out leaves, shown the true digit", "given", "predicted", True),
+    "hidden nothing": ("held-out leaves, nothing shown", "predicted", "predicted", True),
 }
 
 
@@ -97,26 +100,17 @@ def controls(bench: Bench) -> tuple[HiPaNScore, dict[str, tuple[HiPaNScore, HiPa
         ("epoch1", "HiPaN after 1 epoch", ONE_EPOCH),
     ):
         model, _ = bench.hipan(f"hipan-{key}", schedule=schedule)
-        found[label] = (model.score(rule="paper"), model.score(rule="honest"))
+        found[label] = (model.score(rule="given"), model.score(rule="predicted"))
     return score_digits(tree, tree.leaves, zeros, rule="constant 0"), found
-
-
-def spread(values: Any, digits: int = 2) -> str:
-    """mean ± s.d. over seeds in %, or as numbers; one seed has no spread."""
-    given = np.asarray(values, float)
-    if np.isnan(given).all():
-        return "undefined"
-    text = f"{np.nanmean(given):.{digits}f}"
-    return text if len(given) < 2 else f"{text} ± {np.nanstd(given, ddof=1):.{digits}f}"
 
 
 def _shares(scores: list[HiPaNScore]) -> dict[str, str]:
     return {
-        "LeafAcc %": spread([100 * s.leaf for s in scores]),
-        "RootAcc %": spread([100 * s.root for s in scores]),
+        LEAF: spread([100 * s.leaf for s in scores]),
+        ROOT: spread([100 * s.root for s in scores]),
         "mean digit %": spread([100 * s.digit for s in scores]),
         "whole path %": spread([100 * s.path for s in scores]),
-        "ρ of the codes": spread([s.rho for s in scores], 3),
+        "ρ of the codes": spread([s.rho for s in scores], ".3f"),
     }
 
 
@@ -131,45 +125,30 @@ def _cost(cost: list[Trained]) -> dict[str, str]:
 def domain_table(bench: Bench, report: Report) -> None:
     """T10, T11 or T12."""
     runs = train_all(bench)
-    name = bench.name
-    said, labels = paper.RESULTS[name], NAMES[name]
+    said, table = printed.RESULTS[bench.kind], TABLE[bench.kind]
     rows: list[dict[str, Any]] = []
-    for label, key, method in zip(labels, ("hipan-ds", "hipan"), ("gist", "adam"), strict=True):
-        printed = said[method]
-        rows.append(
-            {
-                "model": label,
-                "protocol": "as printed in the paper",
-                "LeafAcc %": printed["leaf"],
-                "RootAcc %": printed["root"],
-                "ρ of the codes": printed["rho"],
-                "CPU s": printed["time"],
-                "peak MB": paper.MEMORY if name == "wordnet" else None,
+    for label, key, method in zip(NAMES.get(bench.name, ("HiPaN-DS", "HiPaN")), runs, ("gist", "adam"), strict=True):
+        if bench.kind != "own":
+            paper: dict[str, Any] = {
+                LEAF: said[method]["leaf"],
+                ROOT: said[method]["root"],
+                "ρ of the codes": said[method]["rho"],
             }
-        )
+            paper |= {"CPU s": said[method]["time"], "peak MB": printed.MEMORY if bench.name == "wordnet" else None}
+            rows.append({"model": label, "protocol": "as printed in the paper", **paper})
         for protocol, (text, *_) in PROTOCOLS.items():
             cost = _cost(runs[key].cost) if protocol == "shown" else {}
             rows.append({"model": label, "protocol": text, **_shares(runs[key].scores[protocol]), **cost})
     zero, trained = controls(bench)
     rows.append({"model": "control", "protocol": "always the digit 0", **_shares([zero])})
-    for label, (shown, honest) in trained.items():
+    for label, (shown, nothing) in trained.items():
         rows.append({"model": "control", "protocol": f"{label}, shown", **_shares([shown])})
-        rows.append({"model": "control", "protocol": f"{label}, honest", **_shares([honest])})
-    columns = (
-        "model",
-        "protocol",
-        "LeafAcc %",
-        "RootAcc %",
-        "mean digit %",
-        "whole path %",
-        "ρ of the codes",
-        "CPU s",
-        "peak MB",
-    )
+        rows.append({"model": "control", "protocol": f"{label}, nothing shown", **_shares([nothing])})
+    columns = ("model", "protocol", LEAF, ROOT, "mean digit %", "whole path %", "ρ of the codes", "CPU s", "peak MB")
     report.table(
-        f"{TABLE[name]}: the paper's model, trained as the paper says, under named protocols",
+        f"{table}: the paper's model, trained as the paper says, under named protocols",
         [{column: row.get(column) for column in columns} for row in rows],
-        name=TABLE[name],
+        name=table,
     )
     report.text(_reading(runs, zero))
 
@@ -178,88 +157,85 @@ def _reading(runs: dict[str, Runs], zero: HiPaNScore) -> str:
     shown = runs["hipan"].scores
     leaf, path = (np.mean([getattr(s, key) for s in shown["shown"]]) for key in ("leaf", "path"))
     hidden = np.mean([s.leaf for s in shown["hidden shown"]])
-    honest = np.mean([s.path for s in shown["honest"]])
+    nothing = np.mean([s.path for s in shown["nothing"]])
     return (
         f"LeafAcc is the paper's Pr[d_(K−1) = z_(K−1)]: the last of K digits, child indices from 0, padding included. Always "
         f"answering 0 scores {100 * zero.leaf:.2f} % by it. Shown the true digit the trained model scores {100 * leaf:.2f} % "
         f"(and {100 * hidden:.2f} % on leaves it was never trained on, because it is shown their digits too), with "
-        f"{100 * path:.2f} % of whole paths right; nothing shown, {100 * honest:.3f} % of paths: a model without input names one "
+        f"{100 * path:.2f} % of whole paths right; nothing shown, {100 * nothing:.3f} % of paths: a model without input names one "
         "path for every item (E-43, E-45, E-60). CPU seconds and the rise of resident memory are those of one training alone."
     )
 
 
 def optimiser_tables(bench: Bench, report: Report) -> None:
-    """T8 and T13, which the paper prints for WordNet; the same layout for the others."""
+    """T8 and T13, which the paper prints for WordNet; the same layout for the others. Every cell names its protocol."""
     runs = train_all(bench)
     name = bench.name
     count = bench.hipan("hipan", optimizer="adam", seed=0)[0].n_parameters
-    rows, ablation = [], []
+    padding = 100 * padding_by_position(bench.tree)[-1]
+    protocols = {
+        "shown": "shown the digit",
+        "nothing": "nothing shown",
+        "hidden shown": "held out, shown the digit",
+        "hidden nothing": "held out, nothing shown",
+    }
+    rows = []
     for label, key, method in (("GIST-VAPO", "hipan-ds", "gist"), ("Adam-VAPO", "hipan", "adam")):
-        said = paper.RESULTS[name][method]
-        for who, scores in (
-            ("paper", None),
-            ("ours, shown", "shown"),
-            ("ours, honest", "honest"),
-            ("ours, held out, honest", "hidden honest"),
-        ):
-            if scores is None:
-                leaf, root, seconds = said["leaf"], said["root"], said["time"]
-                params: Any = "3.018.420" if name == "wordnet" else paper.DATASETS[name]["parameters"]
-            else:
-                found = runs[key].scores[scores]
-                leaf, root = spread([100 * s.leaf for s in found]), spread([100 * s.root for s in found])
-                seconds, params = spread([c.seconds for c in runs[key].cost]), count["stored"]
+        if bench.kind != "own":
+            said = printed.RESULTS[name][method]
+            params = "3.018.420" if name == "wordnet" else printed.DATASETS[name]["parameters"]
+            rows.append((label, "paper", said["leaf"], said["root"], said["time"], params))
+        for protocol, text in protocols.items():
+            found = runs[key].scores[protocol]
+            leaf, root = (spread([100 * getattr(s, part) for s in found]) for part in ("leaf", "root"))
+            shown = f"{leaf} ({text}; {padding:.2f} is padding)"
             rows.append(
-                {
-                    "Optimizer": label,
-                    "row": who,
-                    "Leaf Acc. %": leaf,
-                    "Root Acc. %": root,
-                    "CPU s": seconds,
-                    "Params": params,
-                }
+                (label, f"ours, {text}", shown, root, spread([c.seconds for c in runs[key].cost]), count["stored"])
             )
-            ablation.append({"Optimizer": label, "row": who, "Time (s)": seconds, "LeafAcc %": leaf, "RootAcc %": root})
-    report.table(f"T8: optimisers (p = {HiPaN(bench.bare).p}, K = {bench.tree.max_depth}, batch = 64)", rows, name="T8")
-    report.text(
-        f"The paper's K·p·(p+1) = {count['printed']:,} parameters are an allotment: {count['stored']:,} are ever touched, and only "
-        f"{count['of one ball']:,} of those belong to one ball (E-18, E-19)."
+    T8 = ("Optimizer", "row", "Leaf Acc. %", "Root Acc. %", "CPU s", "Params")
+    report.table(
+        f"T8: optimisers (p = {HiPaN(bench.bare).p}, K = {bench.tree.max_depth}, batch = 64)",
+        [dict(zip(T8, row, strict=True)) for row in rows],
+        name="T8",
     )
-    report.table("T13: speed and accuracy of the two optimisers", ablation, name="T13")
+    report.text(
+        f"Of the last digits {padding:.2f} % are padding, zeros after a leaf's own last digit, which the paper counts as right "
+        f"answers. Its K·p·(p+1) = {count['printed']:,} parameters are an allotment: {count['stored']:,} are ever touched, and "
+        f"only {count['of one ball']:,} of those belong to one ball (E-18, E-19)."
+    )
+    T13 = ("Optimizer", "row", "LeafAcc %", "RootAcc %", "Time (s)")
+    report.table(
+        "T13: speed and accuracy of the two optimisers",
+        [dict(zip(T13, row[:5], strict=True)) for row in rows],
+        name="T13",
+    )
 
 
 def digit_table(bench: Bench, report: Report) -> None:
     """T21 for every position, also as results/<name>_digit_accuracy.csv."""
     runs = train_all(bench)
     tree, name, K = bench.tree, bench.name, bench.tree.max_depth
-    shown = np.array([s.by_position for s in runs["hipan"].scores["shown"]])
-    honest = np.array([s.by_position for s in runs["hipan"].scores["honest"]])
+    by = {key: np.array([s.by_position for s in runs["hipan"].scores[key]]) for key in ("shown", "nothing")}
     best, padding = ceiling_by_position(tree), padding_by_position(tree)
-    said = paper.DIGIT_ACCURACY if name == "wordnet" else ()
-    rows = []
-    for k in range(K + (name == "wordnet")):
-        at = min(k, K - 1)  # the printed digit d_K is a copy of d_(K−1)
-        truth_is_zero = k == K
-        rows.append(
-            {
-                "k": k,
-                "paper": said[k] if k < len(said) else None,
-                "shown": spread(100 * (shown[:, at] if not truth_is_zero else _tied(bench, "shown"))),
-                "honest": spread(100 * (honest[:, at] if not truth_is_zero else _tied(bench, "honest"))),
-                "ceiling": 100 * best[at] if not truth_is_zero else 100.0,
-                "padding": 100 * padding[at] if not truth_is_zero else 100.0,
-            }
-        )
+    said = printed.DIGIT_ACCURACY if name == "wordnet" else ()
+    rows: list[dict[str, Any]] = []
+    for k in range(K):
+        paper = {"paper": said[k] if k < len(said) else None} if said else {}
+        shares = {key: spread(100 * found[:, k]) for key, found in by.items()}
+        rows.append({"k": k, **paper, **shares, "ceiling": 100 * best[k], "padding": 100 * padding[k]})
+    if said:  # the printed digit d_K is a copy of d_(K−1)
+        shares = {key: spread(100 * _tied(bench, key)) for key in by}
+        rows.append({"k": K, "paper": None, **shares, "ceiling": 100.0, "padding": 100.0})
     report.table("T21: accuracy digit by digit in %, root = 0, padding counted as the paper does", rows, name="T21")
     tied = f" The row k = {K} is the printed digit d_{K}, a copy of d_{K - 1}: no path has it, so it is right where that copy is 0."
     report.text(
-        "shown: the paper's rule, which reads the true digit; honest: nothing shown; ceiling: the best any rule can do that is "
+        "shown: the paper's rule, which reads the true digit; nothing: nothing shown; ceiling: the best any rule can do that is "
         "told the true parent digit and nothing else (E-47); padding: the share of leaves whose path has ended by then."
-        + (tied if name == "wordnet" else "")
+        + (tied if said else "")
     )
     report.csv(f"results/{name}_digit_accuracy.csv", rows)
     report.figure(
-        "Accuracy of every digit position: shown the digit, honest, ceiling, and the share of padding.",
+        "Accuracy of every digit position: shown the digit, nothing shown, ceiling, and the share of padding.",
         _draw_protocols(rows),
     )
 
@@ -273,7 +249,7 @@ def _draw_protocols(rows: list[dict[str, Any]]) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     k = [row["k"] for row in rows]
     axes.fill_between(k, [row["padding"] for row in rows], color="0.9", label="share of padding", linewidth=0)
-    for name, style in (("shown", "C3o-"), ("honest", "C0o-"), ("ceiling", "k--")):
+    for name, style in (("shown", "C3o-"), ("nothing", "C0o-"), ("ceiling", "k--")):
         values = [float(str(row[name]).split(" ")[0]) for row in rows]
         axes.plot(k, values, style, markersize=3, linewidth=1.4, label=name)
     axes.set(xlabel="digit k (0 = root's choice)", ylabel="right, %", ylim=(0, 104))
