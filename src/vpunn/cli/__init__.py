@@ -21,6 +21,7 @@ from vpunn.cli import (
     demo,
     explore,
     fit,
+    hipan,
     hipaq,
     info,
     paper,
@@ -44,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
     help="Exact p-adic codes and learning on hierarchies.",
 )
-for family in (structure, codes, data, demo, fit, predict, explore, hipaq, tabular, info, report, paper):
+for family in (structure, codes, data, demo, fit, predict, explore, hipan, hipaq, tabular, info, report, paper):
     family.register(app)
 
 
