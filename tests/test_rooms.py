@@ -48,6 +48,8 @@ PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 LATER = {
     ("tree", "io"): "Tree.to_* writes through the writers",
     ("tree", "web"): "Tree.explore opens the explorer",
+    ("placing", "explain"): "HiPaNClassifier.explain asks the room that explains",
+    ("placing", "web"): "HiPaNClassifier.explore opens the explorer",
     ("hipan", "explain"): "HiPaNClassifier.explain asks the room that explains",
     ("hipan", "web"): "HiPaNClassifier.explore opens the explorer",
     ("store", "__init__"): "a saved model says which version wrote it",

@@ -1,10 +1,11 @@
 """Make the table of groups with GAP (Debian: gap-core, gap-smallgrp), or count what the digits separate beyond it.
 
-    python tools/make_group_table.py table            # orders ≤ 125 → src/vpunn/hipaq/data/groups125.json.gz
+    python tools/make_group_table.py table --last 127                  # these orders → src/vpunn/hipaq/data/groups.json.gz
+    python tools/make_group_table.py table --first 129 --last 191      # more of them, beside those that are there
     python tools/make_group_table.py count --last 360 --skip 256   # invariants by vpunn, groups by GAP; prints counts
 
-``table`` lets GAP compute every invariant by its own functions. ``count`` asks GAP only for generators and computes the
-invariants with vpunn, so that large ranges take minutes.
+``table`` lets GAP compute every invariant by its own functions; the orders given replace those of the shipped table. ``count`` asks
+GAP only for generators and computes the invariants with vpunn, so that large ranges take minutes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from vpunn.hipaq.group_invariants import GROUP_CASCADE, MEANING, GroupProfile, d
 from vpunn.hipaq.groups import Group
 
 HERE = Path(__file__).parent
-TABLE = HERE.parent / "src/vpunn/hipaq/data/groups125.json.gz"
+TABLE = HERE.parent / "src/vpunn/hipaq/data/groups.json.gz"
 
 
 def run_gap(first: int, last: int, skip: list[int], full: bool) -> Iterator[list[Any]]:
@@ -54,11 +55,14 @@ def values_of(raw: list[Any]) -> list[Any]:
 
 
 def make_table(lines: Iterator[list[Any]]) -> None:
-    """Write the shipped table beside its place and rename it."""
-    groups = [
+    """Write the shipped table with these orders beside its place and rename it."""
+    made = [
         {"order": order, "number": number, "name": name, "generators": generators, "values": values_of(raw)}
         for order, number, name, generators, raw in lines
     ]
+    orders = {row["order"] for row in made}
+    there = json.loads(gzip.decompress(TABLE.read_bytes()))["groups"] if TABLE.exists() else []
+    groups = [*made, *(row for row in there if row["order"] not in orders)]
     head = {
         "source": "GAP 4.12.1, SmallGroups library 1.5.1, by tools/make_group_table.py",
         "invariants": list(MEANING),
@@ -145,7 +149,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "table":
-        make_table(run_gap(1, 125, [], full=True))
+        make_table(run_gap(given.first, given.last, given.skip, full=True))
     else:
         count(given.first, given.last, given.skip, given.out)
 

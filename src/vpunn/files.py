@@ -137,12 +137,22 @@ def check_path(path: object) -> None:
     if b"\0" in raw:
         raise DataError(f"no file can be named {os.fspath(path)!r}: it holds the character \\0.")
     try:
-        os.stat(path)
-    except (
-        OSError
-    ) as error:  # whether something is there is not for us to know: too long, in a closed folder, a circle of links
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        # whether something is there is not for us to know: too long, in a closed folder, a circle of links
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-            raise DataError(f"cannot use {os.fspath(path)!r}: {error.strerror or error}.") from None
+            raise DataError(f"cannot use {clipped(path)}: {error.strerror or error}.") from None
+        return
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(
+        mode
+    ):  # reading may never end, and a file put in its place breaks the machine
+        raise DataError(f"cannot use {clipped(path)}: it is a device; name a file ('-' is a standard stream).")
+
+
+def clipped(path: FilePath) -> str:
+    """A path as a sentence shows it, however long it is."""
+    shown = repr(os.fspath(path))
+    return shown if len(shown) <= 300 else f"{shown[:200]}…{shown[-50:]}"
 
 
 def load(path: FileSource) -> Source:
@@ -269,6 +279,8 @@ def check_writable(path: FilePath, endings: Sequence[str] = ()) -> Path:
         raise DataError(f"cannot write {name!r}: its ending {Path(path).suffix!r} is not one of {', '.join(endings)}.")
     if target.is_dir():
         raise DataError(f"cannot write {name!r}: it is a folder; name a file in it.")
+    if target.exists() and not target.is_file():  # a file would take the place of the pipe, whoever reads from it
+        raise DataError(f"cannot write {name!r}: it is a pipe or a socket; name a file, or '-' for standard output.")
     if not target.parent.is_dir():
         raise DataError(f"cannot write {name!r}: there is no folder {str(target.parent)!r}; create it first.")
     if not os.access(target.parent, os.W_OK):

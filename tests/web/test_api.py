@@ -216,7 +216,7 @@ def test_a_full_queue_is_refused(subject):
         batcher = Batcher(subject)
         batcher._waiting = [None] * MAX_WAITING
         try:
-            await batcher.answer(None)
+            batcher.ask(None)
         finally:
             batcher.close()
 

@@ -159,8 +159,10 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
     page.locator("#stopped").wait_for()
     X = believer.features.transform([QUESTION])
     model = believer.model
-    path = [str(label) for label in model.predict_path(X)[0]]
-    assert page.locator(".path li").count() == len(path)
+    called = lambda label: believer.tree.names[int(believer.tree.index([label])[0])]  # noqa: E731
+    best = called(model.predict(X)[0])
+    assert best in page.locator(".ranked").first.text_content() and best in page.locator("#fork").text_content()
+    assert page.locator("#reasons li").count() >= 3
     shown = page.evaluate("[...explorer.view.beliefs.map]")
     p = model.predict_node_proba(X)[0]
     assert {i: round(v, 9) for i, v in shown} == {i: round(float(min(p[i], 1)), 9) for i in np.flatnonzero(p >= 1e-3)}
@@ -169,15 +171,15 @@ def test_asking_lights_up_the_tree_and_the_slider_moves_the_stop(visit, url, bel
         page.locator("#risk").fill(str(place))
         page.wait_for_url(re.compile(f"risk={risk}"))
         expected = str(model.predict(X, stop="risk", alpha=risk)[0])
-        look(page, "#stopped", expected)
+        look(page, "#stopped", called(expected))
         stops[risk] = expected
     assert page.evaluate("explorer.view.stop") == believer.tree.index(stops[0.5])
     page.screenshot(path=screenshots / "beliefs-1400-light.png")
     page.reload()
-    look(page, "#stopped", stops[0.5])
+    look(page, "#stopped", called(stops[0.5]))
     page.locator("#rule").select_option("threshold")
     level = page.evaluate("explorer.ask.level()")
-    look(page, "#stopped", str(model.predict(X, stop="threshold", threshold=level)[0]))
+    look(page, "#stopped", called(model.predict(X, stop="threshold", threshold=level)[0]))
     page.locator("#forget").click()
     page.locator("#answer:empty").wait_for(state="attached")
     assert page.evaluate("explorer.view.beliefs") is None
@@ -195,7 +197,7 @@ def test_an_answer_keeps_its_siblings_in_view(visit):
             page = visit().open(f"{url}#tab=ask&text=word3&layout={layout}")
             page.locator("#stopped").wait_for()
             settle(page)
-            assert page.locator(".path .p").last.text_content().split()[0].isdigit()
+            assert page.locator(".ranked .p").first.text_content().split()[0].isdigit()
             seen = page.evaluate(
                 """() => [...Array(explorer.shape.n).keys()].filter((i) => explorer.view.layout.shows(i)).length"""
             )
@@ -231,7 +233,7 @@ def test_a_test_table_shows_where_the_model_fails(visit, url, believer):
     wrong = found.rows_at(hardest["ball"], below=True)
     assert page.locator("#rows li.miss").count() == min(len(wrong), 100)
     page.locator("#rows li a").first.click()
-    look(page, "#answer", "what spoke for each turn")
+    look(page, "#answer", "What spoke for and against")
     assert page.locator("#text").input_value() == quoted[wrong[0]].strip()
 
 
@@ -311,7 +313,7 @@ def test_wide_and_thin_nodes_are_all_in_the_picture(visit, url, subject):
 
 def test_the_layouts_agree_on_what_lies_under_the_pointer(visit, url):
     page = visit().open(url + "/#root=carnivore.n.01")
-    for layout in ("icicle", "radial", "disk"):
+    for layout in ("icicle", "radial", "disk", "list"):
         page.locator("#layout").select_option(layout)
         settle(page)
         hits = page.evaluate("""() => {

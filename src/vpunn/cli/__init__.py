@@ -32,6 +32,7 @@ from vpunn.cli import (
 )
 from vpunn.cli.common import in_shell, state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
+from vpunn.files import clipped
 
 try:  # what is raised for wrong words: newer versions of typer carry click inside, older ones depend on it
     from typer import TyperException as UsageError
@@ -90,7 +91,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader (head, less) went away: not our error, and nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (VpunnError, OSError, UnicodeEncodeError) as error:
+    except (VpunnError, OSError, UnicodeEncodeError, MemoryError) as error:
         lost = _lost_letters()
         if state.debug:
             raise
@@ -113,6 +114,10 @@ def _in_shell(error: Exception) -> str:
     """The sentence of an error, with the shell's way to tell namesakes apart and name encodings instead of Python's."""
     if isinstance(error, UnicodeEncodeError):
         return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give fewer rows or columns at a time, or a larger machine."
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return f"cannot use {clipped(error.filename)}: {error.strerror}."
     path = "say which by its path, as written here; in a table, give level columns (--levels)"
     return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `locate`", path)
 

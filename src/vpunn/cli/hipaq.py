@@ -1,4 +1,4 @@
-"""``vpunn hipaq``: identifiers from invariants, for groups, hydrogen states, decays and rooted trees."""
+"""``vpunn hipaq``: canonical codes of any tree, and identifiers for groups, subgroups, hydrogen states and decays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit
+from vpunn.cli.structure import Format, Options, Policy, Source, read_source
 
 
 def register(app: typer.Typer) -> None:
     """Add the family of commands."""
     family = typer.Typer(
-        no_args_is_help=True, help="Codes whose digits are invariants: groups, hydrogen, decays, trees."
+        no_args_is_help=True, help="Codes that do not depend on names: of any tree, of groups, hydrogen, decays."
     )
-    for command in (groups, hydrogen, decays, trees):
+    for command in (table, codes, groups, subgroups, hydrogen, decays, trees):
         family.command()(command)
     app.add_typer(family, name="hipaq")
 
@@ -34,8 +35,8 @@ def groups(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """What each digit separates among the 1,251 groups of order ≤ 125, or which of them a given group is."""
-    from vpunn.hipaq import group_catalogue, group_name
+    """What each digit separates among the groups of the catalogue, or which of them a given group is."""
+    from vpunn.hipaq import group_catalogue, group_name, known_orders
 
     if table is not None or permutations is not None or number is not None:
         _identify(table, permutations, number, json)
@@ -51,10 +52,83 @@ def groups(
     if json:
         emit({**facts, "digits": catalogue.digits(), "tie classes": classes}, json)
         return
-    emit(catalogue.digits(), json, f"{facts['groups']:,} groups of order ≤ 125 (p = {facts['p']}, K = {facts['K']})")
+    orders = f"all {facts['groups']:,} groups of the orders {known_orders()}"
+    emit(catalogue.digits(), json, f"{orders} (p = {facts['p']}, K = {facts['K']})")
     typer.echo(f"\n{facts['separated']:,} groups are separated by invariants alone; {len(classes)} tie classes remain.")
     for same in classes if ties else ():
         typer.echo("  " + ", ".join(f"SmallGroup{name} {group_name(*name)}" for name in same))
+
+
+def table(json: JsonFlag = False) -> None:
+    """The paper's table of hierarchies: leaves, (p, K), numbers, CPU time and key result of four of them."""
+    from vpunn.hipaq import hierarchy_table
+
+    emit(hierarchy_table(), json, "HiPaQ: one code a leaf, nothing trained")
+
+
+def codes(
+    source: Source,
+    canonical: Annotated[
+        bool, typer.Option(help="Order siblings by shape, so that codes do not depend on names.")
+    ] = False,
+    format: Format = None,
+    policy: Policy = "first",
+    option: Options = None,
+    json: JsonFlag = False,
+) -> None:
+    """A code for every leaf of a tree, ready without fitting; with --canonical, equal exactly for isomorphic trees."""
+    from vpunn.errors import counted
+    from vpunn.hipaq import HiPaQ
+
+    one = HiPaQ(read_source(source, format, policy, option), canonical=canonical)
+    texts = [str(code) for code in one.codes.tolist()]  # JSON readers keep fewer digits of a number
+    if json:
+        emit({"p": one.p, "K": one.K, "codes": dict(zip(map(str, one.labels.tolist()), texts, strict=True))}, json)
+        return
+    facts = {
+        "leaves": len(texts),
+        "p": one.p,
+        "K": one.K,
+        "coefficients": one.n_parameters,
+        "check": one.check().verdict,
+    }
+    emit(facts, json)
+    for name, text in list(zip(one.labels.tolist(), texts, strict=True))[:10]:
+        typer.echo(f"  {text}  {name}")
+    if len(texts) > 10:
+        typer.echo(f"  and {counted(len(texts) - 10, 'leaf', 'leaves')} more; --json lists all.")
+
+
+def subgroups(
+    number: Annotated[str, typer.Argument(help="A group of the catalogue, such as 8,3, or a file with its table.")],
+    policy: Annotated[
+        str, typer.Option(help="Which parent a subgroup keeps: first, deepest, most-specific, unfold.")
+    ] = "unfold",
+    json: JsonFlag = False,
+) -> None:
+    """The subgroups of a group as a hierarchy, each below those in which it is maximal, and their canonical codes."""
+    from vpunn.hipaq import Group, HiPaQ, small_group, subgroup_lattice
+
+    file = Path(number)
+    group = Group.from_table(_read_numbers(file)) if file.suffix else small_group(*_read_id(number))
+    lattice = subgroup_lattice(group, policy=policy)
+    one = HiPaQ(lattice, canonical=True)
+    names = set(lattice.labels.tolist())
+    orders = Counter(int(str(name).partition(".")[0]) for name in names)
+    facts = {
+        "subgroups": len(names),
+        "of order": ", ".join(f"{order}: {many:,}" for order, many in sorted(orders.items())),
+        "nodes of the tree": len(lattice),
+        "p": one.p,
+        "K": one.K,
+        "check": one.check().verdict,
+    }
+    if json:
+        emit({**facts, "codes": [str(code) for code in one.codes.tolist()]}, json)
+        return
+    emit(facts, json)
+    shown = " ".join(map(str, one.codes[:12].tolist()))
+    typer.echo(f"codes {shown}{' …' if len(one.codes) > 12 else ''}")
 
 
 def _identify(table: Path | None, permutations: Path | None, number: str | None, json: bool) -> None:
@@ -149,8 +223,6 @@ def trees(
     from vpunn.hipaq.rooted_trees import tree_catalogue, tree_code
 
     if file is not None:
-        from vpunn.cli.structure import read_source
-
         tree = read_source(str(file))
         emit(
             {"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))},
@@ -196,5 +268,5 @@ def _read_id(text: str) -> tuple[int, int]:
     try:
         order, number = (int(part) for part in text.split(","))
     except ValueError:
-        raise VpunnError(f"--id must be an order and a number such as 8,3, got {text!r}.") from None
+        raise VpunnError(f"a group is named by its order and number, such as 8,3; got {text!r}.") from None
     return order, number

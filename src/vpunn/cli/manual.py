@@ -134,7 +134,9 @@ EXAMPLES = {
     "hipan proba": ["vpunn hipan proba model owl --rule given"],
     "hipan score": ["vpunn hipan score model"],
     "hipaq trees": ["vpunn hipaq trees --max-nodes 4"],
+    "hipaq codes": ["vpunn hipaq codes zoo.csv --canonical"],
     "hipaq groups": ["vpunn hipaq groups --id 8,3"],
+    "hipaq subgroups": ["vpunn hipaq subgroups 8,4"],
     "hipaq decays": ["vpunn hipaq decays | head -n 12"],
     "hipaq hydrogen": ["vpunn hipaq hydrogen --n 2 --noise 0,0.1 --seeds 1"],
     "tabular fit": ["vpunn tabular fit shop.csv --epochs 0 --out table"],
@@ -142,6 +144,7 @@ EXAMPLES = {
 #: Commands that run for minutes, wait for visitors, or print what belongs to one machine: where their output is shown.
 ELSEWHERE = {
     "demo": "The model it leaves behind is the one in the explorer's picture on the project's front page.",
+    "hipaq table": "It counts the seconds of the machine it runs on; [one machine's](hipaq.md).",
     "explore": "It needs `pip install '.[web]'`. What it shows, with pictures: [The explorer](explorer.md).",
     "serve": "It needs `pip install '.[web]'`. Requests and answers: [The explorer](explorer.md).",
     "reproduce": "What it makes, table by table: [The paper](paper.md).",

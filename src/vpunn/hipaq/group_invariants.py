@@ -154,14 +154,14 @@ class GroupProfile:
 
         class_of, representatives = self.group.classes
         # ⟨x, y⟩ depends on y only through the cyclic subgroup ⟨y⟩, and up to conjugation on the class of x.
-        cyclic, generators = np.unique(self._cyclic_names, return_counts=True)
+        cyclic, generators = np.unique(self.cyclic_names, return_counts=True)
         orders = two_generator_orders(self.group.table, self.group.identity, representatives, cyclic)
         weights = np.bincount(class_of)[:, None] * generators[None, :]
         totals = np.bincount(orders.ravel(), weights.ravel()).astype(np.int64)
         return tuple((int(m), int(totals[m])) for m in np.flatnonzero(totals))
 
     @property
-    def _cyclic_names(self) -> np.ndarray:
+    def cyclic_names(self) -> np.ndarray:
         """For every y the least generator of ⟨y⟩: the least power of y that has y's order."""
         orders = self.group.element_orders
         powers = self.group.powers

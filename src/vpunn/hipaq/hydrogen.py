@@ -112,6 +112,8 @@ def recover_shells(
     not get). Rows: method, digit, purity (share of readings in the majority state of their cluster), chance (purity of
     the same clusters after shuffling the readings), ARI (adjusted Rand index), clusters found and true.
     """
+    from sklearn.metrics import adjusted_rand_score
+
     if not (0 <= noise < np.inf and repeats >= 1 and cut > 0):
         raise VpunnError(
             f"noise must be ≥ 0 and finite, repeats ≥ 1 and cut > 0, got noise={noise}, repeats={repeats}, cut={cut}."
@@ -138,7 +140,7 @@ def recover_shells(
                     "label": " ".join(list(STAGES)[:digit]),
                     "purity": purity(clusters, labels),
                     "chance": purity(clusters, labels[shuffled]),
-                    "ARI": adjusted_rand(clusters, labels),
+                    "ARI": adjusted_rand_score(clusters, labels),
                     "clusters": int(clusters.max()) + 1,
                     "true": counts[digit - 1],
                 }
@@ -161,30 +163,15 @@ def purity_against_noise(noises: Sequence[float], *, seeds: int = 10, **options:
 
 
 def purity(clusters: np.ndarray, labels: np.ndarray) -> float:
-    """Share of items that carry the majority label of their cluster.
+    """Share of items whose label is the most frequent one in their cluster.
 
     >>> purity(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6]))
     0.75
     """
-    return float(_contingency(clusters, labels).max(axis=1).sum() / len(labels))
+    from sklearn.metrics.cluster import contingency_matrix
 
-
-def adjusted_rand(clusters: np.ndarray, labels: np.ndarray) -> float:
-    """Pairs put together rightly, corrected for chance: 1 for equal partitions, about 0 for unrelated ones."""
-    table = _contingency(clusters, labels).astype(float)
-
-    def pairs(counts: np.ndarray) -> float:
-        return float((counts * (counts - 1)).sum() / 2)
-
-    together, mine, theirs = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
-    expected = mine * theirs / pairs(np.array([len(labels)])) if len(labels) > 1 else 0.0
-    most = (mine + theirs) / 2
-    return 1.0 if most == expected else (together - expected) / (most - expected)
-
-
-def _contingency(clusters: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    width = int(labels.max()) + 1
-    return np.bincount(clusters * width + labels, minlength=(int(clusters.max()) + 1) * width).reshape(-1, width)
+    counts = contingency_matrix(clusters, labels, sparse=True)
+    return float(counts.max(axis=1).sum() / len(labels))
 
 
 def _staged(readings: dict[str, np.ndarray], digits: int, cut: float) -> list[np.ndarray]:

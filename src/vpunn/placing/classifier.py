@@ -77,6 +77,19 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         training rows of their node, and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
         are held out together, and so are rows with the same features.
         """
+        return self._fit(X, y, sample_weight=sample_weight, X_nodes=X_nodes, groups=groups)
+
+    def _fit(
+        self,
+        X: Features,
+        y: Targets,
+        *,
+        sample_weight: Weights = None,
+        X_nodes: Descriptions = None,
+        groups: Groups = None,
+        run: engine.Run = engine.here,
+    ) -> HiPaNClassifier:
+        """`fit`; ``run`` says where the parts of the work are done."""
         self._check_params()
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
@@ -103,15 +116,15 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             if X_nodes is not None:
                 task = _described(task, X_nodes, self.layout_, flat is not None)
             made_here = self.tree is None and flat is None
-            return self._learn(task, True if self.novelty == "auto" and made_here else self.novelty, flat)
+            return self._learn(task, True if self.novelty == "auto" and made_here else self.novelty, flat, run)
 
-    def _learn(self, task: Task, novelty: Any, flat: np.ndarray | None) -> HiPaNClassifier:
+    def _learn(self, task: Task, novelty: Any, flat: np.ndarray | None, run: engine.Run) -> HiPaNClassifier:
         rng = generator_of(self.random_state)
         group = equal_rows([block[: task.n] for block in task.rows.blocks])
         group = group if task.groups is None else joined(group, task.groups)
         with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
             # 2. folds, evidence, combiner and experts
-            self.model_, held = engine.fit(task, novelty, rng)
+            self.model_, held = engine.fit(task, novelty, rng, run=run)
             self._set_classes(flat)
             # 3. calibration on what was held out
             reached("calibration", 0.9)

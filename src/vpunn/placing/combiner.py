@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
     start: np.ndarray  # (rows + 1,) the lines of each row
     known: np.ndarray  # (lines,) whether the slot is a place with rows
     true: np.ndarray  # (rows,) the line of the answer
-    weight: np.ndarray  # (rows,) 1 in the mean
+    weight: np.ndarray  # (rows,) their sum is how many rows there are
 
     def take(self, lines: np.ndarray) -> Seen:
         """Some of the lines (in order, the true ones among them)."""
@@ -75,7 +76,7 @@ class Combiner(NamedTuple):
         z /= spread
         np.clip(z, -FAR, FAR, out=z)
         linear = _convex(seen.every(len(seen.true) // CONVEX_ROWS), decides)
-        n, d = len(seen.true), z.shape[1]
+        n, d = float(seen.weight.sum()), z.shape[1]
         likely = _shares(z @ linear.astype(np.float32), seen.start) >= UNLIKELY
         likely[seen.true] = True
         start = [linear, rng.normal(0, d**-0.5, (d, hidden)), np.zeros(hidden), np.zeros(hidden)]
@@ -140,7 +141,7 @@ def _shares(score: np.ndarray, start: np.ndarray) -> np.ndarray:
     return p
 
 
-def _smoothed(true: np.ndarray, start: np.ndarray, n: int) -> np.ndarray:
+def _smoothed(true: np.ndarray, start: np.ndarray, n: float) -> np.ndarray:
     """What to aim at: the truth, and by Laplace's rule one row more than there are, which may be any slot."""
     doubt = 1 / (n + 1)
     lines = np.diff(start)
@@ -159,7 +160,10 @@ def _convex(seen: Seen, decides: list[int]) -> np.ndarray:
     ridge[-2:] = FREE
     centre = np.zeros(z.shape[1])
     centre[decides] = _single_columns(seen, decides)
-    target, weight = _smoothed(seen.true, seen.start, len(seen.true)), np.repeat(seen.weight, np.diff(seen.start))
+    target, weight = (
+        _smoothed(seen.true, seen.start, float(seen.weight.sum())),
+        np.repeat(seen.weight, np.diff(seen.start)),
+    )
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
         p = _shares(z @ w.astype(np.float32), seen.start)
@@ -197,13 +201,14 @@ def _single_columns(seen: Seen, decides: list[int]) -> np.ndarray:
     counts = np.array([_known_of(seen, r).sum() for r in told.tolist()])
     start = np.concatenate([[0], np.cumsum(counts)])
     true = np.searchsorted(lines, seen.true[told])
-    target = _smoothed(true, start, len(told))
+    weight = np.repeat(seen.weight[told], counts)
+    target = weight * _smoothed(true, start, float(seen.weight[told].sum()))
     weights, best, explained = np.exp(np.arange(-3, 4.1, 0.25)), np.zeros(len(decides)), np.zeros(len(decides))
     for i, c in enumerate(decides):
         column = seen.evidence[lines, c]
         fits = [float((target * np.log(_shares(w * column, start) + 1e-12)).sum(dtype=np.float64)) for w in weights]
         best[i], explained[i] = weights[int(np.argmax(fits))], max(fits)
-    share = np.exp(explained - explained.max())
+    share = np.exp((explained - explained.max()) / np.sqrt(seen.weight[told].sum()))
     return np.asarray(best * share / share.sum())
 
 
@@ -214,31 +219,30 @@ def _known_of(seen: Seen, r: int) -> np.ndarray:
 def _adam(seen: Seen, weights: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
     """Mini-batches, a rate that falls to nought; ``weights`` = l, W, b, v."""
     first, second = [np.zeros_like(a) for a in weights], [np.zeros_like(a) for a in weights]
-    n, step = len(seen.true), 0
-    steps = EPOCHS * -(-n // BATCH)
-    decay = np.float32(DECAY / n)
-    for _ in range(EPOCHS):
-        for rows in np.split(rng.permutation(n), range(BATCH, n, BATCH)):
-            counts = seen.start[rows + 1] - seen.start[rows]
-            begin = np.concatenate([[0], np.cumsum(counts)])
-            lines = np.repeat(seen.start[rows] - begin[:-1], counts) + np.arange(begin[-1])
-            linear, w, b, v = weights
-            x = seen.evidence[lines]
-            h = x @ w
-            h += b
-            np.maximum(h, 0, out=h)
-            g = _shares(x @ linear + h @ v, begin)
-            g[begin[:-1] + seen.true[rows] - seen.start[rows]] -= 1
-            g *= np.repeat((seen.weight[rows] / len(rows)).astype(np.float32), counts)
-            slopes = [x.T @ g, None, None, h.T @ g + decay * v]
-            np.sign(h, out=h)
-            h *= g[:, None]
-            h *= v
-            slopes[1], slopes[2] = x.T @ h + decay * w, h.sum(0)
-            step += 1
-            rate = RATE * (1 - step / steps)
-            for a, s, m, q in zip(weights, slopes, first, second, strict=True):
-                m += 0.1 * (s - m)
-                q += 0.001 * (s * s - q)
-                a -= np.float32(rate / (1 - 0.9**step)) * m / (np.sqrt(q / np.float32(1 - 0.999**step)) + 1e-8)
+    n, distinct = len(seen.true), float(seen.weight.sum())
+    steps = EPOCHS * int(np.ceil(distinct / BATCH))  # rows that have left often are not learned more often
+    decay = np.float32(DECAY / distinct)
+    batches = (rows for _ in range(EPOCHS) for rows in np.split(rng.permutation(n), range(BATCH, n, BATCH)))
+    for step, rows in enumerate(islice(batches, steps), 1):
+        counts = seen.start[rows + 1] - seen.start[rows]
+        begin = np.concatenate([[0], np.cumsum(counts)])
+        lines = np.repeat(seen.start[rows] - begin[:-1], counts) + np.arange(begin[-1])
+        linear, w, b, v = weights
+        x = seen.evidence[lines]
+        h = x @ w
+        h += b
+        np.maximum(h, 0, out=h)
+        g = _shares(x @ linear + h @ v, begin)
+        g[begin[:-1] + seen.true[rows] - seen.start[rows]] -= 1
+        g *= np.repeat((seen.weight[rows] / seen.weight[rows].sum()).astype(np.float32), counts)
+        slopes = [x.T @ g, None, None, h.T @ g + decay * v]
+        np.sign(h, out=h)
+        h *= g[:, None]
+        h *= v
+        slopes[1], slopes[2] = x.T @ h + decay * w, h.sum(0)
+        rate = RATE * (1 - step / steps)
+        for a, s, m, q in zip(weights, slopes, first, second, strict=True):
+            m += 0.1 * (s - m)
+            q += 0.001 * (s * s - q)
+            a -= np.float32(rate / (1 - 0.9**step)) * m / (np.sqrt(q / np.float32(1 - 0.999**step)) + 1e-8)
     return weights

@@ -3,13 +3,13 @@
 1. places     a place for every row, and where an answer may lie without rows
 2. folds      groups of rows that leave together
 3. evidence   what experts say of rows they have not seen
-4. combiner   one soft-max over the slots
-5. experts    of all rows, for questions
+4. experts    of all rows, for questions
+5. combiner   one soft-max over the slots
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,10 +78,23 @@ def posterior_of(
     return Posterior(tree, spread, slots, probability, seen if evidence else None)
 
 
-def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN) -> tuple[Model, HeldOut]:
+Arrays = tuple[np.ndarray, ...]
+#: ``run(work, shared, parts)``: ``work(*shared, *part)`` for every part, in order; here, in threads, or on other machines.
+Run = Callable[[Callable[..., Arrays], tuple[Any, ...], list[tuple[Any, ...]]], Iterable[Arrays]]
+
+
+def here(work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple[Any, ...]]) -> Iterable[Arrays]:
+    """One part after the other, in this process."""
+    return (work(*shared, *part) for part in parts)
+
+
+def fit(
+    task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
+) -> tuple[Model, HeldOut]:
     """Learn; also what was held out, by which the model is calibrated."""
     # 1. places
-    grown, place, rows_at, expected, share, room = places(task, novelty)
+    where = places(task, novelty)
+    grown, place, rows_at, expected, room = where
     rivals = find_rivals(task, place, grown)
     # 2. folds
     group = equal_rows([block[: task.n] for block in task.rows.blocks])
@@ -90,34 +103,38 @@ def fit(task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int =
     if not held_out:
         raise refuse_singles()
     # 3. evidence of rows that the experts have not seen
-    seen: list[Seen] = []
-    for leaving in held_out:
-        kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
-        some = task.rows.take(kept)
-        experts = Experts.fit(some, place[kept], task.weight[kept], rivals[kept], grown, room, task.described)
-        asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
-        seen += experts.examine_all(asked)
-        columns = experts.columns
-        del experts
-    held = HeldOut(seen, np.concatenate(held_out), place, task.weight, grown)
-    # 4. combiner
-    decides = [i for i, column in enumerate(columns) if column.decides]
-    combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
-    # 5. experts of all rows
+    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
+    seen = [Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3)]
+    lost = np.concatenate([(rows_at - np.bincount(place[f], minlength=grown.blocks))[place[f]] == 0 for f in held_out])
+    held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
+    share = shares(rows_at, grown, expected, held.how_often(lost))
+    # 4. experts of all rows
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
+    # 5. combiner
+    decides = [i for i, column in enumerate(experts.columns) if column.decides]
+    combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
 
 
+def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray) -> Arrays:
+    """What experts of the other rows say of those that leave: the arrays of `Seen`, one batch after the other."""
+    place = where.place
+    kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
+    some = task.rows.take(kept)
+    experts = Experts.fit(some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described)
+    asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
+    return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
+
+
 class Places(NamedTuple):
-    """Where rows lie, and where answers may: the place of every row, rows per place, whether answers may lie where no row does, the
-    shares of places in what is elsewhere, and how many places of every block may be the answer."""
+    """Where rows lie, and where answers may: the place of every row, rows per place, whether answers may lie where no row does, and
+    how many places of every block may be the answer."""
 
     grown: Grown
     place: np.ndarray
     rows_at: np.ndarray
     novelty: bool
-    share: np.ndarray
     room: np.ndarray
 
 
@@ -129,17 +146,40 @@ def places(task: Task, novelty: bool | str) -> Places:
     is_leaf = grown.is_place & ~grown.is_stop
     empty = is_leaf & (rows_at == 0)
     expected = bool(empty.sum() > EMPTY * is_leaf.sum()) if novelty == "auto" else bool(novelty)
-    share = empty.astype(np.float64) if expected else rows_at.astype(np.float64)
     room = np.full(grown.blocks, np.inf) if expected else grown.below((rows_at > 0).astype(np.float64))
-    return Places(grown, place, rows_at, expected, share, room)
+    return Places(grown, place, rows_at, expected, room)
+
+
+def kinds_of_places(grown: Grown, has_rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Places with rows, empty leaves, empty stops."""
+    empty = grown.is_place & ~has_rows
+    return has_rows, empty & ~grown.is_stop, empty & grown.is_stop
+
+
+def shares(rows_at: np.ndarray, grown: Grown, novelty: bool, how_often: list[float]) -> np.ndarray:
+    """Where an answer lies that is `elsewhere`: the share of every place.
+
+    A closed list has only places with rows, which share it out by rows. Where new classes come, ``how_often`` says how often it is
+    a place with rows, an empty leaf, an empty stop; empty ones of a kind are alike. A tree without empty leaves does not list its
+    new classes: they stay at their ball.
+    """
+    kinds = kinds_of_places(grown, rows_at > 0)
+    if not novelty or not kinds[1].any():
+        return rows_at * float(not novelty)
+    weights = [np.where(places, np.maximum(rows_at, 1), 0) for places in kinds]
+    return np.asarray(sum(often * w / max(w.sum(), 1) for often, w in zip(how_often, weights, strict=True)))
 
 
 def learned_more(model: Model, task: Task) -> Model:
     """Experts of other rows of the same tree; how they are combined stays as it is."""
-    grown, place, _, _, share, room = places(task, model.novelty)
+    grown, place, rows_at, _, room = places(task, model.novelty)
+    had_rows = np.zeros(grown.blocks, bool)
+    had_rows[model.experts.tree.place] = True
+    how_often = [float(model.spread.share[kind].sum()) for kind in kinds_of_places(grown, had_rows)]
+    spread = Spread.of(grown, shares(rows_at, grown, model.novelty, how_often))
     rivals = find_rivals(task, place, grown)
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
-    return replace(model, spread=Spread.of(grown, share), experts=experts)
+    return replace(model, spread=spread, experts=experts)
 
 
 def find_rivals(task: Task, place: np.ndarray, grown: Grown) -> np.ndarray:

@@ -13,6 +13,8 @@ from vpunn.errors import VpunnError
 
 #: Of the rows, a fold has at most this share and this many; all folds together have so many.
 SHARE, MOST, IN_ALL = 0.2, 6000, 6000
+#: Where rows are few they leave again in other company, until so many have left in all, but not more often than this.
+FEW, AGAIN = 1500, 4
 
 
 def equal_rows(blocks: list[Any]) -> np.ndarray:
@@ -44,6 +46,11 @@ def joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return by_first_appearance(sp.csgraph.connected_components(graph, directed=False)[1][:n])
 
 
+def rounds(n: int) -> int:
+    """How often every one of n rows is held out."""
+    return max(1, min(AGAIN, FEW // n))
+
+
 def folds(
     group: np.ndarray, leaf: np.ndarray, rows: np.ndarray, novelty: bool, rng: np.random.Generator
 ) -> list[np.ndarray]:
@@ -51,25 +58,27 @@ def folds(
 
     ``rows``: how many rows every class has, those that never leave among them. ``novelty``: may the last row of a class leave? If
     so, the share of held-out rows whose class is unknown is Good and Turing's estimate of the share of questions that are new. If
-    not (a closed list), such a group stays.
+    not (a closed list), such a group stays. A group's turn is drawn with its first row, so that a group more or less moves few.
     """
-    n = len(leaf)
+    n, out = len(leaf), []
     size = max(1, min(int(SHARE * n), MOST))
-    order = rng.permutation(int(group.max()) + 1)[group].argsort(kind="stable")
-    groups = deque(np.split(order, 1 + np.flatnonzero(np.diff(group[order]))))
-    out = []
-    for _ in range(min(5, -(-IN_ALL // size))):
-        left, held, taken = rows.copy(), [], 0
-        while taken < size and groups:
-            leaving = groups.popleft()
-            np.subtract.at(left, leaf[leaving], 1)
-            if taken + len(leaving) < n and (novelty or (left[leaf[leaving]] > 0).all()):
-                held.append(leaving)
-                taken += len(leaving)
-            else:
-                np.add.at(left, leaf[leaving], 1)
-        if held:
-            out.append(np.sort(np.concatenate(held)))
+    first = np.unique(group, return_index=True)[1]
+    for _ in range(rounds(n)):
+        turn = rng.random(n)[first][group]
+        order = turn.argsort(kind="stable")
+        groups = deque(np.split(order, 1 + np.flatnonzero(np.diff(group[order]))))
+        for _ in range(min(5, -(-IN_ALL // size))):
+            left, held, taken = rows.copy(), [], 0
+            while taken < size and groups:
+                leaving = groups.popleft()
+                np.subtract.at(left, leaf[leaving], 1)
+                if taken + len(leaving) < n and (novelty or (left[leaf[leaving]] > 0).all()):
+                    held.append(leaving)
+                    taken += len(leaving)
+                else:
+                    np.add.at(left, leaf[leaving], 1)
+            if held:
+                out.append(np.sort(np.concatenate(held)))
     return out
 
 

@@ -10,6 +10,8 @@ from vpunn.placing.evidence import Sample
 
 #: Interquartile ranges beyond the quartiles, where numbers are cut.
 FAR = 3.0
+#: Quartiles nearer together than this part of a standard deviation are one value with noise: nothing is cut.
+NARROW = 1e-3
 #: What is read are multiples of this, so that sums of products are exact and do not depend on how many rows are read at once.
 GRID = 2.0**-18
 
@@ -31,7 +33,9 @@ class Standard(NamedTuple):
     def fit(cls, x: np.ndarray) -> Standard:
         """O(numbers x log rows)."""
         low, high = np.percentile(x, (25, 75), axis=0)
-        reach = np.where(high > low, FAR * (high - low), np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            reach = FAR * (high - low) * (1 + (NARROW * x.std(0) / (high - low)) ** 3)
+        reach[np.isnan(reach)] = np.inf
         low, high = low - reach, high + reach
         x = np.clip(x, low, high)
         spread = x.std(0)

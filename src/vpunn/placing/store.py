@@ -6,6 +6,7 @@ same bits. What follows from the tree is made again.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,13 +44,17 @@ def write(model: Answering, draft: Draft) -> None:
     draft.array("share", made.spread.share, balls=True)
     draft.array("room", made.experts.room)
     draft.settings["novel"] = bool(made.novelty)
-    draft.settings["experts"] = [
-        [block, type(expert).__name__, writer.write(f"expert.{i}", expert)]
-        for i, (block, expert) in enumerate(made.experts.experts)
-    ]
-    draft.settings["combiner"] = writer.write("combiner", made.combiner)
-    draft.settings["rows"] = [writer.write(f"row.{i}", block) for i, block in enumerate(task.rows.blocks)]
-    draft.settings["described_rows"] = len(task.node) - task.n
+    told = {
+        "experts": [
+            [block, type(expert).__name__, writer.write(f"expert.{i}", expert)]
+            for i, (block, expert) in enumerate(made.experts.experts)
+        ],
+        "combiner": writer.write("combiner", made.combiner),
+        "rows": [writer.write(f"row.{i}", block) for i, block in enumerate(task.rows.blocks)],
+    }
+    draft.text("parts", json.dumps(told))
+    draft.settings |= {"training_rows": task.n, "described_rows": len(task.node) - task.n}
+    draft.settings["experts"] = [type(expert).__name__ for _, expert in made.experts.experts]
     draft.array("row.node", task.node.astype(np.int32))
     draft.array("row.weight", task.weight.astype(np.float32))
     draft.array("miss_scores", model.miss_scores_)
@@ -104,16 +109,17 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         (grown, occupied),
         {"blocks": occupied.blocks, "leaves": len(occupied.leaf), "nodes": tree.n_nodes},
     )
+    told = _told(stored)
     readers = [reader.of_block({"columns": width}) for width in layout.columns]
-    experts = [_expert(told, i, layout, readers, stored) for i, told in enumerate(stored.setting("experts", list))]
+    experts = [_expert(part, i, layout, readers, stored) for i, part in enumerate(told["experts"])]
     room = stored.array("room", dtype="f8", shape=(grown.blocks,), low=0, finite=False)
     made = Experts(experts, occupied, grown, room)
     lengths = {"evidence": len(names(made.columns))}
-    combiner = reader.of_block(lengths).read("combiner", stored.setting("combiner", dict), Part(Combiner))
+    combiner = reader.of_block(lengths).read("combiner", told["combiner"], Part(Combiner))
     share = stored.array("share", dtype="f8", shape=(grown.blocks,), low=0)
     novelty = stored.setting("novel", bool)
     model.model_ = Model(tree, grown, Spread.of(grown, share), made, combiner, novelty)
-    model.task_ = _task(stored, model, readers)
+    model.task_ = _task(stored, told["rows"], model, readers)
     model._set_classes(flat)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
@@ -130,9 +136,21 @@ def _expert(told: Any, i: int, layout: Layout, readers: list[Reader], stored: St
     return block, readers[block].read(f"expert.{i}", fields, Part(known[name]))
 
 
-def _task(stored: Stored, model: Answering, readers: list[Reader]) -> Task:
+def _told(stored: Stored) -> dict[str, Any]:
+    """How the parts hang together."""
+    try:
+        told = json.loads(stored.text("parts"))
+    except ValueError as error:
+        raise stored.damaged(f"'parts' is no JSON ({error})") from None
+    kinds = {"experts": list, "combiner": dict, "rows": list}
+    if not isinstance(told, dict) or any(not isinstance(told.get(name), kind) for name, kind in kinds.items()):
+        raise stored.damaged("'parts' does not say what the model consists of")
+    return told
+
+
+def _task(stored: Stored, told: list[Any], model: Answering, readers: list[Reader]) -> Task:
     """The rows that were learned from."""
-    told, layout, tree = stored.setting("rows", list), model.layout_, model.tree_
+    layout, tree = model.layout_, model.tree_
     if len(told) != len(readers):
         raise stored.damaged("the rows are not those of the blocks")
     node = stored.array("row.node", dtype="i4", shape=(None,), low=0, high=tree.n_nodes)

@@ -77,8 +77,9 @@ def fit_classifier(
         del model._crew
     if kept is not None:
         kept.finish()
-        for path in kept.folder.glob("step-*.npz"):
-            path.unlink()
+        for path in kept.folder.glob(f"step-{'[0-9]' * 5}-{'[0-9]' * 5}.npz"):  # what else lies there is not ours
+            if path.is_file():
+                path.unlink()
     return model
 
 

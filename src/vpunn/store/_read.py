@@ -45,6 +45,7 @@ KINDS = {
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",
     "HiPaNClassifier": "vpunn.hipan",
+    "HiPaQ": "vpunn.hipaq",
     "HierarchicalHead": "vpunn.torch",
     "SetHead": "vpunn.torch",
     "LatentTreeEncoder": "vpunn.tabular.encoder",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vpunn import files
 from vpunn.errors import DataError, examples
-from vpunn.files import check_path, flush_to_disk, short_name, sweep_leftovers
+from vpunn.files import check_path, flush_to_disk, open_regular, short_name, sweep_leftovers
 from vpunn.store._head import FILE, files_of
 
 if TYPE_CHECKING:
@@ -215,8 +215,7 @@ def _swap_in(beside: Path, target: Path, shown: str) -> None:
         raise DataError(f"cannot write {shown}: others replace it all the time; choose another name.")
     finally:
         _retire(ready, target)  # the old model now, or the new one that could not take its place
-        if os.path.isdir(target):
-            _retire(_aside(target), target)
+        _retire_aside(target)
 
 
 def _one_step(ready: Path, target: Path, shown: str) -> bool:
@@ -255,7 +254,7 @@ def _two_renames(ready: Path, target: Path) -> bool:
         os.rename(target, aside)
     except OSError as error:
         if error.errno in _TAKEN:
-            _retire(aside, target)
+            _retire_aside(target)
         raise
     try:
         os.rename(ready, target)
@@ -272,6 +271,12 @@ def _retire(folder: Path, target: Path) -> None:
         old = _beside(target, "old")
         os.rename(folder, old)
         _empty(old, target)
+
+
+def _retire_aside(target: Path) -> None:
+    """Empty the model that waited aside, once another stands in its place; a folder of that name that is no model is not ours."""
+    if os.path.isdir(target) and _may_go(_aside(target)):
+        _retire(_aside(target), target)
 
 
 def _empty(old: Path, target: Path) -> None:
@@ -365,8 +370,7 @@ def _sweep(target: Path) -> None:
             about = entry.stat(follow_symlinks=False)
             if found["number"] != _number(about) or time.time() - about.st_mtime > files.LEFTOVER_SECONDS:
                 _retire(Path(entry.path), target)
-    if os.path.isdir(target):
-        _retire(_aside(target), target)
+    _retire_aside(target)
 
 
 # ---- what is no model --------------------------------------------------------------------------------------------------
@@ -376,8 +380,11 @@ def refuse_old_formats(path: Path) -> Path:
     """The folder of the model at ``path``; one sentence for everything that is none."""
     shown = repr(str(path))
     if os.path.isfile(path):
-        with open(path, "rb") as file:
-            start = file.read(len(_OLD_MAGIC))
+        try:
+            with open_regular(path) as file:
+                start = file.read(len(_OLD_MAGIC))
+        except OSError as error:
+            raise DataError(f"cannot read {shown}: {error.strerror or error}.") from None
         if start.startswith(b"PK") or start == _OLD_MAGIC:
             raise DataError(f"{shown} is a model file of vpunn 0.1, which is no longer read; fit and save it again.")
         raise DataError(f"{shown} is a file, but a saved model is a folder with a {FILE}.")

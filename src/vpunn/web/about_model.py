@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vpunn.web.batch import ScoredTable
+from vpunn.web.layers import read_limits
 from vpunn.web.replies import ApiError, Reply, json_reply
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def read_question(api: Api, asked: Asked) -> Ask | NumberAsk:
 def triage(api: Api, asked: Asked) -> Reply:
     """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
     answers: Any = api.answers
+    read_limits(asked.body, api.limits)
     api.scored = ScoredTable(answers, asked.body, asked.get("target"), api.limits.rows)
     return json_reply(api.scored.summary())
 

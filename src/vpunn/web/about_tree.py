@@ -12,6 +12,7 @@ from vpunn.codes._text import MODES
 from vpunn.errors import VpunnError
 from vpunn.padic import show_integer
 from vpunn.web.export import EXPORTS, exported
+from vpunn.web.layers import read_limits
 from vpunn.web.replies import ApiError, Reply, json_reply
 from vpunn.web.subject import NODE_ID, Subject, clean, clip
 
@@ -39,6 +40,17 @@ def health(api: Api, asked: Asked) -> Reply:
     subject = api.subject
     nodes = subject.tree.n_nodes
     return json_reply({"status": "ok", "version": __version__, "title": subject.title, "nodes": nodes})
+
+
+def ready(api: Api, asked: Asked) -> Reply:
+    """Whether the first visitor would wait for nothing but his answer."""
+    state = api.subject.state
+    if state == "ready":
+        return json_reply({"status": "ready"})
+    what = (
+        "warming up failed; the server's log says why" if state == "failed" else "the model is being read and compiled"
+    )
+    raise ApiError(503, f"{what}; ask again in a second.", "path", {"Retry-After": "1"})
 
 
 def document(api: Api, asked: Asked) -> Reply:
@@ -269,7 +281,8 @@ def layer_bytes(api: Api, asked: Asked) -> Reply:
 def table(api: Api, asked: Asked) -> Reply:
     """Add a table as layers."""
     name = clip(asked.query.get("name", "table"), 40)
-    return json_reply(api.layers.add_table(asked.body, asked.get("label"), name), 201)
+    read_limits(asked.body, api.limits)
+    return json_reply(api.layers.add_table(asked.body, asked.get("label"), name, asked.wanted), 201)
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpunn.errors import VpunnError
 from vpunn.web.about_tree import description, sort_children
-from vpunn.web.asked import Asked
+from vpunn.web.asked import Asked, Wanted
 from vpunn.web.layers import Layers
 from vpunn.web.replies import ApiError, Reply, error_reply
 from vpunn.web.routes import ROUTES, Route, find_route, openapi, page_routes
@@ -31,6 +31,8 @@ class Limits:
 
     body_bytes: int = 8_000_000
     rows: int = 10_000
+    columns: int = 1_000
+    cells: int = 5_000_000
 
 
 class Api:
@@ -45,13 +47,22 @@ class Api:
         self.sorted_children = lru_cache(maxsize=16)(partial(sort_children, subject))
         self.description = lru_cache(maxsize=256)(partial(description, subject))
 
-    def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes = b"", kind: str = "") -> Reply:
+    def answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes = b"",
+        kind: str = "",
+        *,
+        wanted: Wanted | None = None,
+    ) -> Reply:
         """The answer to a request; user errors become error documents, nothing else is caught."""
         try:
             route = self.find(method, path)
             if route.body is not None:
                 route.check_body(body, kind, self.limits.body_bytes)
-            return route.handler(self, Asked(query, body))
+            return route.handler(self, Asked(query, body, wanted or Wanted()))
         except ApiError as error:
             return error_reply(error)
         except VpunnError as error:

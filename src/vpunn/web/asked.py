@@ -7,11 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vpunn.files import keys_once
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clip
 
 #: Ids that one list may name.
 MAX_IDS = 2000
+
+
+class Wanted:
+    """Whether somebody still waits for an answer; work in pieces looks between them."""
+
+    no_more = False
+
+    def check(self) -> None:
+        """End the work if nobody waits for it."""
+        if self.no_more:
+            raise ApiError(499, "the client has gone.", "path")
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class Asked:
 
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    wanted: Wanted = field(default_factory=Wanted)
 
     def get(self, name: str) -> str | None:
         """A parameter, or None."""
@@ -71,7 +84,7 @@ class Asked:
     def json(self) -> dict[str, Any]:
         """The body as a JSON object, or an error that says why not."""
         try:
-            value = json.loads(self.body)
+            value = json.loads(self.body, object_pairs_hook=keys_once)
         except RecursionError:
             raise ApiError(400, "the body is nested too deeply to be a question.", "body") from None
         except (ValueError, UnicodeDecodeError) as error:

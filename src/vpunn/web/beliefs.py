@@ -7,12 +7,13 @@ say. A question is a handful of rows; `ClassifierAnswers.answer` puts those of m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.errors import examples
 from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
 from vpunn.web.replies import ApiError
@@ -51,6 +52,12 @@ class Ask:
     def __len__(self) -> int:
         first = next(iter(self.X.values())) if isinstance(self.X, Mapping) else self.X
         return int(first.shape[0])
+
+    def pieces(self, size: int) -> list[Ask]:
+        """The question in pieces of so many rows: what is said of a row does not depend on the others."""
+        if len(self) <= size:
+            return [self]
+        return [replace(self, X=_rows_of(self.X, part)) for part in slices(len(self), size)]
 
 
 class ClassifierAnswers:
@@ -288,6 +295,11 @@ class ClassifierAnswers:
 
         labels, source = self.tree.labels, self.tree if self.several else self.model
         return describe_ball(source, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)
+
+
+def _rows_of(X: Any, part: slice) -> Any:
+    """Some rows of a matrix, or of every block."""
+    return {name: _rows_of(block, part) for name, block in X.items()} if isinstance(X, Mapping) else X[part]
 
 
 def _stacked(parts: list[Any]) -> Features:

@@ -8,6 +8,7 @@ in view, so a colour means the same thing wherever one looks.
 from __future__ import annotations
 
 import io
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._rows import slices
 from vpunn.errors import VpunnError, examples
 from vpunn.tree import Tree
+from vpunn.web.asked import Wanted
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import Subject, clip
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn._types import Json
+    from vpunn.web.api import Limits
 
 
 #: What can be shown of a number in a ball.
@@ -33,8 +37,10 @@ NOTHING = 255
 #: Colours of a scale, and categories that get a colour of their own; rarer ones share the last.
 STEPS = 255
 CATEGORIES = 8
+#: Rows that are matched in one piece.
+MATCHED = 20_000
 #: Tables and painted layers kept; the least used goes first.
-MAX_TABLES = 8
+MAX_TABLES, TABLE_BYTES = 8, 1 << 26
 MAX_LAYERS = 6
 
 
@@ -98,10 +104,13 @@ class Layers:
                 found.update(table)
         return found
 
-    def add_table(self, data: bytes, label: str | None = None, name: str = "table") -> dict[str, Any]:
+    def add_table(
+        self, data: bytes, label: str | None = None, name: str = "table", wanted: Wanted | None = None
+    ) -> dict[str, Any]:
         """Read a CSV or TSV table, find its label column, match its rows to nodes, and keep its columns as layers."""
+        wanted = wanted or Wanted()
         frame = read_csv(data)
-        column, nodes = self._labels(frame, label)
+        column, nodes = self._labels(frame, label, wanted)
         known = nodes >= 0
         if not known.any():
             raise ApiError(
@@ -116,6 +125,7 @@ class Layers:
         layers = {f"{key}.rows": Rows(f"rows of {name}", nodes[known], np.ones(int(known.sum())))}
         taken = {rows.title for rows in self._sources().values()}
         for other in frame.columns:
+            wanted.check()
             values = frame[other].to_numpy()[known]
             if other != column and (values.dtype.kind in "biuf" or _is_category(values)):
                 title = (
@@ -125,7 +135,9 @@ class Layers:
                 layers[layer if layer not in layers else f"{layer}, column"] = Rows(title, nodes[known], values)
         with self._lock:
             self._tables[key] = layers
-            while len(self._tables) > MAX_TABLES:
+            while len(self._tables) > 1 and (
+                len(self._tables) > MAX_TABLES or sum(map(_bytes_of, self._tables.values())) > TABLE_BYTES
+            ):
                 self._tables.popitem(last=False)
         lost = frame[column][~known].astype(str)
         return {
@@ -137,13 +149,18 @@ class Layers:
             "layers": [entry for entry in self.names() if entry["name"] in layers],
         }
 
-    def _labels(self, frame: pd.DataFrame, label: str | None) -> tuple[Any, np.ndarray]:
+    def _labels(self, frame: pd.DataFrame, label: str | None, wanted: Wanted) -> tuple[Any, np.ndarray]:
         """The column that names nodes (the one most of whose cells do, unless it is given) and the node of each row."""
         if label is not None and label not in frame:
             raise ApiError(422, f"the table has no column {clip(label)!r}; it has {examples(list(frame))}.", "label")
         best: tuple[Any, np.ndarray] | None = None
         for column in [label] if label is not None else list(frame)[:50]:
-            nodes = match(self.subject, frame[column].to_numpy())
+            cells = frame[column].to_numpy()
+            parts = []
+            for part in slices(len(cells), MATCHED):
+                wanted.check()
+                parts.append(match(self.subject, cells[part]))
+            nodes = np.concatenate(parts)
             if best is None or (nodes >= 0).sum() > (best[1] >= 0).sum():
                 best = column, nodes
         assert best is not None
@@ -177,7 +194,10 @@ class Layers:
             what = "holds a number of each ball" if rows.own else "is not a column of numbers"
             raise ApiError(400, f"{clip(name)!r} {what}, so it gives no sizes.", "name")
         sums, _ = _totals(self.subject.tree.n_nodes, rows)
-        return np.where(sums > 0, sums, 0.0)
+        weights = np.where(sums > 0, sums, 0.0)
+        if not weights.sum() <= np.finfo(np.float32).max:
+            raise ApiError(422, f"the sums of {clip(rows.title)!r} are too large for sizes; divide the column.", "name")
+        return weights
 
     def _rows(self, name: str) -> Rows:
         sources = self._sources()
@@ -201,6 +221,8 @@ def paint_number(tree: Tree, rows: Rows, statistic: str) -> Layer:
         return _painted(rows, "", values, shown, centred=rows.own == "difference")
     sums, counts = _totals(tree.n_nodes, rows)
     ball_sums, ball_counts = tree.subtree_sum(sums), tree.subtree_sum(counts)
+    if not np.isfinite(ball_sums).all():
+        raise ApiError(422, f"the sums of {clip(rows.title)!r} are too large for a number; divide the column.", "name")
     with np.errstate(invalid="ignore", divide="ignore"):
         values = {"mean": ball_sums / ball_counts, "sum": ball_sums, "count": ball_counts.astype(float)}[statistic]
     values = np.where(ball_counts > 0, values, np.nan).astype(np.float64)
@@ -262,6 +284,11 @@ def _totals(n: int, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     return np.bincount(nodes, values[there], minlength=n), np.bincount(nodes, minlength=n)
 
 
+def _bytes_of(layers: dict[str, Rows]) -> int:
+    """What a table takes, a text counted as 64 bytes."""
+    return sum(rows.values.nbytes * (1 if rows.is_number else 8) for rows in layers.values())
+
+
 def _is_category(values: np.ndarray) -> bool:
     """Whether texts repeat often enough to be colours: definitions and names do not."""
     import pandas as pd
@@ -285,6 +312,17 @@ def match(subject: Subject, cells: np.ndarray) -> np.ndarray:
     if len(texts):
         found[filled.index.to_numpy()] = subject.match_texts(texts.to_numpy(object))
     return found
+
+
+def read_limits(data: bytes, limits: Limits) -> None:
+    """Refuse a table with too many columns or cells before it is read: a column takes more time than its cells."""
+    plain = re.sub(rb'"[^"]*"', b"", data.lstrip())  # names in quotes may hold marks and line breaks
+    lines = re.split(rb"[\r\n]+", plain, maxsplit=4)[:4]
+    columns = 1 + max(line.count(mark) for mark in (b",", b"\t", b";", b"|") for line in lines)
+    if columns > limits.columns:
+        raise ApiError(413, f"a table may have at most {limits.columns:,} columns.", "body")
+    if columns * (data.count(b"\n") + 1) > limits.cells:
+        raise ApiError(413, f"a table may have at most {limits.cells:,} cells.", "body")
 
 
 def read_csv(data: bytes) -> pd.DataFrame:

@@ -34,6 +34,10 @@ class NumberAsk:
     def __len__(self) -> int:
         return len(self.frame)
 
+    def pieces(self, size: int) -> list[NumberAsk]:
+        """The question itself: how a column of labels is read depends on all its cells."""
+        return [self]
+
 
 class RegressorAnswers:
     """A regressor that knows its level columns and covariates, as `ClassifierAnswers` is for a classifier."""

@@ -45,6 +45,7 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     when: tuple[str, ...] | None = None
+    pace: str = "quick"  #: who does it: ``instant`` needs no thread, ``slow`` work may take seconds
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -135,7 +136,14 @@ NUMBER_QUESTION = Body(
 )
 
 ROUTES = (
-    Route("GET", "/api/health", "whether the server is alive, and what it serves", about_tree.health),
+    Route("GET", "/api/health", "whether the server is alive, and what it serves", about_tree.health, pace="instant"),
+    Route(
+        "GET",
+        "/api/ready",
+        "whether everything is read and compiled, so that answers take no longer than they need",
+        about_tree.ready,
+        pace="instant",
+    ),
     Route("GET", "/api/openapi.json", "this document", about_tree.document),
     Route("GET", "/api/tree", "counts, prime, hash, layers, and what the model can do", about_tree.summary),
     Route(
@@ -216,7 +224,13 @@ ROUTES = (
         "/api/export",
         "a subtree as a file",
         about_tree.export,
-        _query(("id", NODE), ("format", "html, csv, newick or json"), ("depth", "levels to keep")),
+        _query(
+            ("id", NODE),
+            ("format", "html, csv, newick or json"),
+            ("depth", "levels to keep"),
+            ("raw", "yes: cells of the CSV that begin as formulas do are given as they are, without an apostrophe"),
+        ),
+        pace="slow",
     ),
     Route(
         "GET",
@@ -233,6 +247,7 @@ ROUTES = (
         about_tree.table,
         _query(("label", "the column that names nodes"), ("name", "what to call the table")),
         TABLE,
+        pace="slow",
     ),
     Route(
         "POST",
@@ -251,6 +266,7 @@ ROUTES = (
         _query(("target", "the column of the right answers")),
         TABLE,
         when=("places",),
+        pace="slow",
     ),
 )
 

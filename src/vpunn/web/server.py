@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
 import socket
 import sys
@@ -14,13 +16,13 @@ from vpunn.web.api import Api, Limits
 from vpunn.web.subject import Subject
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     import uvicorn
 
 
 #: Seconds that requests under way have to end when the server is told to stop.
-GRACE = 10
+GRACE = 1.0
+#: Connections that the system keeps until they are accepted.
+BACKLOG = 2048
 #: Seconds that an idle connection is kept: longer than clients keep theirs, so that none is closed under a request.
 KEEP_ALIVE = 75
 
@@ -33,7 +35,7 @@ def listen(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen(2048)  # from here on a visitor waits for the server instead of being refused
+        sock.listen(BACKLOG)  # from here on a visitor waits for the server instead of being refused
     except (OSError, OverflowError) as error:
         sock.close()
         reason = getattr(error, "strerror", None) or str(error)
@@ -51,27 +53,50 @@ def make_server(
         import uvicorn
 
         from vpunn.web.app import make_app
+        from vpunn.web.door import Door, guarded
     except ImportError as error:
         raise VpunnError(f"the explorer needs {error.name}: pip install 'vpunn[web]'.") from error
     app = make_app(Api(subject, limits, page=page), hosts=hosts)
+    door = Door()
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        http=guarded(door),
+        log_level="error",  # whatever a stranger sends is no line in the log
         access_log=False,
         server_header=False,
         ws="none",
-        lifespan="on",
-        timeout_graceful_shutdown=GRACE,
+        lifespan="off",
+        backlog=door.turn,
+        timeout_graceful_shutdown=int(GRACE) + 1,
         timeout_keep_alive=KEEP_ALIVE,
     )
 
     class Server(uvicorn.Server):
-        """Told to stop twice, it cuts off what is under way, and does not report each cut as an error."""
+        """Stops within two seconds, looks after its connections, and does not log what strangers can cause."""
 
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            super().handle_exit(sig, frame)
-            if self.force_exit:
-                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(quiet)
+            await super().startup(sockets)
+            for sock in sockets or []:
+                sock.listen(BACKLOG)  # asyncio has set it to what is accepted in one turn
+
+        async def on_tick(self, counter: int) -> bool:
+            if counter % 10 == 0:  # of a tenth of a second each
+                door.sweep()
+            return await super().on_tick(counter)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.service.stop(GRACE)
+            asyncio.get_running_loop().call_later(GRACE + 0.5, door.close_all)
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)  # what is cut off now is no error
+            await super().shutdown(sockets)
+
+    def quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            door.close_one()  # something else than connections has taken the descriptors
+        elif not isinstance(error, ConnectionError):
+            loop.default_exception_handler(context)
 
     return Server(config)
 
@@ -110,9 +135,12 @@ def warm(subject: Subject) -> threading.Thread:
             subject.tree.lca_depth(0, subject.tree.n_nodes - 1)
             if subject.answers is not None:
                 subject.answers.warm()
+            subject.state = "ready"
         except Exception as error:  # the first visitor will see it again, with a place
+            subject.state = "failed"
             sys.stderr.write(f"vpunn: warming up failed: {error}\n")
 
+    subject.state = "warming"
     thread = threading.Thread(target=build, name="vpunn-warm", daemon=True)
     thread.start()
     return thread
@@ -138,5 +166,5 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
-        self.thread.join(GRACE + 5)
+        self.thread.join(GRACE + 15)
         self.sock.close()

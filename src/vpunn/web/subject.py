@@ -50,6 +50,7 @@ class Subject:
         self.title = title
         self.answers = answers
         self.own = dict(own or {})
+        self.state = "ready"  #: ``warming`` or ``failed`` while or after what visitors need was made before they come
         self._lock = Lock()
         names = tree.columns.get("name")
         self._names = tree.labels if names is None else names

@@ -1,5 +1,6 @@
-// Asking the model: its probabilities on the tree, the answer's path, where it stops, and what spoke for each turn.
-import { $, count, fill, later, make, percent, short } from "./dom.js";
+// Asking the model: the question, the rule where to stop, and its probabilities on the tree. answer.js writes what it says.
+import { placesOf, showAnswer } from "./answer.js";
+import { $, fill, later, make, percent, short } from "./dom.js";
 
 const RISKS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5];
 
@@ -56,7 +57,7 @@ export class Ask {
   tell() {
     const at = this.level();
     const sets = this.model.answers === "sets";
-    $("level").textContent = $("rule").value === "threshold" ? (sets ? `all labels with at least ${percent(at)}` : `the deepest ball with at least ${percent(at)}`) : sets ? `at most ${percent(at)} of the right balls are missed` : `wrong at most ${percent(at)} of the time`;
+    $("level").textContent = $("rule").value === "threshold" ? (sets ? `all labels with at least ${percent(at)}` : `the deepest branch with at least ${percent(at)}`) : sets ? `at most ${percent(at)} of the right branches are missed` : `wrong at most ${percent(at)} of the time`;
   }
 
   // Set form and tree to a state.
@@ -84,7 +85,8 @@ export class Ask {
       return;
     }
     if (turn !== this.turn) return;
-    if (this.model.answers === "number") this.showNumber(found.answers[0], moveThere); else this.show(found.answers[0], moveThere);
+    if (this.model.answers === "number") this.showNumber(found.answers[0], moveThere); else await this.show(found.answers[0], moveThere);
+    if (turn !== this.turn) return;
     $("answer").prepend(...found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)));
   }
 
@@ -98,33 +100,29 @@ export class Ask {
     this.app.showLegend();
   }
 
-  show(answer, moveThere) {
-    const { app } = this, { view, palette } = app, { nodes, probabilities } = answer.beliefs;
+  async show(answer, moveThere) {
+    const { app } = this, { view, palette, shape } = app, { nodes, probabilities } = answer.beliefs, turn = this.turn;
     const map = new Map(nodes.map((i, k) => [i, probabilities[k]]));
     const order = nodes.map((i, k) => [probabilities[k], i]).sort((p, q) => p[0] - q[0]);
     view.beliefs = { map, list: order.map(([p, i]) => [i, palette.ofProbability(p)]) };
     view.stop = answer.stop ? answer.stop.node : -1;
     view.answers = (answer.labels ?? []).map((one) => one.node);
     this.last = answer;
-    if (moveThere) {
-      const sure = answer.path.filter((ball) => ball.probability >= 0.8).at(-1) ?? answer.path[0];
-      view.goTo(view.layout.around(...(view.answers.length ? view.answers : [sure.node])));
-    }
+    if (moveThere) this.moveTo(answer);
     view.changed();
     app.showLegend();
-    const line = (t) => make("li", {}, make("a", { href: app.state.link({ focus: `@${t.node}` }) }, t.label), make("span", { class: "p" }, percent(t.probability)));
-    const turns = new Map(answer.turns.map((turn) => [turn.node, turn]));
-    const step = (ball) => {
-      const turn = turns.get(ball.node), stops = answer.stop && answer.stop.node === ball.node;
-      const words = (turn?.spoke ?? []).slice(0, 6).map(([word, value]) => make("span", { class: value < 0 ? "chip against" : "chip", title: short(value) }, word));
-      const bar = make("meter", { min: "0", max: "1", value: String(ball.probability), "aria-hidden": "true" });
-      return make("li", { class: stops ? "stop" : "" }, make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label),
-        make("span", { class: "p" }, percent(ball.probability)), bar, stops ? make("em", {}, "stops here") : null, words.length ? make("div", { class: "chips" }, words) : null);
-    };
-    const labels = answer.labels && [make("h3", {}, `${count(answer.labels.length, "label")} under this rule`), make("ol", { class: "top", id: "labels" }, answer.labels.map(line))];
-    const lead = labels ? labels : answer.stop ? make("p", {}, "Answer under this rule: ", make("b", { id: "stopped" }, answer.stop.label)) : null;
-    fill($("answer"), lead, make("h3", {}, labels ? "The path of the likeliest, and what spoke for it" : "The path, and what spoke for each turn"), make("ol", { class: "path" }, answer.path.map(step)),
-      make("h3", {}, "Most probable nodes"), make("ol", { class: "top" }, answer.top.map(line)));
+    await app.labels.need(placesOf(answer, shape));
+    if (turn === this.turn) showAnswer($("answer"), app, answer);
+  }
+
+  // The fork comes into view: the best guesses with what lies between them, as long as that is no more than the tree itself.
+  moveTo(answer) {
+    const { view, shape, state } = this.app, sure = answer.path.filter((ball) => ball.probability >= 0.8).at(-1) ?? answer.path[0];
+    const nodes = view.answers.length ? view.answers : [sure.node];
+    for (const one of answer.top) view.layout.unfold?.(one.node);
+    view.goTo(view.layout.around(...nodes));
+    this.app.opened(nodes.reduce((a, b) => shape.lca(a, b)));
+    if (!view.answers.length && state.now.focus === undefined) view.focus = -1;
   }
 
   // A number: the mean with its spread, and the sum it is, ball by ball.

@@ -73,12 +73,9 @@ export class Palette {
   // A node's hue is its place among the leaves, so what lies near looks alike; the root is grey, deeper is stronger.
   ofBranch(shape) {
     const { pos, size, depth, total } = shape, { branch } = this, scale = HUES / (2 * total);
-    return (i, large) => {
+    return (i) => {
       const d = depth[i], shade = d < SHADES ? d : SHADES - 1;
-      let h = (pos[i] + pos[i + size[i]]) * scale;
-      // neighbours large enough to be seen apart differ a little, by a number that is always the node's own
-      if (large && d) h += (((Math.imul(i, 0x9e3779b1) >>> 0) / 2 ** 32) - 0.5) * 44;
-      return branch[shade * HUES + ((h + HUES) % HUES | 0)];
+      return branch[shade * HUES + Math.min((pos[i] + pos[i + size[i]]) * scale, HUES - 1) | 0];
     };
   }
 
@@ -93,6 +90,6 @@ export class Palette {
     return (i) => (bytes[i] === 255 ? nothing : set[bytes[i]]);
   }
 
-  // Probabilities on a logarithmic scale: one in a thousand is just visible.
-  ofProbability(p) { return this.warm[Math.round(255 * Math.min(Math.max(1 + Math.log10(Math.max(p, 1e-9)) / 3, 0), 1))]; }
+  // Probabilities by their square root: 31 %, 51 % and 89 % are told apart, and one in a hundred is seen.
+  ofProbability(p) { return this.warm[Math.round(255 * Math.sqrt(Math.min(Math.max(p, 0), 1)))]; }
 }

@@ -4,7 +4,8 @@
 // first one of the next pixel: a frame costs (pixels × columns × log n), whatever the size of the tree or the width of a node.
 
 export const LINE = 13; // pixels of a line of text
-export const NARROWEST = 46;
+const READABLE = 150; // pixels of a level whose names can be read
+const NARROW = 100; // the same where the whole window is narrow
 const COMPANY = 20; // leaves that are in view at least when the page moves to a node
 
 export class Columns {
@@ -82,16 +83,15 @@ export class Levels {
     this.columns = new Columns();
   }
 
-  // Columns that have room for names.
-  mostColumns() {
-    const { width, beliefs } = this.view;
-    return Math.max(Math.floor(width / (beliefs ? 2 * NARROWEST : width < 600 ? 1.5 * NARROWEST : NARROWEST)), 2);
-  }
+  // Levels that have room for names, besides those above the node.
+  mostColumns() { const { width } = this.view; return Math.min(Math.max(Math.floor(width / (width < 600 ? NARROW : READABLE)), 2), 6); }
 
   // The window that shows a node's subtree, its parent beside it.
   fit(i) {
-    const { shape } = this.view, above = shape.depth[i] ? 1 : 0;
-    const cols = Math.min(Math.max(shape.levelsBelow(i) + above, 3), this.mostColumns(), Math.max(shape.maxDepth + 1, 2));
+    const { shape } = this.view;
+    if (i && shape.size[i] === 1) i = shape.parent[i]; // a leaf alone would fill the window
+    const above = shape.depth[i] ? 1 : 0;
+    const cols = Math.min(Math.max(shape.levelsBelow(i) + above, 2), this.mostColumns() + above, Math.max(shape.maxDepth + 1, 2));
     let [a, b] = [shape.from(i), shape.to(i)];
     if (!(b > a)) { const e = shape.total * 1e-9; a = Math.max(a - e, 0); b = a + 2 * e; }
     return { a, b, top: shape.depth[i] - above, cols };
@@ -101,16 +101,25 @@ export class Levels {
   around(...nodes) {
     const { shape } = this.view, deepest = Math.max(...nodes.map((i) => shape.depth[i]));
     let i = nodes.reduce((a, b) => shape.lca(a, b));
-    if (i && shape.size[i] === 1) i = shape.parent[i];
-    while (i && shape.leaves(i, COMPANY) < COMPANY && deepest - shape.depth[i] + 3 <= this.mostColumns()) i = shape.parent[i];
-    return this.fit(i);
+    while (i && shape.leaves(i, COMPANY) < COMPANY && deepest - shape.depth[i] + 1 <= this.mostColumns()) i = shape.parent[i];
+    const window = this.fit(i);
+    return nodes.length > 1 ? window : this.enlarged(nodes[0], window);
+  }
+
+  // The part of a window in whose middle a node is tall enough for its name.
+  enlarged(i, window) {
+    const { shape, height } = this.view, { a, b } = window, from = shape.from(i), to = shape.to(i);
+    const width = Math.min(((to - from) * height) / (2 * LINE), b - a);
+    if (!(width > 0)) return window;
+    const start = Math.min(Math.max((from + to - width) / 2, a), b - width);
+    return { ...window, a: start, b: start + width };
   }
 
   // Is the node's cell in the window, and large enough to be seen?
   shows(i, { a, b, top, cols } = this.view.window) {
     const { shape, height } = this.view, d = shape.depth[i];
     const tall = ((shape.to(i) - shape.from(i)) / (b - a)) * height;
-    return d >= top - 0.01 && d < top + cols - 0.5 && shape.to(i) > a && shape.from(i) < b && tall >= 4;
+    return d >= top - 0.01 && d < top + cols - 0.5 && shape.to(i) > a && shape.from(i) < b && tall >= LINE;
   }
 
   valid({ a, b, top, cols }) { return b > a && a >= 0 && b <= this.view.shape.total * 1.0001 && cols >= 1 && cols < 500 && top >= 0; }

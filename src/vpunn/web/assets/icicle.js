@@ -2,66 +2,105 @@
 import { isDark, toCss } from "./colors.js";
 import { LINE, Levels } from "./columns.js";
 
+const STRIP = 28; // width of a level that shows one cell alone, its name written upwards
+const HINT = 22; // longest bar that tells how many levels lie below the last one in view
+
 export class Icicle extends Levels {
-  wide() { return this.view.width / this.view.window.cols; }
+  // The x of the left edges of the levels in view, from the first one on, and of the right edge of the last. Of the two leftmost
+  // levels one that shows a single cell shrinks to a strip, the more the larger its share of the window.
+  edges() {
+    const { shape, width, window: { a, b, top, cols } } = this.view, first = Math.floor(top), count = Math.ceil(cols + (top - first));
+    const strips = [];
+    let taken = 0, wide = 0;
+    for (let d = first; d < first + count; d++) {
+      const i = shape.at(d, (a + b) / 2), share = i < 0 ? 0 : (Math.min(shape.to(i), b) - Math.max(shape.from(i), a)) / (b - a);
+      const strip = Math.min(Math.max((share - 0.9) * 10, 0), 1) * Math.min(Math.max(2 - (d - top), 0), 1);
+      const part = Math.min(d + 1, top + cols) - Math.max(d, top);
+      strips.push(strip);
+      taken += part * strip * STRIP;
+      wide += part * (1 - strip);
+    }
+    const unit = wide > 0.01 ? (width - taken) / wide : width, of = (strip) => strip * STRIP + (1 - strip) * unit;
+    const edges = [(first - top) * of(strips[0])];
+    for (const strip of strips) edges.push(edges.at(-1) + of(strip));
+    return { first, count, edges };
+  }
 
   nodeAt(x, y) {
-    const { shape, height, window: w } = this.view;
-    return shape.at(Math.floor(w.top + x / this.wide()), w.a + (y / height) * (w.b - w.a));
+    const { shape, height, window: w } = this.view, { first, count, edges } = this.edges();
+    let k = 0;
+    while (k < count - 1 && edges[k + 1] <= x) k++;
+    return shape.at(first + k, w.a + (y / height) * (w.b - w.a));
   }
 
   zoom(factor, x, y) { return this.zoomAt(y / this.view.height, factor); }
 
   pan(dx, dy) {
-    const { window: w, shape, height } = this.view;
+    const { window: w, shape, height, width } = this.view;
     this.slide(w.a - (dy / height) * (w.b - w.a));
     if (!dx) return;
-    w.top = Math.min(Math.max(w.top - dx / this.wide(), 0), Math.max(shape.maxDepth + 1 - w.cols, 0));
+    w.top = Math.min(Math.max(w.top - (dx / width) * w.cols, 0), Math.max(shape.maxDepth + 1 - w.cols, 0));
     this.view.drift = false;
   }
 
-  // The levels in view: the first one, their number, and how far the first stands left of the edge.
-  run() {
-    const { top, cols } = this.view.window, first = Math.floor(top);
-    return { first, count: Math.ceil(cols + (top - first)) + 1, shift: (first - top) * this.wide() };
-  }
-
-  paint(columns, rows, minCell) {
-    const { shape, window: w } = this.view, { first, count } = this.run();
+  paint(columns, rows, minCell, { first, count }) {
+    const { shape, window: w } = this.view;
     return columns.paint(shape, { a: w.a, b: w.b, first, count, height: rows, minCell, ...this.view.style() });
   }
 
   draw() {
-    const { view } = this, { context: c, height, width, ratio, palette } = view, wide = this.wide(), { count, shift } = this.run();
-    const cells = this.paint(this.columns, Math.round(height * ratio), LINE * ratio);
+    const { view } = this, { context: c, height, width, ratio, palette } = view, run = this.edges(), { edges, count } = run;
+    const cells = this.paint(this.columns, Math.round(height * ratio), LINE * ratio, run);
     c.imageSmoothingEnabled = false;
-    c.drawImage(this.columns.canvas, shift, 0, count * wide, height);
+    for (let k = 0; k < count; k++) c.drawImage(this.columns.canvas, k, 0, 1, this.columns.canvas.height, edges[k], 0, edges[k + 1] - edges[k], height);
     c.fillStyle = toCss(palette.background);
-    for (let k = 0; k <= count; k++) c.fillRect(Math.round(shift + k * wide) - 1, 0, 1, height);
+    for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, height);
     for (const cell of cells.sort((p, q) => q.bottom - q.top - p.bottom + p.top).slice(0, view.many)) {
-      const x = shift + cell.column * wide + 4, room = Math.min(wide - 8, width - x);
-      const y = (Math.max(cell.top / ratio, 0) + Math.min(cell.bottom / ratio, height)) / 2;
-      if (x < -wide + 12 || room < 14) continue;
-      const text = view.named(cell.node, room);
-      if (!text) continue;
+      const top = Math.max(cell.top / ratio, 0), bottom = Math.min(cell.bottom / ratio, height);
       c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
-      c.fillText(text, Math.max(x, 3), y);
+      const hint = cell.column === count - 1 ? this.hint(cell.node, width, (top + bottom) / 2) : 0;
+      this.write(cell, Math.max(edges[cell.column], 0), Math.min(edges[cell.column + 1], width) - hint, top, bottom);
     }
-    for (const i of view.marks()) this.outline(i);
+    for (const i of view.marks()) this.outline(i, run);
   }
 
-  outline(i) {
-    const { shape, context: c, window: w, height } = this.view, wide = this.wide(), y = (x) => ((x - w.a) / (w.b - w.a)) * height;
-    c.strokeRect((shape.depth[i] - w.top) * wide, y(shape.from(i)), wide - 1, Math.max(y(shape.to(i)) - y(shape.from(i)), 2));
+  // The name of a cell, upwards in a strip.
+  write(cell, left, right, top, bottom) {
+    const { view } = this, { context: c } = view, upwards = right - left < 2 * STRIP && bottom - top > right - left;
+    const text = view.named(cell.node, (upwards ? bottom - top : right - left) - 10);
+    if (!text || (!upwards && right - left < 14)) return;
+    if (!upwards) { c.fillText(text, left + 5, (top + bottom) / 2); return; }
+    c.save();
+    c.translate((left + right) / 2, (top + bottom) / 2);
+    c.rotate(-Math.PI / 2);
+    c.textAlign = "center";
+    c.fillText(text, 0, 0);
+    c.restore();
+  }
+
+  // A bar at the right edge: how many levels lie below, of those that lie below at most. Returns the room it takes.
+  hint(i, right, y) {
+    const { shape, context: c } = this.view, deep = shape.below(i) / Math.max(shape.maxDepth - shape.depth[i], 1);
+    if (deep <= 0) return 0;
+    c.fillRect(right - 4 - HINT * deep, y - 1.5, HINT * deep, 3);
+    return HINT * deep + 2;
+  }
+
+  outline(i, { first, count, edges }) {
+    const { shape, context: c, window: w, height } = this.view, k = shape.depth[i] - first, y = (x) => ((x - w.a) / (w.b - w.a)) * height;
+    if (k < 0 || k >= count) return;
+    c.strokeRect(edges[k], y(shape.from(i)), edges[k + 1] - edges[k] - 1, Math.max(y(shape.to(i)) - y(shape.from(i)), 2));
   }
 
   svg(out) {
-    const { view } = this, { height } = view, wide = this.wide(), { shift } = this.run();
-    for (const cell of this.paint(out.columns, height, 1)) {
-      const top = Math.max(cell.top, 0), bottom = Math.min(cell.bottom, height), x = shift + cell.column * wide;
-      out.rect(x, top, wide - 1, Math.max(bottom - top - 0.5, 0.5), cell.colour);
-      const words = bottom - top >= LINE ? view.named(cell.node, wide - 8) : "";
-      if (words) out.text(x + 4, (top + bottom) / 2, words, out.ink(cell.colour));
+    const { view } = this, { height } = view, run = this.edges(), { edges } = run;
+    for (const cell of this.paint(out.columns, height, 1, run)) {
+      const top = Math.max(cell.top, 0), bottom = Math.min(cell.bottom, height), [x, right] = [edges[cell.column], edges[cell.column + 1]];
+      out.rect(x, top, right - x - 1, Math.max(bottom - top - 0.5, 0.5), cell.colour);
+      const upwards = right - x < 2 * STRIP, room = upwards ? bottom - top : right - x;
+      const words = bottom - top >= LINE ? view.named(cell.node, room - 8) : "";
+      if (words && upwards) out.text((x + right) / 2, (top + bottom) / 2, words, out.ink(cell.colour), { turn: -90, about: [(x + right) / 2, (top + bottom) / 2], middle: true });
+      else if (words) out.text(x + 4, (top + bottom) / 2, words, out.ink(cell.colour));
     }
   }
 }

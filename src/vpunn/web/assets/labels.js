@@ -26,6 +26,15 @@ export class Labels {
 
   learn(i, name) { this.known.set(i, name); }
 
+  // Names of nodes that are about to be written in the panel.
+  async need(ids) {
+    const missing = ids.filter((i) => !this.known.has(i)).sort((a, b) => a - b);
+    for (let k = 0; k < missing.length; k += AT_ONCE) {
+      const part = missing.slice(k, k + AT_ONCE), names = await this.api.json("labels", { ids: slices(part), hash: this.hash });
+      part.forEach((id, j) => this.known.set(id, names[j]));
+    }
+  }
+
   async fetch() {
     this.timer = 0;
     const ids = [...this.wanted].slice(-AT_ONCE).sort((a, b) => a - b);

@@ -72,7 +72,7 @@ class Explorer {
       if (differs("layout")) { this.view.choose(now.layout); $("layout").value = this.view.kind; }
       if (differs("size")) await attempt(() => this.resize(now.size), () => this.resize(""));
       if (differs("color") || differs("stat")) await attempt(() => this.recolour(now.color, now.stat), () => this.recolour("", now.stat));
-      if (differs("tab")) this.showTab(now.tab);
+      this.showTab(now);
       if (differs("with")) { this.other = now.with ? await attempt(() => this.resolve(now.with), () => -1) : -1; this.view.other = this.other; if (!differs("focus")) this.panel.compare(); this.view.draw(); }
       const root = await attempt(() => this.resolve(now.root), () => this.root ?? 0);
       if (turn !== this.turns) return;
@@ -119,14 +119,17 @@ class Explorer {
     });
     return {
       moved: () => { if (!this.view.move) this.byHand = true; if (this.byHand) remember(); },
-      picked: (i) => { this.byHand = false; this.select(i); },
+      picked: (i) => { this.byHand = false; if (i === this.view.focus) this.view.layout.toggle?.(i); else this.select(i); },
       opened: (i) => this.state.set({ root: `@${i}`, focus: `@${i}`, zoom: undefined }),
       branched: (i) => window.open(this.state.link({ focus: `@${i}` }), "_blank", "noopener"),
       hovered: (i, at) => this.tip(i, at),
     };
   }
 
-  select(i) { this.state.set({ focus: `@${i}` }); }
+  select(i) { this.state.set({ focus: `@${i}`, tab: this.state.now.text ? "node" : this.state.now.tab === "color" ? "color" : undefined }); }
+
+  // What is in view was opened by an answer: path and the way up say so.
+  opened(i) { this.root = i; this.panel.trail(i).catch((error) => this.say(error)); }
 
   tip(i, at) {
     const tip = $("tip");
@@ -180,7 +183,7 @@ class Explorer {
     const scale = (colours) => { const box = make("i", { class: "scale" }); box.style.background = `linear-gradient(to right, ${colours.join(",")})`; return box; };
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
     place.hidden = !legend && !this.view.beliefs;
-    if (this.view.beliefs) fill(place, make("b", {}, "probability"), "0.1 %", scale(some(palette.warm, 9)), "100 %");
+    if (this.view.beliefs) fill(place, make("b", {}, "probability"), [0.01, 0.1, 0.3, 0.5, 0.9].map((p) => make("span", {}, swatch(toCss(palette.ofProbability(p))), percent(p))));
     else if (legend && legend.kind === "number") fill(place, make("b", {}, legend.stat ? `${legend.title}, ${legend.stat}` : legend.title), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
   }
@@ -232,8 +235,9 @@ class Explorer {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  showTab(name) {
-    const tab = name === "ask" && !this.summary.model ? "node" : ["node", "ask", "color"].includes(name) ? name : "node";
+  // The tab that is named; else what was asked, the node that was chosen, or what people come for.
+  showTab({ tab: name, text, focus, root }) {
+    const named = ["node", "ask", "color"].includes(name) ? name : text || (!focus && root === DEFAULTS.root) ? "ask" : "node", tab = named === "ask" && !this.summary.model ? "node" : named;
     for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === tab));
     for (const part of ["node", "ask", "color"]) $(`panel-${part}`).hidden = part !== tab;
   }
@@ -251,7 +255,7 @@ class Explorer {
     if (event.key === "?" && !typing) { $("help").showModal(); return; }
     if (typing || event.target.closest("dialog, a, button, summary")) return;
     const { shape, view } = this, i = view.focus >= 0 ? view.focus : this.root;
-    const step = { ArrowRight: shape.size[i] > 1 ? i + 1 : -1, ArrowLeft: shape.parent[i], ArrowDown: i ? shape.sibling(i, 1) : -1, ArrowUp: i ? shape.sibling(i, -1) : -1, Home: 0 }[event.key];
+    const step = view.layout.step?.(i, event.key) ?? { ArrowRight: shape.size[i] > 1 ? i + 1 : -1, ArrowLeft: shape.parent[i], ArrowDown: i ? shape.sibling(i, 1) : -1, ArrowUp: i ? shape.sibling(i, -1) : -1, Home: 0 }[event.key];
     if (step !== undefined) {
       event.preventDefault();
       this.byHand = false;
@@ -269,7 +273,7 @@ class Explorer {
   walk(i) {
     const now = Date.now(), going = now - (this.walked || 0) < 1500;
     this.walked = now;
-    this.state.set({ focus: `@${i}`, zoom: undefined }, { replace: going });
+    this.state.set({ focus: `@${i}`, zoom: undefined, ...(this.state.now.text && { tab: "node" }) }, { replace: going });
   }
 
   async save(form) {

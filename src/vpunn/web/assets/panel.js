@@ -2,7 +2,15 @@
 import { $, count, fill, later, make, short } from "./dom.js";
 
 const PAGE = 40;
-const MODES = { int: "integer", digits: "digits, root first", bars: "digits, as numbers are written", series: "p-adic series", path: "path" };
+const MODES = { int: "integer", digits: "digits, root first", bars: "digits, as numbers are written", series: "p-adic series", path: "labels of the path" };
+
+// How evenly a branch is spread over its children, by how many children the same entropy would be even for.
+function spreadOf(entropy, children) {
+  const as = 2 ** entropy;
+  if (children < 2) return "one child";
+  if (as < 1.5) return "mostly one child";
+  return as > 0.8 * children ? `spread evenly over ${children.toLocaleString("en")} children` : `spread over its children as over ${Math.round(as).toLocaleString("en")} equal ones`;
+}
 
 export class Panel {
   constructor(app) {
@@ -24,7 +32,7 @@ export class Panel {
     this.node = node;
     for (const step of node.path) app.labels.learn(step.id, step.name);
     this.crumbs(node);
-    fill($("node"), this.head(node), this.compared(), this.facts(node), this.codes(node), make("section", { id: "about" }), this.children(node));
+    fill($("node"), this.head(node), this.compared(), this.facts(node), make("section", { id: "about" }), node.id ? null : this.levels(), this.children(node), this.codes(node));
     this.page(i, 0, "order", turn);
     if (app.api.kind !== "file") this.describeLater(i, turn);
     this.speak(node);
@@ -35,6 +43,13 @@ export class Panel {
   speak(node) {
     const above = node.path.at(-2), where = above ? `, child ${node.digit} of ${node.siblings.count} of ${above.name}` : "";
     $("spoken").textContent = `${node.name}, depth ${node.depth}${where}, ${count(node.children, "child")}, ${count(node.leaves, "leaf")}`;
+  }
+
+  // The path to a node that is in view without being chosen.
+  async trail(i) {
+    const { app } = this, ids = app.shape.path(i);
+    await app.labels.need(ids);
+    this.crumbs({ path: ids.map((id) => ({ id, ref: `@${id}`, name: app.labels.get(id) })), skipped: 0 });
   }
 
   crumbs(node) {
@@ -56,8 +71,9 @@ export class Panel {
   }
 
   facts(node) {
-    const rows = [["depth", node.depth], ["ball", `${count(node.size, "node")}, ${count(node.leaves, "leaf")}, radius ${node.radius}`], ["children", node.children]];
-    if (node.siblings.count) rows.push(["place", `child ${node.digit} of ${node.siblings.count.toLocaleString("en")}`]);
+    const { shape } = this.app, below = shape.below(node.id), rows = [];
+    if (node.size > 1) rows.push(["holds", `${count(node.leaves, "leaf")} on ${count(below, "level")} below, ${count(node.size, "node")} in all`]);
+    if (node.siblings.count) rows.push(["stands", `${node.digit.toLocaleString("en")}. of ${count(node.siblings.count, "child")} of ${node.path.at(-2).name}, on level ${node.depth}`]);
     const told = this.app.legend?.title in node.columns && !this.app.legend.stat; // its column says it below
     if (node.layer !== null && node.layer !== undefined && !told) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
     for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "") rows.push([name, value]);
@@ -67,9 +83,13 @@ export class Panel {
       more.flatMap(([name, nodes]) => [make("dt", {}, name), make("dd", { class: "also" }, listed(nodes))]));
   }
 
+  // The code for those who want it: a chip a digit, each a link to the branch that it leads into.
   codes(node) {
+    const { p } = this.app.summary, steps = node.path.slice(1);
+    const chips = steps.map((step, k) => make("a", { class: `digit hue${k % 6}`, href: this.app.state.link({ focus: step.ref }), title: `digit ${k + 1}: into ${step.name}` }, String(this.app.shape.digit(step.id))));
     const list = Object.entries(node.codes).flatMap(([mode, text]) => [make("dt", {}, MODES[mode]), make("dd", { class: "code" }, text)]);
-    return make("details", { open: innerWidth > 700 }, make("summary", {}, `Code (p = ${this.app.summary.p})`), make("dl", {}, list));
+    const told = chips.length ? [make("p", { class: "digits" }, chips), make("p", {}, make("small", {}, "A digit a level: the how-manieth child the path turns into, counted from 1. Nodes that share their first digits share a branch."))] : [make("p", {}, make("small", {}, "The root has no digits: no turn leads to it."))];
+    return make("details", { id: "codes" }, make("summary", {}, `Code (p = ${p})`), told, make("dl", {}, list));
   }
 
   async describe(i, turn) {
@@ -78,9 +98,10 @@ export class Panel {
     const place = $("about");
     if (turn !== this.turn || !place) return;
     const words = said.speaks_for.slice(0, 10).map(([word]) => make("span", { class: "chip" }, word));
-    const rows = said.rows === null ? "" : `${short(said.rows)} training rows, `;
-    fill(place, make("h3", {}, "About this ball"), make("p", {}, `${rows}entropy over its children ${said.entropy.toFixed(2)} bits`),
-      words.length ? make("p", { class: "chips" }, "speaks for it: ", words) : null);
+    const rows = said.rows === null ? null : make("span", {}, `${count(said.rows, "training row")}`);
+    const spread = said.nodes > said.leaves ? make("span", { title: `entropy over its children ${said.entropy.toFixed(2)} bits` }, spreadOf(said.entropy, this.node.children)) : null;
+    const lines = [rows, rows && spread ? ", " : null, spread].filter(Boolean);
+    fill(place, lines.length ? make("p", {}, lines) : null, words.length ? make("p", { class: "chips" }, "words that speak for it: ", words) : null);
   }
 
   children(node) {
@@ -96,11 +117,23 @@ export class Panel {
     let found;
     try { found = await this.app.api.json("children", { id: `@${i}`, start, count: PAGE, sort }); } catch (error) { this.app.say(error); return; }
     if (turn !== this.turn) return;
-    fill(list, found.children.map((child) => make("li", {}, this.link(child, {}), make("small", {}, child.size > 1 ? ` ${count(child.leaves, "leaf")}` : ""))));
+    fill(list, found.children.map((child) => {
+      const bar = make("i", { class: "bar", "aria-hidden": "true" });
+      bar.style.setProperty("--p", child.leaves / Math.max(this.node.leaves, 1));
+      return make("li", {}, this.link(child, {}), make("small", {}, child.size > 1 ? ` ${count(child.leaves, "leaf")}` : ""), child.size > 1 ? bar : null);
+    }));
     for (const child of found.children) this.app.labels.learn(child.id, child.name);
     const button = (text, to, on) => make("button", { type: "button", disabled: !on, onclick: () => this.page(i, to, sort, turn) }, text);
     const last = Math.min(start + PAGE, found.total);
     fill($("pages"), found.total > PAGE ? [button("‹", Math.max(start - PAGE, 0), start > 0), ` ${(start + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${found.total.toLocaleString("en")} `, button("›", start + PAGE, last < found.total)] : []);
+  }
+
+  // The whole tree in a picture: how many nodes there are on each level.
+  levels() {
+    const { shape } = this.app, counts = Array.from({ length: Math.min(shape.maxDepth, 40) + 1 }, (_, d) => shape.start[d + 1] - shape.start[d]), most = Math.max(...counts);
+    const bar = (n, d) => { const box = make("i", { title: `level ${d}: ${count(n, "node")}` }); box.style.height = `${Math.max((100 * n) / most, 2)}%`; return box; };
+    return make("section", {}, make("h3", {}, "Nodes on each level"), make("div", { class: "levels", role: "img", "aria-label": `nodes on each level, at most ${most.toLocaleString("en")}` }, counts.map(bar)),
+      make("div", { class: "axis" }, make("small", {}, "root"), make("small", {}, `level ${counts.length - 1}`)));
   }
 
   // ---- two nodes -----------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ class Drawing {
   line(x0, y0, x1, y1) { this.parts.push(`<path d="M${x0.toFixed(1)} ${y0.toFixed(1)}L${x1.toFixed(1)} ${y1.toFixed(1)}" stroke="#999" stroke-width="0.6"/>`); }
   circle(x, y, r, fill) { this.parts.push(`<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${r.toFixed(1)}" fill="${toCss(fill)}"/>`); }
 
-  text(x, y, words, colour, { turn, about, end } = {}) {
-    const more = `${turn === undefined ? "" : ` transform="rotate(${turn.toFixed(1)} ${about.join(" ")})"`}${end ? ' text-anchor="end"' : ""}`;
+  text(x, y, words, colour, { turn, about, end, middle } = {}) {
+    const more = `${turn === undefined ? "" : ` transform="rotate(${turn.toFixed(1)} ${about.join(" ")})"`}${end || middle ? ` text-anchor="${end ? "end" : "middle"}"` : ""}`;
     if (words) this.parts.push(`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" fill="${colour}" dominant-baseline="central"${more}>${escaped(words)}</text>`);
   }
 }

@@ -1,8 +1,9 @@
 // The radial layout: rings instead of columns, the leaves go once around.
 import { isDark } from "./colors.js";
-import { Columns, LINE, Levels, NARROWEST } from "./columns.js";
+import { Columns, LINE, Levels } from "./columns.js";
 
 const ROWS = 2880;
+const RING = 70; // pixels of a ring whose names can be read
 const TURN = (2 * Math.PI) / ROWS;
 
 // Pixels of a disk looked up in the columns: the distance of each from the centre says which ring, its angle which row. Both
@@ -55,7 +56,7 @@ export class Radial extends Levels {
   // Rings wide enough for names, as many as the tree has and the disk can hold.
   count() {
     const { window: w, width, height } = this.view;
-    return Math.max(Math.min(Math.round(w.cols), Math.floor(Math.min(width, height) / 2 / NARROWEST)), 2);
+    return Math.max(Math.min(Math.round(w.cols), Math.floor(Math.min(width, height) / 2 / RING)), 2);
   }
 
   step() { return (Math.min(this.view.width, this.view.height) / 2 - 4 / this.view.ratio) / this.count(); }
@@ -90,23 +91,47 @@ export class Radial extends Levels {
     let drawn = 0;
     for (const cell of cells.sort((p, q) => (q.bottom - q.top) * (q.column + 1) - (p.bottom - p.top) * (p.column + 1))) {
       if (drawn >= view.many) break;
-      const span = Math.min(cell.bottom, ROWS) - Math.max(cell.top, 0), inner = (cell.column + 0.15) * step;
-      if (step < 30 || (cell.column && span * TURN * inner < LINE)) continue;
-      const text = view.named(cell.node, cell.column ? step - 8 : step * 1.6);
-      if (!text) continue;
-      drawn++;
       c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
-      if (!cell.column && span >= ROWS - 1) { c.textAlign = "center"; c.fillText(text, 0, 0); continue; }
-      const angle = ((Math.max(cell.top, 0) + Math.min(cell.bottom, ROWS)) / 2) * TURN - Math.PI / 2, left = Math.cos(angle) < 0;
-      c.save();
-      c.rotate(left ? angle + Math.PI : angle);
-      c.textAlign = left ? "right" : "left";
-      c.fillText(text, left ? -cell.column * step - 4 : cell.column * step + 4, 0);
-      c.restore();
+      if (this.write(cell, step)) drawn++;
     }
     c.textAlign = "left";
     for (const i of view.marks()) this.outline(i);
     c.restore();
+  }
+
+  // A name along its ring where the arc is long enough, else outwards; whether there was room.
+  write(cell, step) {
+    const { view } = this, { context: c } = view, top = Math.max(cell.top, 0), bottom = Math.min(cell.bottom, ROWS);
+    const turn = ((top + bottom) / 2) * TURN - Math.PI / 2, whole = bottom - top >= ROWS - 1, middle = (cell.column + 0.5) * step;
+    const arc = (bottom - top) * TURN * middle, along = arc >= step || whole;
+    if (step < 30 || (!along && (bottom - top) * TURN * (cell.column + 0.15) * step < LINE)) return false;
+    const text = view.named(cell.node, !cell.column ? step * 1.6 : along ? arc - 12 : step - 8);
+    if (!text) return false;
+    c.textAlign = "center";
+    if (!cell.column && whole) { c.fillText(text, 0, 0); return true; }
+    if (along) { this.bend(text, turn, middle); return true; }
+    const left = Math.cos(turn) < 0;
+    c.save();
+    c.rotate(left ? turn + Math.PI : turn);
+    c.textAlign = left ? "right" : "left";
+    c.fillText(text, left ? -cell.column * step - 4 : cell.column * step + 4, 0);
+    c.restore();
+    return true;
+  }
+
+  // Letters around an angle at a radius, the right way up on both halves.
+  bend(text, turn, radius) {
+    const { view } = this, { context: c } = view, below = Math.sin(turn) > 0, way = below ? -1 : 1;
+    let at = turn - (way * view.widthOf(text)) / 2 / radius;
+    for (const letter of text) {
+      const half = (way * view.widthOf(letter)) / 2 / radius;
+      at += half;
+      c.save();
+      c.rotate(at + Math.PI / 2 + (below ? Math.PI : 0));
+      c.fillText(letter, 0, below ? radius : -radius);
+      c.restore();
+      at += half;
+    }
   }
 
   outline(i) {

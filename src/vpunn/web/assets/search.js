@@ -41,7 +41,7 @@ export class SearchBox {
   show(found) {
     const { state } = this.app;
     const entries = found.results.map((node, k) => make("li", { role: "option", id: `r${k}` },
-      make("a", { href: state.link({ focus: node.ref }), tabindex: "-1", onclick: () => this.close() },
+      make("a", { href: state.link({ focus: node.ref, tab: "node" }), tabindex: "-1", onclick: () => this.close() },
         make("b", {}, node.name), node.label === node.name ? null : make("code", {}, node.label),
         make("small", {}, `depth ${node.depth}${node.above.length ? " · " + node.above.join(" › ") : ""}`))));
     if (!entries.length) {

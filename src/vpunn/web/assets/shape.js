@@ -39,6 +39,15 @@ export class Shape {
     return true;
   }
 
+  // Levels below node i.
+  below(i) {
+    if (!this.heights) {
+      this.heights = new Uint32Array(this.n);
+      for (let j = this.n - 1; j > 0; j--) { const p = this.parent[j]; if (this.heights[p] <= this.heights[j]) this.heights[p] = this.heights[j] + 1; }
+    }
+    return this.heights[i];
+  }
+
   from(i) { return this.pos[i]; }
   to(i) { return this.pos[i + this.size[i]]; }
 

@@ -2,7 +2,7 @@
 // also in a saved file. docs/explorer.md lists the names.
 
 const NAMES = ["layout", "root", "focus", "with", "zoom", "color", "stat", "size", "tab", "q", "text", "risk", "stop", "theme"];
-export const DEFAULTS = { layout: "icicle", root: "@0", stat: "mean", tab: "node", stop: "risk" };
+export const DEFAULTS = { layout: "icicle", root: "@0", stat: "mean", stop: "risk" };
 
 export function readHash(hash = location.hash) {
   const given = new URLSearchParams(hash.replace(/^#/, ""));

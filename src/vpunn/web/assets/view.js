@@ -1,5 +1,5 @@
 // The canvas: what is in view, how it moves, and what a frame costs. How nodes are laid out is the business of the layouts
-// (icicle.js, radial.js, disk.js), objects of one kind:
+// (icicle.js, radial.js, disk.js, list.js), objects of one kind:
 //
 //   keys      names of the numbers that say what is in view (a window), as they stand in the URL
 //   fit(i), around(...nodes), seek(share)      windows that show a subtree, some nodes, a place of the small map
@@ -12,6 +12,7 @@ import { Disk } from "./disk.js";
 import { percent } from "./dom.js";
 import { listen } from "./gestures.js";
 import { Icicle } from "./icicle.js";
+import { List } from "./list.js";
 import { Radial } from "./radial.js";
 
 const FONT = "12px system-ui, sans-serif";
@@ -23,7 +24,7 @@ export class View {
     Object.assign(this, { canvas, minimap, shape, labels, palette, told });
     this.context = canvas.getContext("2d");
     this.small = new Columns();
-    this.layouts = { icicle: new Icicle(this), radial: new Radial(this), disk: new Disk(this) };
+    this.layouts = { icicle: new Icicle(this), radial: new Radial(this), disk: new Disk(this), list: new List(this) };
     this.colour = palette.ofBranch(shape);
     this.beliefs = null;
     this.focus = this.hover = this.other = this.stop = -1;
