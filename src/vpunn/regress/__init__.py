@@ -2,9 +2,11 @@
 
 from vpunn.regress._explain import BallSum, BallTerm
 from vpunn.regress.bandit import TreeBandit
+from vpunn.regress.classifier import VPuNNClassifier
 from vpunn.regress.encoders import PadicEncoder, PadicTargetEncoder
-from vpunn.regress.estimators import VPuNNClassifier, VPuNNRegressor
+from vpunn.regress.regressor import VPuNNRegressor
 from vpunn.regress.value import Boxes, TreeValue
+from vpunn.regress.variances import branch_lengths
 
 __all__ = [
     "BallSum",
@@ -16,4 +18,5 @@ __all__ = [
     "TreeValue",
     "VPuNNClassifier",
     "VPuNNRegressor",
+    "branch_lengths",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from vpunn._types import Ratios
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.regress.shrinkage import fit_shrinkage
+from vpunn.regress.variances import by_depth
 from vpunn.tree import Nodes, Tree
 
 Rule = Literal["thompson", "ucb"]
@@ -107,7 +108,7 @@ class TreeBandit:
     def _swept(self) -> tuple[np.ndarray, ...]:
         from vpunn.regress import _kernels as kernels
 
-        ratio = np.concatenate([[0.0], self.ratios])[self.tree.depth]
+        ratio = by_depth(self.tree, self.ratios)
         return ratio, *kernels.collect(self.tree.parent, ratio, self._weight, self._total)
 
     def posterior(self) -> tuple[np.ndarray, np.ndarray]:

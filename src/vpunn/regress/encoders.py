@@ -16,7 +16,7 @@ from vpunn._sklearn import TransformerMixin, check_feature_names_in, check_is_fi
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress._inputs import HierarchicalInput
+from vpunn.regress.base import HierarchicalInput
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.store import Draft, Stored
 from vpunn.tree import Tree

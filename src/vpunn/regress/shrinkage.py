@@ -20,6 +20,7 @@ import numpy as np
 
 from vpunn._types import Ratios
 from vpunn.errors import VpunnError
+from vpunn.regress.variances import by_depth
 from vpunn.tree import Tree
 
 FloatArray = np.ndarray
@@ -49,6 +50,11 @@ class ShrinkageFit:
     log_likelihood: float  #: restricted log-likelihood at the ratios, without the prior
     evaluations: int
     converged: bool
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Coefficients of the covariates."""
+        return self.beta
 
     def predict(self, nodes: np.ndarray, covariates: FloatArray | None = None) -> FloatArray:
         """Posterior mean for rows at ``nodes``."""
@@ -224,7 +230,7 @@ class _Problem:
         """
         from vpunn.regress import _kernels as kernels
 
-        ratio = np.concatenate([[0.0], ratios])[self.tree.depth]
+        ratio = by_depth(self.tree, ratios)
         precision, information = kernels.collect(self.tree.parent, ratio, self.weight, self.total)
         taken = ratio / (1.0 + ratio * precision)
         taken[0] = 1.0 / precision[0]
@@ -365,7 +371,7 @@ def fit_class_shrinkage(
     rows = np.arange(len(nodes))
 
     def sweep(log_ratios: FloatArray) -> tuple[FloatArray, ...]:
-        ratio = np.concatenate([[0.0], np.exp(log_ratios)])[tree.depth]
+        ratio = by_depth(tree, np.exp(log_ratios))
         found = kernels.collect(tree.parent, ratio, mass, total)
         return ratio, *found, *kernels.distribute(tree.parent, ratio, *found)
 

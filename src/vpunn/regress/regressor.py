@@ -7,26 +7,32 @@ the data ask for, so rare and unseen categories borrow from their ancestors and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
-from vpunn._rows import check_no_missing, row_weights
-from vpunn._sklearn import ClassifierMixin, RegressorMixin, check_classification_targets, check_is_fitted, validate_data
-from vpunn._types import FeatureNames, Features, Label, Ratios, Targets, Weights
-from vpunn.errors import VpunnError, examples, refuse_lazy
+from vpunn._rows import row_weights
+from vpunn._sklearn import RegressorMixin, check_is_fitted, validate_data
+from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
+from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress._inputs import HierarchicalInput
-from vpunn.regress.shrinkage import ShrinkageFit, fit_class_shrinkage, fit_moments, fit_shrinkage
+from vpunn.regress.base import HierarchicalInput
+from vpunn.regress.evolution import EVOLUTION_ARRAYS, EvolutionFit, candidate, fit_evolution
+from vpunn.regress.shrinkage import ShrinkageFit, fit_moments, fit_shrinkage
+from vpunn.regress.variances import FREE, Branches
 from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.scale import BallSums, ClassSums
+    import pandas as pd
+
+    from vpunn.regress.answers import Signal
+    from vpunn.scale import BallSums
 
 FloatArray = np.ndarray
+Fit = ShrinkageFit | EvolutionFit
 
 
 #: The fields of a `ShrinkageFit` with their dtypes; those in the second tuple hold one number, or row, per ball.
@@ -55,9 +61,16 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     covariates : names or positions of numeric columns of X that enter linearly; all others are labels or levels, in
         their order. In a pipeline, put them behind a ColumnTransformer and name positions.
     penalty : a ridge λ > 0, or one per depth 1…K, instead of the marginal likelihood's choice.
+    evolution : None, variances by depth; or a model along the branches of ``tree``: ``"brownian"`` (Brownian motion), ``"lambda"``
+        (with Pagel's λ), ``"ou"`` (Ornstein–Uhlenbeck) and ``"kappa"`` (Pagel's κ), both with λ too, and ``"auto"``, the one of
+        these and of variances by depth that has the least AIC (`selection_` is the table).
+    lengths : of branches: a column of the tree (default ``"length"``), a number for all, or one per node; `branch_lengths` mends.
+    y_error : name or position of the column of X that holds the standard error of each y, or NaN; `predict` reads over it.
+    parameters : values of λ (``"lambda"``), ``"alpha"`` and ``"kappa"`` that are not to be found by likelihood.
 
     Attributes
     ----------
+    evolution_ (the model, ``"depth"`` where variances are by depth), parameters_ (of the model: σ² per unit of length is ``rate``),
     tree_, coef_ (c_B per node, or one row per target; the sum along a path is the prediction at covariates 0),
     covariate_coef_, noise_variance_ (σ²), depth_variance_ (of a difference at depth 1…K; λ is their quotient),
     log_likelihood_.
@@ -77,10 +90,18 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         *,
         covariates: Sequence[str | int] | None = None,
         penalty: float | Sequence[float] | None = None,
+        evolution: str | None = None,
+        lengths: Any = None,
+        y_error: str | int | None = None,
+        parameters: Mapping[str, float] | None = None,
     ) -> None:
         self.tree = tree
         self.covariates = covariates
         self.penalty = penalty
+        self.evolution = evolution
+        self.lengths = lengths
+        self.y_error = y_error
+        self.parameters = parameters
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -96,13 +117,80 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         weight = row_weights(sample_weight, len(X))
         ratios = None if self.penalty is None else 1.0 / _positive(self.penalty, self.tree_.max_depth)
         targets = np.asarray(y, dtype=float).reshape(len(y), -1)
-        self._fits: list[ShrinkageFit] = [
-            fit_shrinkage(self.tree_, nodes, target, covariates=covariates, weight=weight, ratios=ratios)
-            for target in targets.T
-        ]
+        branches = self._branches()
+        error = self._errors_of(X)
+        self._fits: list[Fit] = []
+        for target in targets.T:
+            if branches is None:
+                fit: Fit = fit_shrinkage(self.tree_, nodes, target, covariates=covariates, weight=weight, ratios=ratios)
+            else:
+                fit = self._evolved(branches, nodes, target, covariates, weight, error)
+            self._fits.append(fit)
         self._one_target = y.ndim == 1
+        self._training = nodes, targets[:, 0]
         self._gather_fits()
         return self
+
+    def _branches(self) -> Branches | None:
+        """What evolution happens along; None where variances are by depth."""
+        if self.evolution is not None:
+            check_choice("evolution", self.evolution, (*FREE, "auto"))
+        told = {"lengths": self.lengths, "y_error": self.y_error, "parameters": self.parameters}
+        for name, value in told.items():
+            if self.evolution is None and value is not None:
+                raise VpunnError(
+                    f'{name} belongs to a model along branches; say which by evolution="auto", or leave it out.'
+                )
+        if self.evolution is None or (
+            self.evolution == "auto" and self.lengths is None and "length" not in self.tree_.columns
+        ):
+            return None  # without lengths, variances by depth are all there is to choose
+        if self.penalty is not None:
+            raise VpunnError(
+                "penalty belongs to variances by depth, which evolution=None has; leave one of the two out."
+            )
+        return Branches.of(self.tree_, self.lengths)
+
+    def _evolved(
+        self,
+        branches: Branches,
+        nodes: np.ndarray,
+        y: FloatArray,
+        covariates: FloatArray | None,
+        weight: FloatArray,
+        error: FloatArray | None,
+    ) -> Fit:
+        """One target's fit along branches, or by depth where "auto" finds that this is more likely."""
+        along = fit_evolution(
+            branches,
+            nodes,
+            y,
+            model=str(self.evolution),
+            covariates=covariates,
+            weight=weight,
+            error=error,
+            parameters=self.parameters,
+        )
+        if self.evolution != "auto" or error is not None or self.parameters or not along.table:
+            return along
+        by_depth = fit_shrinkage(self.tree_, nodes, y, covariates=covariates, weight=weight)
+        count = 1 + self.tree_.max_depth
+        row = candidate("depth", by_depth.log_likelihood, count)
+        table = [*along.table, row]
+        return by_depth if row["AIC"] < min(r["AIC"] for r in along.table) else replace(along, table=table)
+
+    def _errors_of(self, X: FloatArray) -> FloatArray | None:
+        """Standard errors of y, where a column holds them; a blank is none."""
+        if self._error_column is None:
+            return None
+        try:
+            values = X[:, self._error_column].astype(float)
+        except (TypeError, ValueError) as error:
+            raise VpunnError(f"y_error must be a column of numbers ({error}).") from None
+        values = np.where(np.isnan(values), 0.0, values)
+        if (values < 0).any() or not np.isfinite(values).all():
+            raise VpunnError(f"standard errors are finite and at least 0; got {examples(values[~(values >= 0)])}.")
+        return np.asarray(values)
 
     @classmethod
     def from_sums(cls, sums: BallSums, *, penalty: Ratios = None, levels: int | None = None) -> VPuNNRegressor:
@@ -121,9 +209,19 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     def _gather_fits(self) -> None:
         """The fitted attributes, from the fit of each target."""
         self.coef_ = self._gather([fit.coefficients(self.tree_) for fit in self._fits])
-        self.covariate_coef_ = self._gather([fit.beta for fit in self._fits])
+        self.covariate_coef_ = self._gather([fit.slopes for fit in self._fits])
         self.noise_variance_ = self._gather([np.float64(fit.noise) for fit in self._fits])
-        self.depth_variance_ = self._gather([fit.ratios * fit.noise for fit in self._fits])
+        along = [fit for fit in self._fits if isinstance(fit, EvolutionFit)]
+        self.evolution_ = self._gather([fit.model if isinstance(fit, EvolutionFit) else "depth" for fit in self._fits])
+        if along:
+            found = [fit.parameters if isinstance(fit, EvolutionFit) else {} for fit in self._fits]
+            self.parameters_: Any = found[0] if self._one_target else found
+            self.selection_ = self._fits[0].table if isinstance(self._fits[0], EvolutionFit) else []
+        if len(along) < len(self._fits):
+            nothing = np.full(self.tree_.max_depth, np.nan)
+            self.depth_variance_ = self._gather(
+                [nothing if isinstance(fit, EvolutionFit) else fit.ratios * fit.noise for fit in self._fits]
+            )
         self.log_likelihood_ = self._gather([np.float64(fit.log_likelihood) for fit in self._fits])
 
     def predict(self, X: Features, return_std: bool = False) -> Any:
@@ -186,14 +284,68 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
                 names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
             if len(names) != self.n_features_in_:
                 raise VpunnError(f"feature_names needs {self.n_features_in_:,} names, got {len(names):,}.")
-            for j, value, slope in zip(self._covariate_columns, covariates[0], fit.beta, strict=True):
+            for j, value, slope in zip(self._covariate_columns, covariates[0], fit.slopes, strict=True):
                 extra.append((f"{names[j]} = {value:g} × {slope:.3g}", float(value * slope)))
         found = float(fit.predict(nodes, covariates)[0])
         return ball_sum(self.tree_, int(nodes[0]), fit.values, extra, found, int(depths[0]))
 
+    def ancestors(self, target: int = 0, *, level: float = 0.95) -> pd.DataFrame:
+        """The state of every inner node with its interval, covariates at 0: columns node, label, depth, mean, sd, low, high.
+
+        >>> import io, vpunn
+        >>> tree = vpunn.read_tree(io.StringIO("((owl:1,wren:1):1,emu:2);"))
+        >>> model = VPuNNRegressor(tree, evolution="brownian").fit([["owl"], ["wren"], ["emu"]], [2.0, 4.0, 6.0])
+        >>> model.ancestors()[["label", "mean"]].round(3)
+                label   mean
+        0   owl … emu  4.286
+        1  owl … wren  3.429
+        """
+        from vpunn.regress.answers import states
+
+        return states(self, target, level)
+
+    def contrasts(self, X: Features = None, y: Targets = None) -> pd.DataFrame:
+        """Felsenstein's independent contrasts of the rows just fitted, or of others: node, label, child, contrast, variance.
+
+        A tip's rows are averaged. A contrast is the difference of the sides of a node divided by its standard deviation.
+        """
+        from vpunn.regress.answers import contrasts
+
+        return contrasts(self.tree_, *self._rows_for(X, y), lengths=self.lengths)
+
+    def signal(
+        self, X: Features = None, y: Targets = None, *, permutations: int = 999, random_state: int = 0
+    ) -> Signal:
+        """Phylogenetic signal of the rows just fitted, or of others: Pagel's λ with its test, Blomberg's K with permutations."""
+        from vpunn.regress.answers import signal
+
+        rows = self._rows_for(X, y)
+        return signal(self.tree_, *rows, lengths=self.lengths, permutations=permutations, random_state=random_state)
+
+    def _rows_for(self, X: Features, y: Targets) -> tuple[np.ndarray, FloatArray]:
+        check_is_fitted(self)
+        if X is not None:
+            return self._place(X)[0], np.asarray(y, float)
+        if not hasattr(self, "_training"):
+            raise VpunnError("a loaded model has no training rows; pass X and y.")
+        return self._training
+
+    def coefficients(self, target: int = 0) -> pd.DataFrame:
+        """Intercept and covariates with standard error, t and two-sided p (PGLS, where `evolution` is a model along branches)."""
+        from vpunn.regress.answers import coefficient_table
+
+        return coefficient_table(self, target)
+
     def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
         draft.settings["one_target"] = self._one_target
+        if any(isinstance(fit, EvolutionFit) for fit in self._fits):
+            draft.settings["fits"] = [fit.facts() if isinstance(fit, EvolutionFit) else None for fit in self._fits]
+            for j, fit in enumerate(self._fits):
+                part = EVOLUTION_ARRAYS if isinstance(fit, EvolutionFit) else _FIT_ARRAYS
+                for name in part:
+                    draft.array(f"fit{j}.{name}", getattr(fit, name))
+            return
         for name in _FIT_ARRAYS:
             draft.array(name, np.stack([getattr(fit, name) for fit in self._fits]), balls=name in _FIT_OF_BALLS)
 
@@ -201,12 +353,12 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     def _from_store(cls, stored: Stored) -> VPuNNRegressor:
         model = cls._read_input(stored)
         n, K, c = model.tree_.n_nodes, model.tree_.max_depth, len(model._covariate_columns)
+        if "fits" in stored.settings:
+            return model._with_fits(stored)
         m = len(stored.array("noise", shape=(None,)))
-        shapes: dict[str, tuple[int, ...]] = {"values": (m, n), "variance": (m, n), "centres": (m, n, c)}
-        shapes |= {"ratios": (m, K), "beta": (m, c), "beta_covariance": (m, c, c)}
-        shapes |= {"ball_variance": (m, n), "open_variance": (m, K + 1)}
+        shapes = _shapes(n, K, c)
         arrays = {
-            name: stored.array(name, dtype=kind, shape=shapes.get(name, (m,)), **_range_of(name))
+            name: stored.array(name, dtype=kind, shape=(m, *shapes.get(name, ())), **_range_of(name))
             for name, kind in _FIT_ARRAYS.items()
             if name in stored or name not in _LATE
         }
@@ -222,6 +374,31 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         model._gather_fits()
         return model
 
+    def _with_fits(self, stored: Stored) -> VPuNNRegressor:
+        """The fits of a folder, some of which are along branches."""
+        n, K, c = self.tree_.n_nodes, self.tree_.max_depth, len(self._covariate_columns)
+        self._fits = []
+        for j, facts in enumerate(stored.setting("fits", list)):
+            if facts is None:
+                shapes = _shapes(n, K, c)
+                one: dict[str, Any] = {
+                    name: stored.array(f"fit{j}.{name}", dtype=kind, shape=shapes.get(name, ()))
+                    for name, kind in _FIT_ARRAYS.items()
+                }
+                self._fits.append(ShrinkageFit(**{name: a if a.ndim else a.item() for name, a in one.items()}))
+                continue
+            shapes = {"centres": (n, c + 1), "beta": (c + 1,), "beta_covariance": (c + 1, c + 1)}
+            one = {
+                name: stored.array(f"fit{j}.{name}", dtype="f8", shape=shapes.get(name, (n,)), **EVOLUTION_ARRAYS[name])
+                for name in EVOLUTION_ARRAYS
+            }
+            self._fits.append(EvolutionFit.of_facts(facts, one))
+        self._one_target = stored.setting("one_target", bool)
+        if not self._fits or (self._one_target and len(self._fits) > 1):
+            raise VpunnError(f"there are fits for {len(self._fits)} targets.")
+        self._gather_fits()
+        return self
+
     def _gather(self, parts: list[Any]) -> Any:
         return parts[0] if self._one_target else np.stack(parts)
 
@@ -229,119 +406,12 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         return parts[0] if self._one_target else np.column_stack(parts)
 
 
-class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
-    """Class probabilities from a hierarchical category: the same shrinkage applied to class indicators.
-
-    Every ball's distribution is a convex mix of its own counts and its parent's distribution, so probabilities are
-    positive and sum to 1 by construction. The mixing of each depth, shared by the classes, minimises the exact
-    leave-one-out log loss (closed form from the sweeps), which also calibrates it. On PanTHERIA's categorical traits
-    this beat one-vs-rest logistic random effects in log loss, Brier score and calibration on all five (docs/regression.md).
-
-    Covariates enter through a soft-max on top, logit_c = a·log p_c(node) + x·γ_c + b_c, fitted on the leave-one-out
-    probabilities with unit ridge on γ for standardised x.
-
-    Parameters ``tree`` and ``covariates`` as in `VPuNNRegressor`. Unseen labels get their deepest known ancestor's
-    distribution.
-
-    Attributes: tree_, classes_, node_proba_ (nodes × classes), penalty_ (ridge λ of each depth).
-
-    >>> X = [["cat", "lion"], ["cat", "tiger"], ["dog", "wolf"], ["dog", "fox"], ["dog", "fox"]]
-    >>> model = VPuNNClassifier().fit(X, ["solo", "solo", "pack", "solo", "pack"])
-    >>> model.predict([["dog", "jackal"]])
-    array(['pack'], dtype='<U4')
-    """
-
-    def __init__(self, tree: Tree | None = None, *, covariates: Sequence[str | int] | None = None) -> None:
-        self.tree = tree
-        self.covariates = covariates
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on continuous columns, as for the regressor
-        return tags
-
-    def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNClassifier:
-        """Fit; ``sample_weight`` counts repetitions."""
-        refuse_lazy(X, y)
-        X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
-        check_no_missing(y)
-        check_classification_targets(y)
-        self.classes_, column = np.unique(y, return_inverse=True)
-        nodes, covariates = self._read_for_fit(X)
-        weight = row_weights(sample_weight, len(X))
-        found = fit_class_shrinkage(self.tree_, nodes, column, len(self.classes_), weight)
-        self.node_proba_, self.penalty_ = found.proba, 1.0 / found.ratios
-        self._softmax = None
-        if covariates is not None and len(self.classes_) > 1:
-            self._softmax = _SoftmaxOnTop(found.left_out, column, covariates, weight)
-        return self
-
-    @classmethod
-    def from_sums(cls, sums: ClassSums, *, levels: int | None = None) -> VPuNNClassifier:
-        """The classifier of `vpunn.scale.ClassSums`, wherever its rows were counted; see `VPuNNRegressor.from_sums`."""
-        if not len(sums.counts):
-            raise VpunnError("no rows were counted, so there is nothing to fit.")
-        model = cls._reading(sums.tree, levels, 0)
-        model.classes_, model._softmax = sums.classes, None
-        weight = sums.counts.astype(float)
-        found = fit_class_shrinkage(sums.tree, sums.nodes, sums.column, len(sums.classes), weight)
-        model.node_proba_, model.penalty_ = found.proba, 1.0 / found.ratios
-        return model
-
-    def predict_proba(self, X: Features) -> FloatArray:
-        """Probability of each class, columns in the order of ``classes_``."""
-        nodes, _, covariates = self._place(X)
-        proba = self.node_proba_[nodes]
-        return proba if self._softmax is None else self._softmax.apply(proba, covariates)
-
-    def predict(self, X: Features) -> np.ndarray:
-        """The most probable class."""
-        proba = self.predict_proba(X)
-        return np.asarray(self.classes_[np.argmax(proba, axis=1)])
-
-    def explain(self, X: Features, label: Label = None) -> BallSum:
-        """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
-        nodes, depths, covariates = self._place(X)
-        check_one_row(nodes, X)
-        proba = self.node_proba_[nodes]
-        final = proba if self._softmax is None else self._softmax.apply(proba, covariates)
-        place = {value: j for j, value in enumerate(self.classes_.tolist())}
-        if label is not None and label not in place:
-            raise VpunnError(f"{label!r} is no class; the classes are {examples(self.classes_)}.")
-        at = int(np.argmax(final[0])) if label is None else place[label]
-        extra = [] if self._softmax is None else [("covariates", float(final[0, at] - proba[0, at]))]
-        name = f"P({self.classes_[at]}) = "
-        return ball_sum(
-            self.tree_, int(nodes[0]), self.node_proba_[:, at], extra, float(final[0, at]), int(depths[0]), name
-        )
-
-    def _to_store(self, draft: Draft) -> None:
-        self._write_input(draft)
-        draft.labels("classes", self.classes_)
-        draft.array("node_proba", self.node_proba_, balls=True)
-        draft.array("penalty", self.penalty_)
-        if self._softmax is not None:
-            for name in ("a", "gamma", "centre", "scale"):
-                draft.array(f"softmax.{name}", getattr(self._softmax, name))
-
-    @classmethod
-    def _from_store(cls, stored: Stored) -> VPuNNClassifier:
-        model = cls._read_input(stored)
-        tree, c = model.tree_, len(model._covariate_columns)
-        model.classes_ = stored.labels("classes")
-        m = len(model.classes_)
-        model.node_proba_ = stored.array("node_proba", dtype="f8", shape=(tree.n_nodes, m), low=0)
-        if not np.allclose(model.node_proba_.sum(1), 1.0, atol=1e-6):
-            raise VpunnError("the probabilities of a node do not sum to 1.")
-        model.penalty_ = stored.array("penalty", dtype="f8", shape=(tree.max_depth,), low=0)
-        model._softmax = None
-        if "softmax.a" in stored:
-            model._softmax = top = object.__new__(_SoftmaxOnTop)
-            shapes = {"a": (), "gamma": (c + 1, m), "centre": (c,), "scale": (c,)}
-            for name, shape in shapes.items():
-                setattr(top, name, stored.array(f"softmax.{name}", dtype="f8", shape=shape))
-            top.a = float(top.a)
-        return model
+def _shapes(n: int, K: int, c: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of the fields of a `ShrinkageFit`; those not named hold one number."""
+    return {
+        **dict.fromkeys(("values", "variance", "ball_variance"), (n,)),
+        **{"centres": (n, c), "ratios": (K,), "beta": (c,), "beta_covariance": (c, c), "open_variance": (K + 1,)},
+    }
 
 
 def _as_new_names(tree: Tree, variance: FloatArray, steps: FloatArray) -> dict[str, FloatArray]:
@@ -357,40 +427,6 @@ def _range_of(name: str) -> dict[str, Any]:
     if name in _LATE:
         return {"low": 0, "high": 1e300}  # squares of numbers up to 1e150, however small the noise is
     return {"finite": False} if name == "log_likelihood" else {"low": -1e150, "high": 1e150}
-
-
-class _SoftmaxOnTop:
-    """logit_c = a·log p_c + x·γ_c + b_c by maximum likelihood, ridge ½|γ|² + ½|b|² on standardised x."""
-
-    def __init__(self, proba: FloatArray, column: np.ndarray, x: FloatArray, weight: FloatArray) -> None:
-        from scipy.optimize import minimize
-
-        used = weight > 0
-        self.centre = np.average(x[used], axis=0, weights=weight[used])
-        spread = np.sqrt(np.average((x[used] - self.centre) ** 2, axis=0, weights=weight[used]))
-        self.scale = np.where(spread > 0, spread, 1.0)
-        evidence, design = np.log(proba), self._design(x)
-        shape = (design.shape[1], proba.shape[1])
-        rows = np.arange(len(column))
-
-        def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-            a, gamma = theta[0], theta[1:].reshape(shape)
-            p = softmax(a * evidence + design @ gamma, axis=1)
-            value = -float(weight @ np.log(np.maximum(p[rows, column], 1e-300))) + 0.5 * float((gamma**2).sum())
-            p[rows, column] -= 1.0
-            p *= weight[:, None]
-            return value, np.append((p * evidence).sum(), (design.T @ p + gamma).ravel())
-
-        start = np.append(1.0, np.zeros(shape[0] * shape[1]))
-        found = minimize(loss, start, jac=True, method="L-BFGS-B")
-        self.a, self.gamma = float(found.x[0]), found.x[1:].reshape(shape)
-
-    def apply(self, proba: FloatArray, x: FloatArray | None) -> FloatArray:
-        assert x is not None
-        return np.asarray(softmax(self.a * np.log(proba) + self._design(x) @ self.gamma, axis=1))
-
-    def _design(self, x: FloatArray) -> FloatArray:
-        return np.column_stack([np.ones(len(x)), (x - self.centre) / self.scale])
 
 
 def _positive(penalty: Ratios, depth: int) -> FloatArray:

@@ -23,11 +23,13 @@ MAX_COLUMNS = 1_000_000
 class HierarchicalInput(Storable, BaseEstimator):
     """How estimators read X: which columns are levels or labels, which are covariates, and which node each row is at.
 
-    Subclasses have the parameter ``tree`` and may have ``covariates``.
+    Subclasses have the parameter ``tree`` and may have ``covariates``, and ``y_error`` (the column of a measurement's error).
     """
 
     tree: Tree | None
     covariates: Sequence[str | int] | None = None
+    y_error: str | int | None = None
+    _error_column: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -47,6 +49,8 @@ class HierarchicalInput(Storable, BaseEstimator):
             "n_features": int(self.n_features_in_),
             "covariate_columns": self._covariate_columns,
         }
+        if self._error_column is not None:
+            draft.settings["error_column"] = self._error_column
         if hasattr(self, "feature_names_in_"):
             draft.labels("feature_names", self.feature_names_in_)
 
@@ -58,7 +62,9 @@ class HierarchicalInput(Storable, BaseEstimator):
         if not 0 < n <= MAX_COLUMNS:
             raise VpunnError(f"it cannot have {n} columns.")
         model._covariate_columns = [int(j) for j in stored.setting("covariate_columns", list)]
-        model._level_columns = [j for j in range(n) if j not in model._covariate_columns]
+        if "error_column" in stored.settings:
+            model._error_column = stored.setting("error_column", int)
+        model._level_columns = [j for j in range(n) if j not in (*model._covariate_columns, model._error_column)]
         if not model._level_columns or not set(model._covariate_columns) <= set(range(n)):
             raise VpunnError(f"columns {model._covariate_columns} are no covariates among {n}.")
         model._by_label = stored.setting("by_label", bool)
@@ -88,8 +94,11 @@ class HierarchicalInput(Storable, BaseEstimator):
         """Build or take the tree and place the training rows, all of which must be in it."""
         if self.tree is not None and not isinstance(self.tree, Tree):
             raise VpunnError(f"tree must be a vpunn.Tree or None, got a {type(self.tree).__name__}.")
-        self._covariate_columns = self._resolve_covariates(X.shape[1])
-        self._level_columns = [j for j in range(X.shape[1]) if j not in self._covariate_columns]
+        self._covariate_columns = self._columns_named("covariate", self.covariates or (), X.shape[1])
+        errors = [] if self.y_error is None else [self.y_error]
+        self._error_column = next(iter(self._columns_named("error", errors, X.shape[1])), None)
+        beside = (*self._covariate_columns, self._error_column)
+        self._level_columns = [j for j in range(X.shape[1]) if j not in beside]
         if not self._level_columns:
             raise VpunnError("every column is a covariate; X needs at least one column of labels or levels.")
         self._by_label = self.tree is not None and len(self._level_columns) == 1
@@ -122,19 +131,19 @@ class HierarchicalInput(Storable, BaseEstimator):
         """The deepest known node of every row, as `predict` finds it."""
         return self._place(X)[0]
 
-    def _resolve_covariates(self, n_columns: int) -> list[int]:
-        if isinstance(self.covariates, str | int):
-            raise VpunnError(f"covariates must be a list of names or positions; write [{self.covariates!r}].")
+    def _columns_named(self, what: str, asked: Sequence[str | int], n_columns: int) -> list[int]:
+        if isinstance(asked, str | int):
+            raise VpunnError(f"covariates must be a list of names or positions; write [{asked!r}].")
         names = list(getattr(self, "feature_names_in_", ()))
         columns = []
-        for wanted in self.covariates or ():
+        for wanted in asked:
             if isinstance(wanted, str):
                 if wanted not in names:
-                    raise VpunnError(f"there is no covariate column {wanted!r} in X, which has {examples(names)}.")
+                    raise VpunnError(f"there is no {what} column {wanted!r} in X, which has {examples(names)}.")
                 columns.append(names.index(wanted))
             else:
                 if not isinstance(wanted, int | np.integer) or not -n_columns <= wanted < n_columns:
-                    raise VpunnError(f"covariate column {wanted!r} is no position in X, which has {n_columns} columns.")
+                    raise VpunnError(f"{what} column {wanted!r} is no position in X, which has {n_columns} columns.")
                 columns.append(int(wanted) % n_columns)
         return columns
 
