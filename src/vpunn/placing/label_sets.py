@@ -1,0 +1,369 @@
+"""Rows with several labels: the probability that some answer lies in a node, for every node, on the engine of single labels.
+
+The fit in five steps:
+
+1. nodes      the labels of every row with all their ancestors, by any edge
+2. folds      groups of rows that leave together
+3. evidence   what experts of words, of numbers and of descriptions say about rows they have not seen, node by node
+4. combiner   one log-odds for every pair of row and node, then a repair by depth
+5. experts    of all rows, for questions
+
+A node is never more probable than any of its parents: half the largest of what is below it, half the least of what is above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from vpunn._rows import slices
+from vpunn.errors import VpunnError
+from vpunn.placing import set_descriptions as described
+from vpunn.placing.experts import Rows
+from vpunn.placing.folds import equal_rows, folds, joined
+from vpunn.placing.set_calibration import DEPTHS, fit_repair, risk_threshold
+from vpunn.placing.set_combiner import SetCombiner
+from vpunn.placing.set_nodes import Nodes, closed_sets, has
+from vpunn.placing.set_numbers import NAMES, TRUST, Numbers
+from vpunn.placing.set_posterior import SetPosterior
+from vpunn.placing.set_words import COLUMNS, SAYS, Pairs, Words
+from vpunn.tree import Tree
+
+#: Folds that are held out where there are numbers: networks are trained anew for each.
+FOLDS_OF_NUMBERS = 2
+#: Two thirds of the held-out rows teach the combiner, the others repair it; fewer of them do both.
+WORTH_A_PART = 150
+#: Rows that are examined at a time; answers do not depend on it.
+BATCH = 512
+#: Log-odds of the pooled experts of numbers from which a node is a candidate, and the largest log-odds of one expert.
+NUMBERS_CUT, FAR = -5.3, 12.0
+
+
+@dataclass(frozen=True)
+class SetExperts:
+    """Experts of words, of every block of numbers and of every kind of description, fitted on the same rows."""
+
+    nodes: Nodes
+    words: Words
+    numbers: tuple[Numbers, ...]
+    texts: tuple[sp.csr_matrix, ...]  # descriptions, (nodes, features)
+
+    @classmethod
+    def fit(
+        cls,
+        rows: Rows,
+        nodes: Nodes,
+        truth: sp.csr_matrix,
+        weight: np.ndarray,
+        texts: tuple[sp.csr_matrix, ...],
+        rng: np.random.Generator,
+    ) -> SetExperts:
+        """From rows and the nodes of each, ancestors included."""
+        words = Words.fit(words_of(rows), truth, weight, rng)
+        numbers = tuple(Numbers.fit(x, truth, weight, rng) for x in rows.blocks if not sp.issparse(x))
+        return cls(nodes, words, numbers, texts)
+
+    @cached_property
+    def descriptions(self) -> list[described.Description]:
+        """Every kind, of the nodes that rows have."""
+        return [described.Description.of(text, self.words.trust) for text in self.texts]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of evidence."""
+        many = len(self.numbers) > 1
+        of = [f" of block {i + 1}" if many else "" for i in range(len(self.numbers))]
+        numbers = tuple(f"log-odds, {name}{block}" for block in of for name in (*NAMES, "mean of the experts"))
+        return COLUMNS + numbers + tuple(name for k in range(len(self.texts)) for name in described.names(k))
+
+    @property
+    def alone(self) -> np.ndarray:
+        """How much each column counts as log-odds before any row is held out: the pooled experts of numbers answer alone."""
+        out = np.zeros(len(self.names))
+        out[[len(COLUMNS) + (len(NAMES) + 1) * (k + 1) - 1 for k in range(len(self.numbers))]] = 1 / max(len(self.numbers), 1)
+        return out
+
+    def examine(self, rows: Rows) -> Pairs:
+        """Candidates and the evidence about them, a batch at a time."""
+        cuts = [*(np.inf,) * len(NAMES), NUMBERS_CUT] * len(self.numbers) + list(described.CUTS) * len(self.texts)
+        parts = []
+        for part in list(slices(len(rows), BATCH)) or [slice(0, 0)]:
+            some = rows.take(part)
+            words = words_of(some)
+            read = self.words.read(words)
+            planes = [plane for i, x in enumerate(_dense(some)) for plane in self._of_numbers(i, x)]
+            planes += [plane for kind in self.descriptions for plane in kind.planes(words, read, self.nodes)]
+            shape = (len(planes), len(some), len(self.nodes.node))
+            stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
+            parts.append(self.words.examine(read, self.nodes, stacked, np.array(cuts, np.float32)))
+        return Pairs.joined(parts)
+
+    def _of_numbers(self, i: int, x: np.ndarray) -> list[np.ndarray]:
+        p = self.numbers[i].read(x)
+        every = [*p, np.tensordot(TRUST.astype(np.float32), p, 1)]
+        return [_log_odds(q) for q in every]
+
+    def unknown(self, evidence: np.ndarray) -> np.ndarray:
+        """Pairs of rows of which nothing is known."""
+        silent = ~evidence[:, SAYS].any(1) & (not self.numbers)
+        return np.asarray(silent & ~evidence[:, len(COLUMNS) :].any(1))
+
+
+def words_of(rows: Rows) -> sp.csr_matrix:
+    """All blocks of words side by side, at unit length; without any, rows of no words."""
+    from vpunn.placing.layout import unit_rows
+
+    sparse = [x for x in rows.blocks if sp.issparse(x)]
+    if not sparse:
+        return sp.csr_matrix((len(rows), 0), dtype=np.float32)
+    return sparse[0] if len(sparse) == 1 else unit_rows(sp.csr_matrix(sp.hstack(sparse)))
+
+
+def _dense(rows: Rows) -> list[np.ndarray]:
+    return [x for x in rows.blocks if not sp.issparse(x)]
+
+
+def _log_odds(p: np.ndarray) -> np.ndarray:
+    least = np.float32(np.exp(-FAR))
+    q = np.clip(p, least, 1 - least)
+    return np.asarray(np.log(q) - np.log1p(-q), np.float32)
+
+
+class Risk(NamedTuple):
+    """What the promise of ``stop="risk"`` rests on: the marginals of true nodes, what each weighs in its row, and how many rows."""
+
+    p: np.ndarray
+    weight: np.ndarray
+    rows: int
+
+
+@dataclass
+class SetModel:
+    """Everything that answers need."""
+
+    tree: Tree
+    class_nodes: np.ndarray
+    rows: Rows
+    weight: np.ndarray
+    experts: SetExperts
+    combiner: SetCombiner
+    slope: np.ndarray = field(default_factory=lambda: np.ones(DEPTHS + 1))  # repair of log-odds by depth
+    shift: np.ndarray = field(default_factory=lambda: np.zeros(DEPTHS + 1))
+    rest: float = 0.0  # rate of nodes that are no candidates, as a share of their rate in training
+    risk: Risk = Risk(np.zeros(0), np.zeros(0), 0)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes that rows have."""
+        return self.experts.nodes
+
+    @property
+    def ball(self) -> np.ndarray:
+        """Their numbers in the tree."""
+        return self.nodes.node
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of evidence."""
+        return self.experts.names
+
+    def posterior(self, rows: Rows, *, evidence: bool = False) -> SetPosterior:
+        """Marginals of rows; with ``evidence`` what the combiner read is kept."""
+        return self.judge(self.experts.examine(rows), evidence=evidence)
+
+    def judge(self, seen: Pairs, *, evidence: bool = False) -> SetPosterior:
+        """`posterior` of rows that have been examined."""
+        odds = self.combiner.log_odds(seen.evidence)
+        silent = self.experts.unknown(seen.evidence)
+        rate = np.clip(self.experts.words.rate[seen.place[silent]], 1e-6, 1 - 1e-6)
+        odds[silent] = np.log(rate / (1 - rate))  # what holds of rows in general
+        return SetPosterior(self, seen.start, seen.place, odds, seen.evidence if evidence else None)
+
+    def settle(self, start: np.ndarray, place: np.ndarray, odds: np.ndarray) -> np.ndarray:
+        """Marginals (rows, nodes) of candidates with log-odds: settled among parents and children, repaired by depth, and raised."""
+        many = len(self.ball)
+        p = np.zeros((len(start) - 1, many), np.float32)
+        p[np.repeat(np.arange(len(p)), np.diff(start)), place] = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
+        p = self.nodes.agreed(p)
+        group = np.minimum(self.nodes.depth, DEPTHS)
+        x = _log_odds(p) * self.slope[group].astype(np.float32) + self.shift[group].astype(np.float32)
+        repaired = np.where(p > 0, 1 / (1 + np.exp(-x)), 0)
+        rest = self.rest * self.experts.words.rate
+        return self.nodes.raised(np.maximum(repaired, rest).astype(np.float32))
+
+    def threshold_for(self, alpha: float) -> float:
+        """The largest threshold whose share of missed answers is at most ``alpha`` in expectation."""
+        return risk_threshold(*self.risk, alpha)
+
+    def calibrated(self, posterior: SetPosterior, closed: sp.csr_matrix) -> SetModel:
+        """The model with its promise of ``stop="risk"`` set on other rows; ``closed`` are their true nodes (rows, nodes)."""
+        return replace(self, risk=Risk(*true_marginals(posterior, closed)))
+
+    def with_rows(self, rows: Rows, closed: sp.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> SetModel:
+        """The model with further rows and their nodes (rows, nodes). Experts are fitted on all rows; the combiner stays as it is."""
+        old = self.experts.words.truth.tocoo()
+        shape = (old.shape[0], self.tree.n_nodes)
+        before = sp.csr_matrix((old.data, (old.row, self.ball[old.col])), shape=shape)
+        every = sp.csr_matrix(sp.vstack([before, closed]))
+        nodes, truth = _nodes(self.tree, every)
+        blocks = tuple(
+            sp.csr_matrix(sp.vstack([a, b])) if sp.issparse(a) else np.concatenate([a, b])
+            for a, b in zip(self.rows.blocks, rows.blocks, strict=True)
+        )
+        texts = _of_nodes(_of_tree(self.experts.texts, self.ball, self.tree), nodes.node)
+        all_rows, weight = Rows(blocks), np.concatenate([self.weight, weight])
+        experts = SetExperts.fit(all_rows, nodes, truth, weight, texts, rng)
+        known = np.union1d(self.class_nodes, closed_leaves(self.tree, closed))
+        return replace(self, class_nodes=known, rows=all_rows, weight=weight, experts=experts)
+
+
+def closed_leaves(tree: Tree, closed: sp.csr_matrix) -> np.ndarray:
+    """Nodes that are the most specific of some row."""
+    from vpunn.placing.set_posterior import deepest_only
+
+    return np.unique(deepest_only(tree, closed).indices)
+
+
+class _Held(NamedTuple):
+    """Rows that the experts have not seen, in random order: what they said, and the true nodes and weights."""
+
+    seen: Pairs
+    closed: sp.csr_matrix
+    weight: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: list[_Held]) -> _Held:
+        seen, closed, weight = zip(*parts, strict=True)
+        return cls(Pairs.joined(list(seen)), sp.csr_matrix(sp.vstack(closed)), np.concatenate(weight))
+
+    def take(self, rows: np.ndarray) -> _Held:
+        return _Held(self.seen.take(rows), self.closed[rows], self.weight[rows])
+
+
+def fit(
+    tree: Tree,
+    rows: Rows,
+    sets: tuple[np.ndarray, np.ndarray],
+    class_nodes: np.ndarray,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    groups: np.ndarray | None = None,
+    texts: tuple[sp.csr_matrix, ...] = (),
+    validation: tuple[Rows, sp.csr_matrix] | None = None,
+) -> SetModel:
+    """Learn from rows whose labels are ``sets`` of nodes ``(start, ids)``.
+
+    ``texts`` are descriptions of all nodes (nodes of the tree, features), one matrix a kind. With ``validation``, rows and their
+    nodes (rows, nodes of the tree), those teach the combiner and none are held out.
+    """
+    # 1. nodes
+    closed = closed_sets(tree, sets)
+    nodes, truth = _nodes(tree, closed)
+    of_nodes = _of_nodes(texts, nodes.node)
+    # 2. folds
+    held_out = [] if validation else _folds(rows, groups, rng)
+    # 3. evidence of rows that the experts have not seen
+    words, held = words_of(rows), []
+    wide = described.beyond(of_nodes, words)
+    for leaving in held_out:
+        kept = np.setdiff1d(np.arange(len(rows)), leaving, assume_unique=True)
+        kept = kept if len(kept) else leaving
+        known = of_nodes if wide else described.readable(of_nodes, words[kept])
+        experts = SetExperts.fit(rows.take(kept), nodes, truth[kept], weight[kept], known, rng)
+        order = rng.permutation(leaving)
+        held.append(_Held(experts.examine(rows.take(order)), closed[order], weight[order]))
+        del experts
+    # 5. experts of all rows
+    experts = SetExperts.fit(rows, nodes, truth, weight, of_nodes, rng)
+    if validation:
+        order = rng.permutation(len(validation[0]))
+        asked = validation[0].take(order), validation[1][order]
+        held = [_Held(experts.examine(asked[0]), asked[1], np.ones(len(order)))]
+    # 4. combiner
+    n = [len(part.weight) for part in held]
+    teach = check = held
+    if sum(n) > WORTH_A_PART:
+        teach = [part.take(np.arange(max(2 * k // 3, 1))) for part, k in zip(held, n, strict=True)]
+        check = [part.take(np.arange(max(2 * k // 3, 1), k)) for part, k in zip(held, n, strict=True)]
+    learned = _Held.joined(teach)
+    row, place = learned.seen.row, learned.seen.place
+    true = has(sp.csr_matrix(learned.closed[:, nodes.node]), row, place)
+    combiner = SetCombiner.fit(
+        learned.seen.evidence, true, learned.weight[row], len(learned.weight), experts.alone, rng
+    )
+    model = SetModel(tree, class_nodes, rows, weight, experts, combiner)
+    return _repaired(model, _Held.joined(check))
+
+
+def _folds(rows: Rows, groups: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
+    """Rows of each fold; where all are of one group, half of the rows, and one row alone is asked about itself."""
+    n = len(rows)
+    equal = equal_rows(list(rows.blocks))
+    equal = equal if groups is None else joined(equal, groups)
+    for group in (equal, np.arange(n)):
+        found = folds(group, np.zeros(n, np.int64), np.array([n]), True, rng)
+        if found:
+            return found[:FOLDS_OF_NUMBERS] if _dense(rows) else found
+    return [np.arange(n)]
+
+
+def _nodes(tree: Tree, closed: sp.csr_matrix) -> tuple[Nodes, sp.csr_matrix]:
+    """The nodes that rows have, and which row has which."""
+    node = np.flatnonzero(np.asarray(closed.sum(0)).ravel() > 0)
+    if not len(node):
+        raise VpunnError("every label is the root of the tree, which holds for all rows; there is nothing to learn.")
+    return Nodes.of(tree, node), sp.csr_matrix(closed[:, node])
+
+
+def _of_nodes(texts: tuple[sp.csr_matrix, ...], node: np.ndarray) -> tuple[sp.csr_matrix, ...]:
+    return tuple(sp.csr_matrix(text[node]) for text in texts)
+
+
+def _of_tree(texts: tuple[sp.csr_matrix, ...], node: np.ndarray, tree: Tree) -> tuple[sp.csr_matrix, ...]:
+    place = sp.csr_matrix((np.ones(len(node), np.float32), (node, np.arange(len(node)))), (tree.n_nodes, len(node)))
+    return tuple(sp.csr_matrix(place @ text) for text in texts)
+
+
+def _repaired(model: SetModel, held: _Held) -> SetModel:
+    """The model with log-odds repaired by depth, the rate of nodes that are no candidates, and the promise of risk."""
+    posterior = model.judge(held.seen)
+    truth = sp.csr_matrix(held.closed[:, model.ball])
+    rate = model.experts.words.rate.astype(np.float64)
+    missed = float(truth.sum() - has(truth, held.seen.row, posterior.place).sum())
+    outside = float(rate.sum() * len(posterior) - rate[posterior.place].sum())
+    rest = min(missed / outside, 1.0) if outside > 0 else 0.0
+    p, true, group = [], [], []
+    for part in posterior.parts():
+        settled = posterior.marginals(part)
+        at, place = np.nonzero(settled > 1e-3)
+        p.append(settled[at, place])
+        true.append(has(truth[part], at, place))
+        group.append(np.minimum(model.nodes.depth[place], DEPTHS))
+    slope, shift = fit_repair(np.concatenate(p), np.concatenate(true), np.concatenate(group), DEPTHS + 1)
+    model = replace(model, slope=slope, shift=shift, rest=rest)
+    risk = Risk(*true_marginals(replace(posterior, model=model), held.closed))
+    # These rows also chose the repair, and new ones may be told a little less surely: without `calibrate` no label that is
+    # more likely than not is left out, whatever share of misses is accepted.
+    return replace(model, risk=risk._replace(p=np.minimum(risk.p, 0.5)))
+
+
+def true_marginals(posterior: SetPosterior, closed: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, int]:
+    """Marginals of the true nodes of every row, the weight of each (a row's sum to 1) and the number of rows.
+
+    Rows without an answer have nothing to miss; nodes never met have marginal 0.
+    """
+    model: Any = posterior.model
+    at_place = np.full(model.tree.n_nodes, -1, np.int64)
+    at_place[model.ball] = np.arange(len(model.ball))
+    counts = np.diff(closed.indptr)
+    row, at = np.repeat(np.arange(len(counts)), counts), at_place[closed.indices]
+    p = np.zeros(len(at), np.float32)
+    for part in posterior.parts():
+        low, high, _ = part.indices(len(posterior))
+        here = np.flatnonzero((row >= low) & (row < high) & (at >= 0))
+        p[here] = posterior.marginals(part)[row[here] - low, at[here]]
+    return p, 1.0 / counts[row], len(counts)
