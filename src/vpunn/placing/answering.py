@@ -11,7 +11,7 @@ from scipy import sparse
 from vpunn._progress import announced_compiling
 from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice, check_whole
-from vpunn.placing import inputs, store, targets
+from vpunn.placing import inputs, set_answers, store, targets
 from vpunn.placing.distribution import Rule, Stop, stop_at
 from vpunn.placing.engine import Model, Task, posterior_of
 from vpunn.placing.experts import BATCH, Rows
@@ -21,7 +21,10 @@ from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn._types import Beliefs, Features, Label, Labels, Seed, Targets
+    from vpunn._types import Beliefs, FeatureNames, Features, Label, Labels, Seed, Targets
+    from vpunn.placing.label_sets import SetModel
+    from vpunn.placing.set_answers import SetExplanation
+    from vpunn.placing.set_posterior import SetPosterior
 
 #: Which nodes may be answers.
 Answers = Literal["auto", "leaves", "all"]
@@ -42,6 +45,7 @@ class Answering(Storable):
     layout_: Layout
     miss_scores_: np.ndarray
     multilabel_: bool
+    sets_: SetModel  #: of rows with several labels
     flat_: bool
     tree_: Tree
     classes_: np.ndarray
@@ -131,6 +135,8 @@ class Answering(Storable):
         if not hasattr(self, "tree_"):
             inputs.refuse_unfitted(self)
         check_n_jobs(self.n_jobs)
+        if self._several():
+            return set_answers.posterior(self, X, evidence)
         rows, model = self._rows(X), self.model_
         parts = [slice(start, start + BATCH) for start in range(0, len(rows), BATCH)]
         seen = in_threads(lambda part: model.experts.examine(rows.take(part)), parts, self.n_jobs)
@@ -158,6 +164,8 @@ class Answering(Storable):
         With ``stop`` the answer may be a branch that is surer than any node; see `vpunn.placing.distribution.stop_at` for
         ``threshold``, ``alpha`` (see `calibrate`), ``depth`` and ``cost``.
         """
+        if self._several():
+            return self.predict_sets(X, stop or "threshold", threshold=threshold, alpha=alpha)  # type: ignore[arg-type]
         if stop is not None and rule != "node":
             raise VpunnError(f"rule={rule!r} chooses among nodes and stop={stop!r} among balls; give one of them.")
         posterior = self.posterior(X)
@@ -165,6 +173,32 @@ class Answering(Storable):
             return np.asarray(self.labels_[posterior.best(rule)])
         options: dict[str, Any] = {"threshold": threshold, "alpha": alpha, "depth": depth, "cost": cost}
         return np.asarray(self.tree_.labels[stop_at(posterior, stop, scores=self.miss_scores_, **options)])
+
+    def predict_sets(
+        self,
+        X: Features,
+        stop: Literal["threshold", "risk", "size"] = "threshold",
+        *,
+        threshold: float = 0.5,
+        alpha: float = 0.1,
+        size: int = 5,
+    ) -> list[set[Label]]:
+        """A set of labels per row, of a model that was fitted on label sets: the most specific nodes that are likely enough.
+
+        ``"threshold"``: those with a marginal ≥ ``threshold``. ``"risk"``: the largest threshold at which the expected share of
+        missed answers (true labels with their ancestors) is at most ``alpha`` (see `calibrate`). ``"size"``: the ``size`` likeliest
+        classes. Where no specific label is sure, the answer is the branch that is; where nothing is, the set is empty.
+        """
+        if not self._several():
+            raise VpunnError("predict_sets needs a model fitted on label sets, such as fit(X, [{'a', 'b'}, {'c'}]).")
+        found = cast("SetPosterior", self.posterior(X))
+        return set_answers.predict_sets(self, found, stop, threshold=threshold, alpha=alpha, size=size)
+
+    def explain_set(
+        self, x: Features, label: Label = None, *, k: int = 5, feature_names: FeatureNames = None
+    ) -> SetExplanation:
+        """Why one label (default: the likeliest) of one row has its marginal, of a model fitted on label sets."""
+        return set_answers.explain_sets(self, x, label, k, feature_names)
 
     def predict_path(self, X: Features) -> list[tuple[Label, ...]]:
         """Labels from the root down to the answer of `predict`."""
@@ -188,6 +222,8 @@ class Answering(Storable):
             told = (nodes >= 0) & (place[nodes] >= 0)
             start = np.concatenate([[0], np.cumsum(told.sum(1))])
             return sparse.csr_matrix((p[told], place[nodes[told]], start), shape=shape)
+        if self._several():
+            return cast("SetPosterior", posterior).class_marginals()
         out = np.empty(shape)
         for part in posterior.parts():
             out[part] = posterior.masses(part)[:, self.class_nodes_]

@@ -15,7 +15,7 @@ from vpunn._rows import row_groups, row_weights
 from vpunn._seed import generator_of
 from vpunn._sklearn import BaseEstimator, ClassifierMixin
 from vpunn.errors import VpunnError
-from vpunn.placing import calibration, conformal, engine, inputs, targets
+from vpunn.placing import calibration, conformal, engine, inputs, set_answers, set_targets, targets
 from vpunn.placing.answering import Answering
 from vpunn.placing.engine import Task
 from vpunn.placing.experts import Rows
@@ -23,8 +23,20 @@ from vpunn.placing.folds import equal_rows, joined
 from vpunn.placing.layout import Layout
 
 if TYPE_CHECKING:
-    from vpunn._types import Descriptions, FeatureNames, Features, Groups, Label, Labels, Targets, Vectorizer, Weights
+    from vpunn._types import (
+        Descriptions,
+        FeatureNames,
+        Features,
+        Groups,
+        Label,
+        Labels,
+        Targets,
+        Validation,
+        Vectorizer,
+        Weights,
+    )
     from vpunn.explain import Explanation
+    from vpunn.placing.set_posterior import SetPosterior
 
 
 class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
@@ -68,8 +80,16 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         sample_weight: Weights = None,
         X_nodes: Descriptions = None,
         groups: Groups = None,
+        multilabel: bool = False,
+        classes: Labels = None,
+        validation: Validation = None,
     ) -> HiPaNClassifier:
         """Fit on rows ``X`` and their labels.
+
+        Rows may have several labels each: a `set` per row, a sparse indicator with ``classes=`` (the labels of its columns), or
+        with ``multilabel=True`` lists or a dense indicator. Then ``multilabel_`` is true, `predict` answers with sets and the
+        probability of a node means "some answer lies in it" (docs/label_sets.md); with ``validation=(X, y)`` the combiner learns
+        from those rows and none are held out. If every set has one label the model is that of plain labels.
 
         ``X`` is one matrix, or a dict (or `Views`) of named blocks of features, such as ``{"words": X, "meaning": E}``.
         ``X_nodes`` has one row of features per node of the tree (rows may be empty): a matrix, or a dict with a matrix for some of
@@ -94,7 +114,14 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
         with whole_or_as_before(self):
-            self.multilabel_ = False
+            sets = set_targets.read_sets(y, multilabel, classes)
+            if sets is not None and not sets.single():
+                return set_answers.fit(self, X, sets, sample_weight, X_nodes, groups, validation)
+            if validation is not None:
+                raise VpunnError(
+                    "validation= teaches the combiner of rows with several labels; these have one each: leave it out."
+                )
+            self.multilabel_, y = False, y if sets is None else list(sets.labels)
             # 1. inputs: blocks of columns, a node and a weight for every row
             blocks = inputs.checked_blocks(self, X)
             n = next(iter(blocks.values())).shape[0]
@@ -141,6 +168,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         Probabilities do not change.
         """
         posterior = self.posterior(X)
+        if self._several():
+            set_answers.calibrate(self, cast("SetPosterior", posterior), y)
+            return self
         targets.check_length(y, len(posterior))
         self.miss_scores_ = conformal.miss_scores(posterior, self.nodes_of(y))
         return self
@@ -153,7 +183,13 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
 
         The first call is a ``fit`` (with ``classes`` as the tree's leaves if there is no tree).
         """
+        if self._several():
+            set_answers.learn_more(self, X, y, sample_weight, classes)
+            return self
         if not hasattr(self, "tree_"):
+            named = classes if sparse.issparse(y) else None
+            if y is not None and set_targets.read_sets(y, classes=named) is not None:
+                return self.fit(X, y, sample_weight=sample_weight, classes=named)
             if self.tree is None and classes is not None and y is not None:
                 known = np.unique(np.asarray(classes))
                 if len(np.setdiff1d(known, np.unique(targets.as_column(y)))):
@@ -187,6 +223,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
 
     def score(self, X: Features, y: Targets, sample_weight: Weights = None) -> float:
         """Accuracy, of labels, level columns or paths."""
+        if self._several():
+            return set_answers.score(self, X, y)
         targets.refuse_single(y)
         nodes = None if self.flat_ else targets.path_nodes(self.tree_, y)
         if nodes is None:

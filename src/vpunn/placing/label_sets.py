@@ -28,7 +28,7 @@ from vpunn.placing.folds import equal_rows, folds, joined
 from vpunn.placing.set_calibration import DEPTHS, fit_repair, risk_threshold
 from vpunn.placing.set_combiner import SetCombiner
 from vpunn.placing.set_nodes import Nodes, closed_sets, has
-from vpunn.placing.set_numbers import NAMES, TRUST, Numbers
+from vpunn.placing.set_numbers import NAMES, TRUST, NumberExperts
 from vpunn.placing.set_posterior import SetPosterior
 from vpunn.placing.set_words import COLUMNS, SAYS, Pairs, Words
 from vpunn.tree import Tree
@@ -49,7 +49,7 @@ class SetExperts:
 
     nodes: Nodes
     words: Words
-    numbers: tuple[Numbers, ...]
+    numbers: tuple[NumberExperts, ...]
     texts: tuple[sp.csr_matrix, ...]  # descriptions, (nodes, features)
 
     @classmethod
@@ -64,7 +64,7 @@ class SetExperts:
     ) -> SetExperts:
         """From rows and the nodes of each, ancestors included."""
         words = Words.fit(words_of(rows), truth, weight, rng)
-        numbers = tuple(Numbers.fit(x, truth, weight, rng) for x in rows.blocks if not sp.issparse(x))
+        numbers = tuple(NumberExperts.fit(x, truth, weight, rng) for x in rows.blocks if not sp.issparse(x))
         return cls(nodes, words, numbers, texts)
 
     @cached_property
@@ -84,7 +84,9 @@ class SetExperts:
     def alone(self) -> np.ndarray:
         """How much each column counts as log-odds before any row is held out: the pooled experts of numbers answer alone."""
         out = np.zeros(len(self.names))
-        out[[len(COLUMNS) + (len(NAMES) + 1) * (k + 1) - 1 for k in range(len(self.numbers))]] = 1 / max(len(self.numbers), 1)
+        out[[len(COLUMNS) + (len(NAMES) + 1) * (k + 1) - 1 for k in range(len(self.numbers))]] = 1 / max(
+            len(self.numbers), 1
+        )
         return out
 
     def examine(self, rows: Rows) -> Pairs:
@@ -154,7 +156,7 @@ class SetModel:
     slope: np.ndarray = field(default_factory=lambda: np.ones(DEPTHS + 1))  # repair of log-odds by depth
     shift: np.ndarray = field(default_factory=lambda: np.zeros(DEPTHS + 1))
     rest: float = 0.0  # rate of nodes that are no candidates, as a share of their rate in training
-    risk: Risk = Risk(np.zeros(0), np.zeros(0), 0)
+    risk: Risk = field(default_factory=lambda: Risk(np.zeros(0), np.zeros(0), 0))
 
     @property
     def nodes(self) -> Nodes:
@@ -183,7 +185,7 @@ class SetModel:
         return SetPosterior(self, seen.start, seen.place, odds, seen.evidence if evidence else None)
 
     def settle(self, start: np.ndarray, place: np.ndarray, odds: np.ndarray) -> np.ndarray:
-        """Marginals (rows, nodes) of candidates with log-odds: settled among parents and children, repaired by depth, and raised."""
+        """Marginals (rows, nodes) of candidates with log-odds: settled among parents and children, repaired by depth, raised."""
         many = len(self.ball)
         p = np.zeros((len(start) - 1, many), np.float32)
         p[np.repeat(np.arange(len(p)), np.diff(start)), place] = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
@@ -203,7 +205,7 @@ class SetModel:
         return replace(self, risk=Risk(*true_marginals(posterior, closed)))
 
     def with_rows(self, rows: Rows, closed: sp.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> SetModel:
-        """The model with further rows and their nodes (rows, nodes). Experts are fitted on all rows; the combiner stays as it is."""
+        """The model with further rows and their nodes (rows, nodes): experts are fitted on all rows, the combiner stays."""
         old = self.experts.words.truth.tocoo()
         shape = (old.shape[0], self.tree.n_nodes)
         before = sp.csr_matrix((old.data, (old.row, self.ball[old.col])), shape=shape)

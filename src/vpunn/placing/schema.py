@@ -26,6 +26,11 @@ from vpunn.placing.nearest import Items, Nearest
 from vpunn.placing.nearest_numbers import NearestNumbers
 from vpunn.placing.prior import Prior
 from vpunn.placing.readings import Standard, Whitened
+from vpunn.placing.set_combiner import SetCombiner
+from vpunn.placing.set_forest import Forest
+from vpunn.placing.set_networks import Network
+from vpunn.placing.set_numbers import KernelRidge, NumberExperts
+from vpunn.placing.set_words import Words
 from vpunn.placing.sums import Sums
 from vpunn.placing.tree_arrays import Grown, Occupied
 from vpunn.store import Draft, Stored
@@ -142,6 +147,53 @@ SCHEMA: dict[type, dict[str, Any]] = {
         "bias": Numbers("f4", ("hidden",)),
         "outer": Numbers("f4", ("hidden",)),
     },
+    Words: {
+        "rows": Matrix("rows", "columns"),
+        "trust": Numbers("f4", ("columns",), low=0),
+        "heads": Matrix("columns", "nodes"),
+        "offset": Numbers("f4", ("nodes",)),
+        "truth": Matrix("rows", "nodes"),
+    },
+    Network: {
+        "w1": Numbers("f8", ("columns", "first")),
+        "w2": Numbers("f8", ("first", "second")),
+        "w3": Numbers("f8", ("second", "asked")),
+        "b1": Numbers("f8", ("first",)),
+        "b2": Numbers("f8", ("second",)),
+        "b3": Numbers("f8", ("asked",)),
+    },
+    KernelRidge: {
+        "landmark": Numbers("f8", ("landmarks", "columns")),
+        "usual": Value(float),
+        "slope": Numbers("f4", ("landmarks", "nodes")),
+    },
+    Forest: {
+        "root": Numbers("i4", ("trees",), low=0, high="splits"),
+        "column": Numbers("i4", ("splits",), low=-1, high="columns"),
+        "cut": Numbers("f8", ("splits",)),
+        "left": Numbers("i4", ("splits",), low=0),
+        "right": Numbers("i4", ("splits",), low=0),
+        "row": Numbers("i4", ("held",), low=0, high="rows"),
+        "share": Numbers("f4", ("held",), low=0),
+    },
+    NumberExperts: {
+        "standard": Part(Standard),
+        "rate": Numbers("f8", ("nodes",), low=0),
+        "asked": Numbers("i4", ("asked",), low=0, high="nodes"),
+        "networks": Several((Part(Network), Part(Network))),
+        "ridge": Part(KernelRidge),
+        "forest": Part(Forest),
+        "truth": Matrix("rows", "nodes"),
+    },
+    SetCombiner: {
+        "mean": Numbers("f4", ("evidence",)),
+        "spread": Numbers("f4", ("evidence",), low=1e-12),
+        "linear": Numbers("f4", ("evidence",)),
+        "inner": Numbers("f4", ("evidence", "hidden")),
+        "bias": Numbers("f4", ("hidden",)),
+        "outer": Numbers("f4", ("hidden",)),
+        "constant": Numbers("f4", (1,)),
+    },
 }
 
 
@@ -158,6 +210,8 @@ class Writer:
             return None
         if isinstance(thing, bool | int | float | str | np.integer | np.floating):
             return thing
+        if type(thing) is tuple:
+            return [self.write(f"{name}.{i}", one) for i, one in enumerate(thing)]
         if id(thing) in self.kept:
             return {"same": self.kept[id(thing)][0]}
         self.kept[id(thing)] = name, thing
@@ -168,8 +222,6 @@ class Writer:
             for part in ("data", "indices", "indptr"):
                 self.draft.array(f"{name}.{part}", getattr(thing, part))
             return name
-        if type(thing) is tuple:
-            return [self.write(f"{name}.{i}", one) for i, one in enumerate(thing)]
         fields = SCHEMA[type(thing)]
         return {f: self.write(f"{name}.{f}", getattr(thing, f)) for f in fields}
 
@@ -282,6 +334,12 @@ class Reader:
             rising[start] = True  # the first of a feature may be any
             if not rising.all():
                 raise self.stored.damaged(f"the blocks of a feature in {name!r} are not in order")
+        if isinstance(made, Forest):
+            inner, here = made.column >= 0, np.arange(len(made.column))
+            most = np.where(inner, len(here) - 1, len(made.row))
+            down = (made.left > here) & (made.right > here)
+            if (made.left > most).any() or (made.right > most).any() or not down[inner].all():
+                raise self.stored.damaged(f"the splits of {name!r} are no trees")
 
 
 def parts_of(kind: type) -> tuple[str, ...]:

@@ -49,4 +49,3 @@ def risk_threshold(p: np.ndarray, weight: np.ndarray, rows: int, alpha: float) -
     missed = np.cumsum(weight[order])
     at = int(np.searchsorted(missed, budget + 1e-9, side="right"))
     return float(p[order[at]]) if at < len(p) else 1.0
-

@@ -49,7 +49,9 @@ class SetCombiner(NamedTuple):
         n, width = evidence.shape
         zero, empty = np.zeros(width, np.float32), np.zeros(HIDDEN, np.float32)
         if not n:  # the rows held out had nothing in common with the others
-            return cls(zero, zero + 1, alone.astype(np.float32), np.zeros((width, HIDDEN), np.float32), empty, empty, zero[:1])
+            return cls(
+                zero, zero + 1, alone.astype(np.float32), np.zeros((width, HIDDEN), np.float32), empty, empty, zero[:1]
+            )
         mean, spread = evidence.mean(0, dtype=np.float64), evidence.std(0, dtype=np.float64)
         spread[spread < 1e-6] = 1
         z = np.clip((evidence - mean) / spread, -FAR, FAR).astype(np.float32)
@@ -128,7 +130,9 @@ def _adam(
         for pick in np.split(rng.permutation(n), range(STEP, n, STEP)):
             step += 1
             right = np.float32(np.sqrt(1 - 0.99**step) / (1 - 0.9**step))
-            for a, slope, m, q in zip(params, _slopes(z[pick], y[pick], share[pick], params), first, second, strict=True):
+            for a, slope, m, q in zip(
+                params, _slopes(z[pick], y[pick], share[pick], params), first, second, strict=True
+            ):
                 slope += np.float32(PENALTY) * a
                 m += np.float32(0.1) * (slope - m)
                 q += np.float32(0.01) * (slope * slope - q)

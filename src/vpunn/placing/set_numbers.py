@@ -60,7 +60,9 @@ class KernelRidge(NamedTuple):
 
     def read(self, u: np.ndarray) -> np.ndarray:
         """How far every node is above its rate."""
-        return np.asarray(on_grid(np.exp(_distance(u, self.landmark) * (-DECAY / self.usual))) @ self.slope.astype(np.float64))
+        return np.asarray(
+            on_grid(np.exp(_distance(u, self.landmark) * (-DECAY / self.usual))) @ self.slope.astype(np.float64)
+        )
 
 
 def _distance(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -70,7 +72,7 @@ def _distance(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberExperts:
     """All of them, fitted on the same rows of one block."""
 
     standard: Standard
@@ -82,17 +84,17 @@ class Numbers:
     truth: sp.csr_matrix  # (training rows, nodes)
 
     @classmethod
-    def fit(cls, x: np.ndarray, truth: sp.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> Numbers:
+    def fit(cls, x: np.ndarray, truth: sp.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> NumberExperts:
         """From rows of numbers and the nodes of each (rows, nodes), ancestors included."""
         standard = Standard.fit(x)
         z, u = _readings(standard, x)
-        asked = np.flatnonzero(np.diff(truth.tocsc().indptr) >= min(FEWEST, len(x)))
+        asked = np.flatnonzero(np.diff(truth.tocsc().indptr) >= min(FEWEST, len(x))).astype(np.int32)
         some = truth[:, asked].toarray().astype(bool)
         networks = (
             Network.fit(z, some, weight, rng),
             Network.fit(on_grid(u * np.sqrt(x.shape[1])), some, weight, rng),
         )
-        rate = (weight @ truth) / weight.sum()
+        rate = np.asarray((weight @ truth) / weight.sum(), np.float64)
         ridge, forest = KernelRidge.fit(u, truth, weight, rng), Forest.fit(z, truth, weight, rng)
         return cls(standard, rate, asked, networks, ridge, forest, truth)
 

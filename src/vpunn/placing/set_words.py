@@ -106,12 +106,14 @@ class Words:
     @cached_property
     def rate(self) -> np.ndarray:
         """How many rows have each node, as a share."""
-        return (np.asarray(self.truth.sum(0), np.float64).ravel() / self.truth.shape[0]).astype(np.float32)
+        return np.asarray(np.asarray(self.truth.sum(0), np.float64).ravel() / self.truth.shape[0], np.float32)
 
     @cached_property
     def table(self) -> FeatureTable:
         """feature -> (node, weight of its head, rows that have both)."""
-        present = sp.csr_matrix((np.ones(self.rows.nnz, np.float32), self.rows.indices, self.rows.indptr), self.rows.shape)
+        present = sp.csr_matrix(
+            (np.ones(self.rows.nnz, np.float32), self.rows.indices, self.rows.indptr), self.rows.shape
+        )
         counts = sp.csr_matrix(present.T @ self.truth)
         some = sp.csr_matrix(abs(self.heads) + counts)
         some.sort_indices()
@@ -237,7 +239,9 @@ def _examine(rows, planes, first, memory, cuts, room, pair_start, pair_place, ev
         for k in range(NEAR):
             closeness += alike[k] / NEAR
         for v in range(len(offset)):
-            wanted = sums[WIDE_VOTE, v] > 0 or sums[HEAD, v] > HEAD_CUT or sums[WORDS, v] > WORDS_CUT or rate[v] > RATE_CUT
+            wanted = (
+                sums[WIDE_VOTE, v] > 0 or sums[HEAD, v] > HEAD_CUT or sums[WORDS, v] > WORDS_CUT or rate[v] > RATE_CUT
+            )
             for k in range(len(cuts)):
                 wanted = wanted or planes[k, r, v] > cuts[k]
             if not wanted:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from vpunn.errors import DataError
 from vpunn.placing import experts as rooms
+from vpunn.placing import set_store
 from vpunn.placing.combiner import Combiner
 from vpunn.placing.descriptions import Descriptions
 from vpunn.placing.engine import Model, Task
@@ -37,6 +38,8 @@ FORMAT = 3
 
 def write(model: Answering, draft: Draft) -> None:
     """Put a fitted classifier into a draft."""
+    if model.multilabel_:
+        return set_store.write(model, draft)
     write_front(model, draft)
     made, task = model.model_, model.task_
     writer = Writer(draft)
@@ -95,6 +98,8 @@ def read_front(cls: type[Answering], stored: Stored) -> tuple[Answering, np.ndar
 
 def read(cls: type[Answering], stored: Stored) -> Answering:
     """The fitted classifier, everything checked."""
+    if stored.settings.get("multilabel") is True:
+        return set_store.read(cls, stored)
     model, flat = read_front(cls, stored)
     layout, tree = model.layout_, model.tree_
     grown = Grown.of(tree)

@@ -1,0 +1,101 @@
+"""A fitted model of label sets as a folder: every expert, the combiner, the repair, and the rows learned from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vpunn.placing import store
+from vpunn.placing.experts import Rows
+from vpunn.placing.inputs import LARGEST_WEIGHT
+from vpunn.placing.label_sets import Risk, SetExperts, SetModel
+from vpunn.placing.schema import Matrix, Numbers, Part, Reader, Several, Writer
+from vpunn.placing.set_answers import set_classes
+from vpunn.placing.set_calibration import DEPTHS
+from vpunn.placing.set_combiner import SetCombiner
+from vpunn.placing.set_nodes import Nodes
+from vpunn.placing.set_numbers import NumberExperts
+from vpunn.placing.set_words import Words
+from vpunn.store import Draft, Stored
+
+if TYPE_CHECKING:
+    from vpunn.placing.answering import Answering
+
+
+def write(model: Answering, draft: Draft) -> None:
+    """Put a fitted model of sets into a draft."""
+    store.write_front(model, draft)
+    sets, writer = model.sets_, Writer(draft)
+    told = {
+        "words": writer.write("words", sets.experts.words),
+        "numbers": writer.write("numbers", sets.experts.numbers),
+        "texts": writer.write("texts", sets.experts.texts),
+        "combiner": writer.write("combiner", sets.combiner),
+        "rows": writer.write("rows", sets.rows.blocks),
+    }
+    draft.settings |= {"sets": told, "rest": float(sets.rest), "risk_rows": int(sets.risk.rows)}
+    draft.array("nodes", sets.ball.astype(np.int32))
+    draft.array("class_nodes", sets.class_nodes.astype(np.int32))
+    draft.array("weight", sets.weight.astype(np.float32))
+    for name, value in (("slope", sets.slope), ("shift", sets.shift), ("risk.p", sets.risk.p)):
+        draft.array(name, np.asarray(value, np.float64))
+    draft.array("risk.weight", np.asarray(sets.risk.weight, np.float64))
+
+
+def read(cls: type[Answering], stored: Stored) -> Answering:
+    """The fitted model of sets, everything checked."""
+    model, flat = store.read_front(cls, stored)
+    tree, layout = model.tree_, model.layout_
+    node = np.array(stored.array("nodes", dtype="i4", shape=(None,), low=1, high=tree.n_nodes), np.int64)
+    if not len(node) or (np.diff(node) <= 0).any():
+        raise stored.damaged("array 'nodes' is not in order")
+    weight = stored.array("weight", dtype="f4", shape=(None,), low=0, high=2 * LARGEST_WEIGHT)
+    told = stored.setting("sets", dict)
+    if set(told) != {"words", "numbers", "texts", "combiner", "rows"}:
+        raise stored.damaged("the parts of the model are not as they should be")
+    reader = Reader(stored, (), {"rows": len(weight), "nodes": len(node)})
+    dense = [n for n, is_dense in zip(layout.columns, layout.dense, strict=True) if is_dense]
+    words = reader.of_block({"columns": sum(layout.columns) - sum(dense)})
+    blocks = told["rows"]
+    if not isinstance(blocks, list) or len(blocks) != len(layout.columns):
+        raise stored.damaged("the rows are not those of the blocks")
+    rows = tuple(
+        reader.of_block({"columns": n}).read(
+            f"rows.{i}", t, Numbers("f8", ("rows", "columns")) if is_dense else Matrix("rows", "columns")
+        )
+        for i, (t, n, is_dense) in enumerate(zip(blocks, layout.columns, layout.dense, strict=True))
+    )
+    if not isinstance(told["numbers"], list) or len(told["numbers"]) != len(dense):
+        raise stored.damaged("the experts of numbers are not those of the blocks")
+    of_words = words.read("words", told["words"], Part(Words))
+    if not (of_words.truth.data == 1).all():
+        raise stored.damaged("the label sets are not 0 and 1")
+    numbers = tuple(
+        reader.of_block({"columns": n}).read(f"numbers.{i}", t, Part(NumberExperts))
+        for i, (t, n) in enumerate(zip(told["numbers"], dense, strict=True))
+    )
+    texts = words.read("texts", told["texts"], Several((Matrix("nodes", "columns"),)))
+    experts = SetExperts(Nodes.of(tree, node), of_words, numbers, texts)
+    combiner = reader.of_block({"evidence": len(experts.names)}).read("combiner", told["combiner"], Part(SetCombiner))
+    p = stored.array("risk.p", dtype="f8", shape=(None,), low=0, high=1.001)
+    risk = Risk(
+        np.array(p),
+        np.array(stored.array("risk.weight", dtype="f8", shape=p.shape, low=0)),
+        stored.setting("risk_rows", int),
+    )
+    rest = stored.setting("rest", (int, float))
+    model.sets_ = SetModel(
+        tree,
+        np.array(stored.array("class_nodes", dtype="i4", shape=(None,), low=1, high=tree.n_nodes), np.int64),
+        Rows(rows),
+        weight,
+        experts,
+        combiner,
+        np.array(stored.array("slope", dtype="f8", shape=(DEPTHS + 1,), low=0)),
+        np.array(stored.array("shift", dtype="f8", shape=(DEPTHS + 1,))),
+        float(min(max(rest, 0.0), 1.0)),
+        risk,
+    )
+    set_classes(model, flat)
+    return model
