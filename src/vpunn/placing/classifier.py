@@ -97,7 +97,16 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         training rows of their node, and each kind is also compared directly. Rows of one of the ``groups`` (texts of one source)
         are held out together, and so are rows with the same features.
         """
-        return self._fit(X, y, sample_weight=sample_weight, X_nodes=X_nodes, groups=groups)
+        return self._fit(
+            X,
+            y,
+            sample_weight=sample_weight,
+            X_nodes=X_nodes,
+            groups=groups,
+            multilabel=multilabel,
+            classes=classes,
+            validation=validation,
+        )
 
     def _fit(
         self,
@@ -107,9 +116,12 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         sample_weight: Weights = None,
         X_nodes: Descriptions = None,
         groups: Groups = None,
+        multilabel: bool = False,
+        classes: Labels = None,
+        validation: Validation = None,
         run: engine.Run = engine.here,
     ) -> HiPaNClassifier:
-        """`fit`; ``run`` says where the parts of the work are done."""
+        """`fit`; ``run`` says where the parts of the work are done (label sets are learned here)."""
         self._check_params()
         if y is None:
             raise VpunnError("requires y to be passed, but the target y is None.")
