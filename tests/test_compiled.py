@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 
-from vpunn._compiled import _forget_older, forget_older
+from vpunn._compiled import _forget_older, find_a_place, forget_older
 
 TYPES = "from typing import NamedTuple\nclass {name}(NamedTuple):\n    at: int\n"
 HELPER = "from numba import njit\n@njit\ndef step(x):\n    return x + {step}\n"
@@ -75,3 +78,19 @@ def test_all_tuples_that_kernels_of_the_classifier_get_are_looked_at():
         named |= set(re.findall(rb"vpunn\.hipan[\w.]*", index.read_bytes()))
     known = {"vpunn.hipan." + ".".join(source.with_suffix("").parts[-2:]).removeprefix("hipan.") for source in _SOURCES}
     assert {name.decode() for name in named} <= known
+
+
+def test_where_nothing_can_be_written_loops_are_kept_for_one_process(monkeypatch, tmp_path):
+    """A read-only container: numba would refuse to import a loop whose machine code it can keep nowhere."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    find_a_place()
+    assert "NUMBA_CACHE_DIR" not in os.environ  # the user's cache will do
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    find_a_place()
+    place = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert place.stat().st_mode & 0o777 == 0o700 and str(place) == numba.config.CACHE_DIR
+    find_a_place()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
+    shutil.rmtree(place)

@@ -4,6 +4,7 @@ This is the table of contents. Names are imported when first asked for, so that 
 what it uses.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,12 @@ __all__ = [
     "vapo",
     "write_tree",
 ]
+
+
+if not os.access(__path__[0], os.W_OK):
+    from vpunn._compiled import find_a_place
+
+    find_a_place()
 
 
 def __getattr__(name: str) -> Any:

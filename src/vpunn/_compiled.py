@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+
+def find_a_place() -> None:
+    """Let numba keep what it compiles until this process ends, where it can write neither beside us nor in the user's cache.
+
+    In a read-only container, or for a user without a home, it would refuse to import a single loop. The folder is new and private:
+    what is kept is trusted when it is read again.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~"), ".cache"), "numba")
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    if os.access(there, os.W_OK | os.X_OK):
+        return
+    with suppress(OSError):  # nowhere at all: numba says so
+        folder = tempfile.mkdtemp(prefix="vpunn-numba-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["NUMBA_CACHE_DIR"] = folder
+        if "numba" in sys.modules:
+            sys.modules["numba"].config.CACHE_DIR = folder
 
 
 def forget_older(kernel: Any, sources: Sequence[Path]) -> None:

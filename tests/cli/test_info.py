@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import typer
 
 from commands import run
-from vpunn import Tree, VPuNNRegressor
-from vpunn.cli import info
+from vpunn import HiPaNClassifier, Tree, VPuNNRegressor
+from vpunn.cli import fit, info
 from vpunn.errors import DataError
+from vpunn.io import write_table
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("other")(lambda: None)  # with one command alone there are no subcommands
 info.register(app)
+fit.register(app)
 
 
 @pytest.fixture
@@ -33,6 +36,16 @@ def test_info_says_what_a_model_is(model):
     assert facts["numbers of balls"] == 18  # a value, its variance and that of a row somewhere in the ball, each
     assert facts["numbers of no ball"]["ratios"] == 2
     assert facts["checksums"] == "not compared"
+
+
+def test_info_says_whose_data_a_model_holds(tmp_path):
+    """A classifier remembers its rows; their texts can be read where the words stand beside them."""
+    rng = np.random.default_rng(0)
+    HiPaNClassifier().fit(rng.normal(size=(30, 3)), np.arange(30) % 3).save(tmp_path / "numbers")
+    assert "30 training rows; their texts: no" in run(app, "info", tmp_path / "numbers")
+    table = pd.DataFrame({"text": ["small owl", "large fish"] * 6, "label": ["a", "b"] * 6})
+    run(app, "fit", write_table(table, tmp_path / "t.csv"), "--text", "text", "--out", tmp_path / "texts")
+    assert "12 training rows; their texts: yes" in run(app, "info", tmp_path / "texts")
 
 
 def test_info_finds_a_changed_array(model):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,34 @@ def test_paths_that_no_system_has_are_refused(tmp_path, monkeypatch, use, name):
             use(path)
     (tmp_path / "circle").unlink()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        vpunn.load,
+        TREE.save,
+        vpunn.io.read_tree,
+        vpunn.io.read_table,
+        lambda path: vpunn.io.write_tree(TREE, path),
+        lambda path: vpunn.io.write_table(pd.DataFrame({"a": [1]}), path),
+        check_replaceable,
+    ],
+)
+def test_devices_are_neither_read_nor_replaced(tmp_path, use):
+    """A table written to a link to /dev/zero took the place of the device itself, for every process of the machine."""
+    device = Path("/dev/null")
+    if not device.is_char_device():
+        pytest.skip("needs a device")
+    for link in ("table.csv", "tree"):
+        (tmp_path / link).symlink_to(device)
+        with pytest.raises(DataError, match="it is a device|it is a link|is no regular file"):
+            use(tmp_path / link)
+    assert device.is_char_device() and len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="it is a pipe or a socket"):
+        vpunn.io.write_table(pd.DataFrame({"a": [1]}), tmp_path / "pipe.csv")
+    assert (tmp_path / "pipe.csv").is_fifo()

@@ -8,12 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import vpunn
 from hostile.kills import first_saves, put_in
 from vpunn import Tree
 from vpunn.errors import DataError
@@ -185,10 +188,58 @@ def test_a_folder_that_stops_being_a_model_during_a_save_stays(model, monkeypatc
     assert [p.name for p in model.parent.iterdir()] == ["model"]
 
 
+def test_a_folder_of_the_name_that_waits_aside_stays(model):
+    """Old models wait in ``.model.replaced`` on some systems; a folder of that name that is no model is somebody's."""
+    mine = model.with_name(".model.replaced")
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    OTHER.save(model)
+    assert (mine / "notes.txt").read_text() == "mine" and [p.name for p in mine.iterdir()] == ["notes.txt"]
+
+
 def test_private_folders_stay_private(model):
     model.chmod(0o700)
     OTHER.save(model)
     assert model.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_stranger_reads_what_he_may_and_writes_nothing(capfd):
+    """A model of one user, opened by another who may only read it: every refusal is a sentence, nothing is left behind."""
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("needs root, to become another user")
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        path = OTHER.save(place / "model")
+        place.chmod(0o755)
+        path.chmod(0o755)
+        for file in path.iterdir():
+            file.chmod(0o644)
+        closed = TREE.save(place / "closed")
+        closed.chmod(0o700)
+        if (writer := os.fork()) == 0:
+            failed = 1
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                assert Tree.load(path) == OTHER
+                for target in (path, place / "new", closed, closed / "inside"):
+                    with pytest.raises(DataError, match="cannot (write|use)"):
+                        TREE.save(target)
+                for read in (Tree.load, vpunn.load):
+                    with pytest.raises(DataError):
+                        read(closed)
+                with pytest.raises(DataError, match="read-only"):
+                    vpunn.write_tree(TREE, place / "tree.csv")
+                failed = 0
+            finally:
+                sys.stdout.flush()
+                if failed:
+                    traceback.print_exc()
+                os._exit(failed)
+        assert os.waitpid(writer, 0)[1] == 0, capfd.readouterr().err
+        assert sorted(p.name for p in place.iterdir()) == ["closed", "model"]
+        assert Tree.load(path) == OTHER and Tree.load(closed) == TREE
 
 
 @pytest.mark.parametrize("name", ["a" * 51, "a" * 250, "é" * 100, "line\nbreak"])

@@ -186,3 +186,14 @@ def test_odd_messages_in_a_notebook_do_no_harm(subject, content):
 def test_export_over_http_names_the_file(url):
     got = httpx.get(url + "/api/export", params={"id": "feline.n.01", "format": "newick"})
     assert got.headers["content-disposition"] == 'attachment; filename="feline.nwk"'
+
+
+def test_exported_tables_run_nothing_in_a_spreadsheet():
+    labels = ["=cmd|' /C calc'!A0", "-2", "+x", "owl", "-"]
+    tree = Tree.from_parents([-1, 0, 0, 0, 0], labels=labels, columns={"mass": np.array([-1.5, 2, 3, 4, 5])})
+    api = Api(Subject(tree))
+    lines = api.answer("GET", "/api/export", {"format": "csv"}).body.decode().splitlines()
+    assert lines[1].split(",")[1] == "'=cmd|' /C calc'!A0" and lines[1].endswith(",-1.5")
+    assert [line.split(",")[1] for line in lines[2:]] == ["-2", "'+x", "owl", "-"]
+    raw = api.answer("GET", "/api/export", {"format": "csv", "raw": "yes"}).body.decode()
+    assert raw == tree.to_frame().to_csv(index=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,10 @@ def read_folder(path: FilePath, *, hidden: bool = True, files: bool = True) -> T
             parent.append(i)
             labels.append(os.fsencode(entry.name).decode("utf-8", "replace"))
             kinds.append(kind)
-            sizes.append(float(entry.stat(follow_symlinks=False).st_size) if kind == "file" else np.nan)
+            sizes.append(np.nan)
+            if kind == "file":
+                with suppress(OSError):  # gone meanwhile
+                    sizes[-1] = float(entry.stat(follow_symlinks=False).st_size)
     report = [f"could not look into {len(closed):,} folders: {examples(closed)}"] if closed else []
     columns = {"kind": np.array(kinds, object), "bytes": np.array(sizes)}
     return Tree.from_parents(np.array(parent), labels, columns=columns, report=report)

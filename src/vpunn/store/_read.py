@@ -36,6 +36,8 @@ MAPPED = 1 << 16
 TEXT_BYTES = 1 << 24
 #: Numbers that are looked through twice while they are near.
 BLOCK = 1 << 18
+#: The array of a classifier that has a number for each of its training rows.
+ROWS = ("row.node", "rows.node")
 #: Kind of model → module that has the class of that name.
 KINDS = {
     "BallSums": "vpunn.scale",
@@ -276,6 +278,8 @@ class Stored:
         count = {name: self._open_array(name).size for name in own}
         found: dict[str, Any] = {"kind": self.kind, "version": self.version, "format": self.format}
         found["arrays"], found["bytes"] = self._size()
+        if held := self.held_rows():
+            found["holds"] = held
         balls = {name for name, about in own.items() if about.get("balls")}
         if balls:
             real = [n for n in own if "f" in own[n]["dtype"]]
@@ -291,6 +295,19 @@ class Stored:
             part = self.part(name)
             found |= {name: str(_opened(part))} if part.kind == "Tree" else {f"part {name}": part.facts()}
         return found
+
+    def held_rows(self) -> str:
+        """Whose data a model holds: how many of the rows it was fitted on, and whether their words can be read; empty for none.
+
+        A classifier remembers its rows (`ROWS` is their node). Their texts are there as counts of words where the words are.
+        """
+        name = next((name for name in ROWS if name in self.names), None)
+        if name is None:
+            return ""
+        described = self.settings.get("described_rows", 0)
+        count = len(self._open_array(name)) - (described if type(described) is int else 0)
+        texts = "yes, as counted words" if "features" in self.part_names else "no"
+        return f"{count:,} training rows; their texts: {texts}"
 
     def _size(self) -> tuple[int, int]:
         bytes_ = sum(self._open_array(name).nbytes for name in self.names)

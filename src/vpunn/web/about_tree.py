@@ -293,7 +293,7 @@ def export(api: Api, asked: Asked) -> Reply:
     node = 0 if asked.get("id") is None else api.node(asked, "id")
     form = asked.choice("format", tuple(EXPORTS))
     depth = None if asked.get("depth") is None else asked.number("depth", 0, 0, 2**31)
-    reply = exported(api.subject, node, form, depth)
+    reply = exported(api.subject, node, form, depth, raw=asked.choice("raw", ("no", "yes")) == "yes")
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in api.subject.name(node))[:40] or "tree"
     file = f'attachment; filename="{name}.{EXPORTS[form][0]}"'
     return replace(reply, headers={**reply.headers, "Content-Disposition": file})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn.io.spreadsheets import without_formulas
 from vpunn.tree import Tree
 from vpunn.web.layers import Layers
 from vpunn.web.replies import ApiError, Reply
@@ -64,8 +65,8 @@ MODULES = (
 )
 
 
-def exported(subject: Subject, node: int, form: str, depth: int | None) -> Reply:
-    """The subtree below a node, cut ``depth`` levels below it if that is given."""
+def exported(subject: Subject, node: int, form: str, depth: int | None, *, raw: bool = False) -> Reply:
+    """The subtree below a node, cut ``depth`` levels below it if that is given; ``raw`` CSV has formulas as they are."""
     tree = subject.tree.subtree(node)
     levels = tree.max_depth if depth is None else min(depth, tree.max_depth)
     if form == "html":
@@ -85,7 +86,8 @@ def exported(subject: Subject, node: int, form: str, depth: int | None) -> Reply
             note = f"Cut {levels} levels below {subject.name(node)}: {hidden:,} deeper nodes are left out."
         return Reply(page(subject, node, tree, note).encode("utf-8", "replace"), kind)
     if form == "csv":
-        return Reply(tree.to_frame().to_csv(index=False).encode("utf-8", "replace"), kind)
+        frame = tree.to_frame() if raw else without_formulas(tree.to_frame())
+        return Reply(frame.to_csv(index=False).encode("utf-8", "replace"), kind)
     if form == "json":  # its keys name and children are the label and the subtrees
         columns = {f"{key}_column" if key in ("name", "children") else key: v for key, v in tree.columns.items()}
         tree = tree.replace(columns=columns)
