@@ -230,7 +230,7 @@ def test_a_stranger_reads_what_he_may_and_writes_nothing(capfd):
                     with pytest.raises(DataError):
                         read(closed)
                 with pytest.raises(DataError, match="read-only"):
-                    vpunn.write_tree(TREE, place / "tree.csv")
+                    vpunn.write_tree(TREE, place / "tree.nwk")
                 failed = 0
             finally:
                 sys.stdout.flush()
