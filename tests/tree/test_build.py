@@ -327,7 +327,9 @@ def test_levels_stop_skip_and_complain():
     for columns in (5, "order"):
         with pytest.raises(TreeError, match=f"columns must be a list of level columns, got {columns!r}"):
             build.tree_from_levels(frame, columns)
-    with pytest.raises(TreeError, match=r"needs a pandas DataFrame, got \[\['R', 'F'\]\]; from_paths takes plain rows"):
+    with pytest.raises(
+        TreeError, match=r"needs a table \(pandas, polars, Arrow\), got \[\['R', 'F'\]\]; from_paths takes plain rows"
+    ):
         build.tree_from_levels([["R", "F"]])
     with pytest.raises(TreeError, match="gaps='no' is not an option"):
         build.tree_from_levels(frame, levels, gaps="no")

@@ -22,6 +22,7 @@ def split_pairs(parents: Labels, children: Labels) -> tuple[Any, Any]:
         return parents, children
     import pandas as pd
 
+    parents = as_frame(parents)
     if isinstance(parents, pd.DataFrame):
         if parents.shape[1] != 2:
             raise TreeError(
@@ -40,6 +41,17 @@ def split_pairs(parents: Labels, children: Labels) -> tuple[Any, Any]:
     if wrong:
         raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def as_frame(table: Any) -> Any:
+    """A table of polars, pyarrow or whoever else has columns in Arrow's form, as pandas has it; anything else as it is."""
+    if type(table).__module__.partition(".")[0] == "pandas" or not hasattr(table, "columns"):
+        return table
+    if not hasattr(table, "__arrow_c_stream__"):
+        return table
+    import pyarrow as pa
+
+    return pa.table(table).to_pandas()
 
 
 def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:

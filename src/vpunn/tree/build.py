@@ -17,7 +17,16 @@ from vpunn._types import Labels, Numbers
 from vpunn.errors import TreeError, examples
 from vpunn.tree import dag
 from vpunn.tree._edges import Choices, EdgeList
-from vpunn.tree._inputs import collection, label_array, node_columns, number_labels, object_array, one_of, split_pairs
+from vpunn.tree._inputs import (
+    as_frame,
+    collection,
+    label_array,
+    node_columns,
+    number_labels,
+    object_array,
+    one_of,
+    split_pairs,
+)
 from vpunn.tree._tree import Tree
 from vpunn.tree.lookup import UNKNOWN
 
@@ -170,9 +179,10 @@ def tree_from_levels(
     """
     import pandas as pd
 
+    frame = as_frame(frame)
     if not isinstance(frame, pd.DataFrame):
         raise TreeError(
-            f"from_levels needs a pandas DataFrame, got {reprlib.repr(frame)}; from_paths takes plain rows of labels."
+            f"from_levels needs a table (pandas, polars, Arrow), got {reprlib.repr(frame)}; from_paths takes plain rows of labels."
         )
     names = list(collection(frame.columns if columns is None else columns, "columns must be a list of level columns"))
     absent = [name for name in names if name not in frame.columns]
