@@ -232,6 +232,9 @@ def test_a_test_table_shows_where_the_model_fails(visit, url, believer):
     look(page, "#rows h3", "rows behind")
     wrong = found.rows_at(hardest["ball"], below=True)
     assert page.locator("#rows li.miss").count() == min(len(wrong), 100)
+    assert page.locator("#answered li").count() == 50 and page.locator(".matrix tr").count() >= 2
+    page.locator("#answered button", has_text="✎").first.click()
+    look(page, "#answered", "by hand")
     page.locator("#rows li a").first.click()
     look(page, "#answer", "What spoke for and against")
     assert page.locator("#text").input_value() == quoted[wrong[0]].strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vpunn.web.batch import ScoredTable
+from vpunn.web.batch import AskedTable, ScoredTable
 from vpunn.web.layers import read_limits
 from vpunn.web.replies import ApiError, Reply, json_reply
 
@@ -32,6 +32,19 @@ def triage(api: Api, asked: Asked) -> Reply:
     read_limits(asked.body, api.limits)
     api.scored = ScoredTable(answers, asked.body, asked.get("target"), api.limits.rows)
     return json_reply(api.scored.summary())
+
+
+def table(api: Api, asked: Asked) -> Reply:
+    """The likeliest place of every row of a table."""
+    read_limits(asked.body, api.limits)
+    return json_reply(AskedTable(api.answers, asked.body, api.limits.rows).answered())  # type: ignore[arg-type]
+
+
+def confusion(api: Api, asked: Asked) -> Reply:
+    """Which branches of a depth are taken for which in the table last sent to `triage`."""
+    if api.scored is None:
+        raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
+    return json_reply(api.scored.confusion(asked.number("depth", 1, 1, api.subject.tree.max_depth or 1)))
 
 
 def rows(api: Api, asked: Asked) -> Reply:

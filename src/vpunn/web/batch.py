@@ -13,42 +13,34 @@ from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vpunn.tree import Tree
     from vpunn.web.beliefs import ClassifierAnswers
 
 #: Balls, confusions and rows listed.
 LISTED = 12
 SHOWN_ROWS = 100
+#: Branches of a table of confusions.
+CONFUSED = 12
 
 
-class ScoredTable:
-    """A table with the right answers, asked once."""
+class AskedTable:
+    """A table as questions: its cells, what each row says, and the features of all."""
 
-    __test__ = False  # pytest collects classes by this name
-
-    def __init__(self, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> None:
-        from vpunn.report import triage
-        from vpunn.tables.cells import split_paths
+    def __init__(self, answers: ClassifierAnswers, data: bytes, max_rows: int) -> None:
         from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
-        from vpunn.tables.inputs import split_names
         from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
-        frame = read_csv(data)
-        if len(frame) > max_rows:
-            raise ApiError(413, f"{len(frame):,} rows are more than the {max_rows:,} a request may hold.", "body")
-        names = split_names(target) or answers.targets or ["label"]
-        for name in (*answers.columns, *names):
-            if name not in frame:
-                where = "target" if name in names else "body"
-                raise ApiError(422, f"the table has no column {clip(name)!r}; it has {examples(list(frame))}.", where)
+        self.answers, self.frame = answers, read_csv(data)
+        if len(self.frame) > max_rows:
+            raise ApiError(413, f"{len(self.frame):,} rows are more than the {max_rows:,} a request may hold.", "body")
+        self.check(answers.columns, "body")
         if not answers.columns:
             raise ApiError(
                 422, "this model does not say which columns it reads; `vpunn fit` writes one that does.", "body"
             )
-        self.cells = frame[answers.columns]
-        if answers.path_sep is not None and len(names) == 1:
-            frame, names = split_paths(frame, names[0], answers.path_sep, "the table")
-        labels = [frame[name].to_numpy() for name in names]
-        self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
+        self.cells = self.frame[answers.columns]
         wrong = [name for name in answers.numeric if self.cells[name].dtype.kind not in "biuf"]
         if wrong:
             raise ApiError(422, f"the columns {examples(wrong)} are not numbers.", "body")
@@ -67,10 +59,61 @@ class ScoredTable:
         if numbers is not None:  # the question as the page writes it: cells by name
             rows = self.cells.astype(object).where(self.cells.notna(), "").to_numpy().tolist()
             self.texts = [json.dumps(dict(zip(answers.columns, row, strict=True)), default=str) for row in rows]
+        self.X = as_blocks(words, numbers)
+
+    def check(self, names: Sequence[str], where: str) -> None:
+        """Refuse a table without a column."""
+        missing = [name for name in names if name not in self.frame]
+        if missing:
+            has = examples(list(self.frame))
+            raise ApiError(422, f"the table has no column {clip(missing[0])!r}; it has {has}.", where)
+
+    def answered(self) -> dict[str, Any]:
+        """The likeliest place of every row, the least certain first."""
+        tree = self.answers.tree
+        node, p = (a[:, 0] for a in self.answers.model.posterior(self.X).top_k(1))
+        rows = [
+            {"row": i, "text": self.texts[i], "shown": clip(clean(self.texts[i]), 160), "node": int(node[i]),
+             "label": clean(str(tree.labels[node[i]])), "probability": float(p[i])}
+            for i in np.argsort(p, kind="stable").tolist()
+        ]  # fmt: skip
+        return {"rows": rows, "notes": self.notes}
+
+
+class ScoredTable:
+    """A table with the right answers, asked once."""
+
+    __test__ = False  # pytest collects classes by this name
+
+    def __init__(self, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> None:
+        from vpunn.report import triage
+        from vpunn.tables.cells import split_paths
+        from vpunn.tables.inputs import split_names
+
+        asked = AskedTable(answers, data, max_rows)
+        self.texts, self.notes, frame = asked.texts, asked.notes, asked.frame
+        names = split_names(target) or answers.targets or ["label"]
+        asked.check(names, "target")
+        if answers.path_sep is not None and len(names) == 1:
+            frame, names = split_paths(frame, names[0], answers.path_sep, "the table")
+        labels = [frame[name].to_numpy() for name in names]
+        self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
         try:
-            self.found = triage(answers.model, as_blocks(words, numbers), self.truth)
+            self.found = triage(answers.model, asked.X, self.truth)
         except VpunnError as error:
             raise ApiError(422, str(error), "target") from None
+
+    def confusion(self, depth: int) -> dict[str, Any]:
+        """How many rows of every branch of a depth are put into which, of the branches with the most mistakes."""
+        found, tree = self.found, self.found.tree
+        true, said = (_branch(tree, nodes, depth) for nodes in (found.true, found.predicted))
+        part, rows = np.unique(np.concatenate([true[true != said], said[true != said]]), return_counts=True)
+        shown = np.sort(part[np.argsort(-rows, kind="stable")[:CONFUSED]])
+        counts = np.zeros((len(shown), len(shown)), np.int64)
+        kept = np.isin(true, shown) & np.isin(said, shown)
+        np.add.at(counts, (np.searchsorted(shown, true[kept]), np.searchsorted(shown, said[kept])), 1)
+        names = [clean(str(found.names[i])) for i in shown.tolist()]
+        return {"depth": depth, "nodes": shown.tolist(), "names": names, "counts": counts.tolist()}
 
     def summary(self) -> dict[str, Any]:
         """The triage as numbers, and as tables for the page: title, column names, rows with the node to go to."""
@@ -122,6 +165,14 @@ class ScoredTable:
             for i in rows[:SHOWN_ROWS].tolist()
         ]
         return {"id": node, "name": clean(str(found.names[node])), "total": len(rows), "rows": listed}
+
+
+def _branch(tree: Tree, nodes: np.ndarray, depth: int) -> np.ndarray:
+    """The ancestor of each node at a depth; a node that lies above it stays."""
+    found = np.asarray(nodes, np.int64).copy()
+    while (deep := tree.depth[found] > depth).any():
+        found[deep] = tree.parent[found[deep]]
+    return found
 
 
 def _line(node: int, *cells: Any) -> dict[str, Any]:

@@ -59,6 +59,7 @@ MODULES = (
     "panel",
     "search",
     "answer",
+    "tables",
     "ask",
     "picture",
     "main",

@@ -259,6 +259,22 @@ ROUTES = (
     ),
     Route("POST", "/api/predict", "answers of the model", about_model.predict, body=NUMBER_QUESTION, when=("number",)),
     Route(
+        "GET",
+        "/api/confusion",
+        "which branches are taken for which in the table last sent to /api/triage",
+        about_model.confusion,
+        _query(("depth", "of the branches, from 1 on")),
+        when=("places",),
+    ),
+    Route(
+        "POST",
+        "/api/answers",
+        "the likeliest place of every row of a table, the least certain first",
+        about_model.table,
+        body=TABLE,
+        when=("places",),
+    ),
+    Route(
         "POST",
         "/api/triage",
         "where the model fails on a table with the right answers",

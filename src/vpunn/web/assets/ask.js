@@ -27,7 +27,6 @@ export class Ask {
     $("rule").addEventListener("change", () => this.app.state.set({ stop: $("rule").value }, { replace: true }));
     $("rules").hidden = model.answers === "number";
     $("forget").addEventListener("click", () => this.app.state.set({ text: undefined }));
-    $("testfile").addEventListener("change", () => this.triage($("testfile").files[0]));
   }
 
   // The question as text: what is typed, or the cells as JSON.
@@ -138,37 +137,5 @@ export class Ask {
     fill($("answer"), make("p", {}, `${this.model.target}: `, make("b", { id: "number" }, short(answer.prediction)), ` ± ${short(answer.sd)} (standard deviation of a new row)`),
       make("p", {}, `90 % of new rows between ${short(answer.low)} and ${short(answer.high)}`),
       make("h3", {}, "The sum of the path"), make("ol", { class: "path" }, balls, covariates));
-  }
-
-  // ---- a test table --------------------------------------------------------------------------------------------------
-
-  async triage(file) {
-    if (!file) return;
-    const place = $("triage");
-    fill(place, make("p", {}, "asking…"));
-    try {
-      const kind = file.name.endsWith(".tsv") ? "text/tab-separated-values" : "text/csv";
-      this.showTriage(await this.app.api.post("triage", await file.text(), kind));
-    } catch (error) { fill(place, make("p", { class: "wrong", role: "alert" }, error.message)); }
-  }
-
-  showTriage(found) {
-    const { app } = this;
-    const table = (part) => make("details", { open: true }, make("summary", {}, part.title),
-      make("table", {}, make("thead", {}, make("tr", {}, part.columns.map((name) => make("th", {}, name)))),
-        make("tbody", {}, part.rows.map((row) => make("tr", {}, row.cells.map((cell, k) => make("td", {}, k === 0 && row.node !== null
-          ? make("a", { href: app.state.link({ focus: `@${row.node}` }), onclick: () => this.rows(row.node) }, short(cell)) : short(cell))))))));
-    fill($("triage"), make("p", { id: "verdict" }, found.verdict), found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)), found.parts.map(table), make("div", { id: "rows" }));
-  }
-
-  async rows(node) {
-    const { app } = this;
-    try {
-      const found = await app.api.json("rows", { id: `@${node}` });
-      const line = (row) => make("li", { class: row.right ? "" : "miss" }, make("a", { href: app.state.link({ text: row.text, tab: "ask" }) }, row.shown),
-        make("small", {}, ` ${row.truth} → ${row.answer} ${percent(row.probability)}`));
-      fill($("rows"), make("h3", {}, `${found.total.toLocaleString("en")} rows behind ${found.name}`), make("ul", {}, found.rows.map(line)));
-      $("rows").scrollIntoView({ block: "nearest" });
-    } catch (error) { app.say(error); }
   }
 }

@@ -9,6 +9,7 @@ import { asSvg } from "./picture.js";
 import { SearchBox } from "./search.js";
 import { Shape, unpackDepths } from "./shape.js";
 import { DEFAULTS, State } from "./state.js";
+import { Tables } from "./tables.js";
 import { View } from "./view.js";
 
 class Explorer {
@@ -36,6 +37,7 @@ class Explorer {
     this.panel = new Panel(this);
     this.search = new SearchBox(this);
     this.ask = new Ask(this);
+    this.tables = new Tables(this);
     this.controls();
     await this.follow(null, this.state.now);
     this.ready = true;
@@ -88,6 +90,7 @@ class Explorer {
   async refocus(ref, mayMove) {
     const i = ref ? await this.resolve(ref) : this.root;
     this.view.focus = ref ? i : -1;
+    if (this.tables.answered) this.labels.need([i]).then(() => this.tables.list(), () => {});
     if (ref && mayMove) this.reveal(i);
     this.view.draw();
     const node = await this.panel.show(i);
