@@ -52,7 +52,8 @@ def wordnet_placement(seed: int = 0, *, descriptions: bool = False) -> Placement
     kept = np.flatnonzero(~whole.is_leaf)
     place = np.full(whole.n_nodes + 1, -1, np.int64)
     place[kept] = np.arange(len(kept))
-    tree = Tree.from_parents(place[whole.parent[kept]], whole.labels[kept])
+    told = {name: whole.columns[name][kept] for name in ("name", "gloss")}
+    tree = Tree.from_parents(place[whole.parent[kept]], whole.labels[kept], columns=told)
     words, glosses = whole.columns["lemmas"].astype(object), whole.columns["gloss"].astype(object)
     texts = words + " " + glosses
     leaves = whole.leaves
@@ -112,6 +113,8 @@ def coded_texts(name: str, seed: int = 0) -> PlacementTask:
     above = [code[int(parent)] if parent != "" else None for parent in nodes["parent"]]
     edges = [(up, name) for up, name in zip(above, nodes["code"], strict=True) if up is not None]
     tree = Tree.from_edges(edges)
+    called = dict(zip(nodes["code"], nodes["name"], strict=True))
+    tree = tree.replace(columns={"name": [called[label] for label in tree.labels.tolist()]})
     split, node = rows["split"].to_numpy(str), np.asarray(tree.index(rows["node"].map(code).to_numpy(object)))
     if seed:
         split = np.random.default_rng(seed).permutation(split)
