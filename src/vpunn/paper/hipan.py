@@ -342,6 +342,20 @@ class HiPaN(Storable):
         check_choice("prefix", prefix, get_args(Prefix))
         return self.problem_.predict(self.theta_, paper_digits(self.tree, self._nodes(items)), rule, prefix)
 
+    def digit_rows(self, items: Items = None) -> np.ndarray:
+        """Predicted digits, the answer not shown, as the package writes codes: a child counts from 1, and 0 stands after the
+        path's end where it ends at a leaf. What `vpunn.structure` looks at.
+
+        >>> HiPaN(Tree.from_parents([-1, 0, 0, 1, 1])).fit().digit_rows().tolist()
+        [[1, 1], [1, 1], [1, 1]]
+        """
+        from vpunn.codes import _kernels
+
+        rows = self.predict_digits(items).astype(np.int64) + 1
+        end, _ = _kernels.descend(*self.tree.child_index, rows)
+        beyond = self.tree.is_leaf[end][:, None] & (np.arange(self.K) >= self.tree.depth[end][:, None])
+        return np.asarray(np.where(beyond, 0, rows))
+
     def score(
         self, items: Items = None, rule: Rule = "predicted", prefix: Prefix = "predicted", seed: int = 0
     ) -> HiPaNScore:

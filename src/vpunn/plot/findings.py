@@ -53,7 +53,7 @@ def finding(result: Any, ax: Axes | None = None, **options: Any) -> Axes:
 def branching(result: s.Branching, ax: Axes | None = None, *, depths: Any = None) -> Axes:
     """Share of inner nodes with at least b children, one line per depth, both axes logarithmic; the tail fit dashed."""
     ax = axes_for(ax)
-    if len(result.depths) == 0:
+    if len(np.unique(result.degree)) < 2:
         return explain_nothing(ax, result.verdict)
     shown = [int(k) for k in (result.depths if depths is None else depths) if (result.depth == k).any()]
     if depths is None and len(shown) > 12:
@@ -100,7 +100,7 @@ def degree_histogram(result: s.Branching, depth: int, ax: Axes | None = None, *,
     ax.bar(edges[:-1], height, width=np.diff(edges), align="edge", color=PALETTE[0], edgecolor="white", linewidth=0.6)
     ax.set(xscale="log", xlim=(edges[0], edges[-1]), xlabel="children", ylabel="inner nodes")
     mean = float(values @ counts) / counts.sum()
-    ax.set_title(f"depth {depth}: {int(counts.sum()):,} inner nodes, mean {mean:.1f}", fontsize=9, color=INK)
+    ax.set_title(f"depth {depth}: {counted(int(counts.sum()), 'inner node')}, mean {mean:.1f}", fontsize=9, color=INK)
     ticks = [int(e) for e in edges if e in (1, 4, 16, 64, 256, 1024, 4096)]
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.minorticks_off()
@@ -109,8 +109,8 @@ def degree_histogram(result: s.Branching, depth: int, ax: Axes | None = None, *,
 
 
 def degree_bins(largest: int) -> np.ndarray:
-    """Edges 1, 2, 4, 8, … past the largest degree."""
-    return 2.0 ** np.arange(int(np.log2(max(largest, 1))) + 2)
+    """Edges 1, 2, 4, 8 and so on past the largest degree."""
+    return 2.0 ** np.arange(int(np.log2(max(largest, 4))) + 2)
 
 
 def box_counting(result: s.BoxCount, ax: Axes | None = None, *, claimed: float | None = None) -> Axes:
@@ -272,7 +272,8 @@ def mapper(result: s.Mapper, ax: Axes | None = None, *, largest: int = 24, sets:
     legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2)
     left_out = graph.number_of_nodes() - len(shown)
     rest = f"; {left_out:,} smaller sets are not drawn" if left_out else ""
-    ax.set_title(f"{result.n_components:,} components, {graph.number_of_nodes():,} sets{rest}", fontsize=10, color=INK)
+    sizes = f"{counted(result.n_components, 'component')}, {counted(graph.number_of_nodes(), 'set')}"
+    ax.set_title(f"{sizes}{rest}", fontsize=10, color=INK)
     ax.autoscale_view()
     ax.set_aspect("equal")
     return ax
@@ -286,8 +287,10 @@ def distance_matrix(result: s.DistanceMatrix, ax: Axes | None = None) -> Axes:
     np.fill_diagonal(values, np.nan)
     if n < 2:
         return explain_nothing(ax, result.verdict)
-    picture = ax.imshow(values, cmap=depth_map(light=True), interpolation="nearest", origin="upper")
+    top = max(float(np.nanmax(values)), 1.0)
+    picture = ax.imshow(values, cmap=depth_map(light=True), vmin=0, vmax=top, interpolation="nearest", origin="upper")
     bar = ax.figure.colorbar(picture, ax=ax, shrink=0.85)
+    integer_ticks(bar.ax, "y")
     bar.set_label(f"valuation ν;  distance = {result.p}$^{{-ν}}$")
     ax.set(xlabel=f"{n:,} leaves in the order of their codes", ylabel="the same leaves")
     return ax

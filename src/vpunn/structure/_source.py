@@ -23,6 +23,11 @@ class Coded(NamedTuple):
     nodes: np.ndarray
     digit: np.ndarray
     p: int
+    named: bool = True  #: whether the tree's labels mean something; rows of digits have none
+
+    def name_of(self, node: int) -> str:
+        """What people call a node: its name, or the digit that leads to it."""
+        return str(self.tree.names[node]) if self.named else f"digit {self.digit[node]}"
 
     @property
     def ends(self) -> np.ndarray:
@@ -56,4 +61,4 @@ def _of_tree(tree: Tree, nodes: np.ndarray) -> Coded:
 
 def _of_digits(rows: Any) -> Coded:
     found = tree_of_digits(rows)
-    return Coded(*found, code_prime(int(found.digit.max())))
+    return Coded(*found, code_prime(int(found.digit.max())), named=False)

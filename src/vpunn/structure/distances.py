@@ -71,7 +71,7 @@ def distance_matrix(source: Any, nodes: Nodes | None = None, *, sample: int = 40
     ([[2, 1, 0], [1, 2, 0], [0, 0, 1]], 0)
     """
     check_whole("sample", sample)
-    tree, points, _, p = coded(source)
+    tree, points, _, p, _ = coded(source)
     if nodes is None:
         leaves = points
         if len(leaves) > sample:

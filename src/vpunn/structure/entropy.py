@@ -115,7 +115,7 @@ def entropy(source: Any, weights: Weights = None) -> Entropy:
     >>> found.digit.tolist(), found.prefix.tolist()
     ([2.0, 1.0], [0.0, 2.0, 3.0])
     """
-    tree, nodes, written, p = coded(source)
+    tree, nodes, written, p, _ = coded(source)
     share = np.ones(len(nodes)) if weights is None else np.asarray(weights, float)
     if share.shape != nodes.shape or not (np.isfinite(share) & (share >= 0)).all() or share.sum() <= 0:
         raise VpunnError(

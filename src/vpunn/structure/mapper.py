@@ -104,12 +104,14 @@ def mapper(
         )
     if points is not None and lens is None:
         raise VpunnError("points are clustered inside the intervals of a lens; give lens=… too (any number per leaf).")
-    tree, leaves, _, _ = coded(source)
+    given = coded(source)
+    tree, leaves = given.tree, given.nodes
     if lens is None:
         sets = [(_balls(tree, leaves, k), np.full(len(leaves), -1)) for k in levels]
     else:
         sets = _cover(tree, leaves, lens, points, levels[-1], intervals, overlap, radius)
-    return _nerve(tree, leaves, sets, min_size, forced=points is None, by_ball=lens is None or points is None)
+    families = {int(ball): given.name_of(int(ball)) for ball in np.unique(_balls(tree, leaves, 1) % tree.n_nodes)}
+    return _nerve(tree, leaves, sets, min_size, families, forced=points is None, by_ball=lens is None or points is None)
 
 
 def _balls(tree: Tree, leaves: np.ndarray, depth: int) -> np.ndarray:
@@ -174,6 +176,7 @@ def _nerve(
     leaves: np.ndarray,
     sets: list[tuple[np.ndarray, np.ndarray]],
     min_size: int,
+    families: dict[int, str],
     *,
     forced: bool,
     by_ball: bool,
@@ -206,7 +209,7 @@ def _nerve(
         ]
     r, c = np.concatenate(rows), np.concatenate(columns)
     member = csr_matrix((np.ones(len(r)), (r, c)), shape=(next_id, len(leaves)))
-    graph, majority = _graph(member, names, tree, family, family_number)
+    graph, majority = _graph(member, names, families, family, family_number)
     if next_id == 0:
         return Mapper(graph, np.zeros(0, int), len(np.unique(family)), None, 0, forced, dropped)
     shared = (member @ member.T).tocoo()
@@ -223,7 +226,7 @@ def _nerve(
 
 
 def _graph(
-    member: Any, names: list[tuple[int, int, int]], tree: Tree, family: np.ndarray, number: np.ndarray
+    member: Any, names: list[tuple[int, int, int]], families: dict[int, str], family: np.ndarray, number: np.ndarray
 ) -> tuple[Any, np.ndarray]:
     """The graph's nodes with their attributes, and the majority family of each."""
     import_networkx()
@@ -233,7 +236,7 @@ def _graph(
     which = csr_matrix((np.ones(len(number)), (np.arange(len(number)), number)))
     majority = np.asarray((member @ which).argmax(1)).ravel() if len(names) else np.zeros(0, int)
     ball_of = np.unique(family)
-    graph = nx.Graph(families=dict(zip(ball_of.tolist(), tree.names[ball_of].tolist(), strict=True)))
+    graph = nx.Graph(families=families)
     for i, (ball, cell, size) in enumerate(names):
         graph.add_node(i, leaves=size, family=int(ball_of[majority[i]]), ball=ball, cell=cell)
     return graph, majority

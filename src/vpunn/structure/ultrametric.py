@@ -206,7 +206,7 @@ def _read(data: Any, kind: str, max_points: int, rng: np.random.Generator) -> tu
 
 def _read_digits(source: Any, max_points: int, rng: np.random.Generator) -> tuple[np.ndarray, None, int]:
     """p-adic distances p^{−ν} of the points of a tree, of digits, or of a model; 0 between equal ones."""
-    tree, nodes, _, p = coded(source)
+    tree, nodes, _, p, _ = coded(source)
     some = nodes if len(nodes) <= max_points else np.sort(rng.choice(nodes, max_points, replace=False))
     distances = float(p) ** -tree.lca_depth_matrix(some).astype(float)
     distances[some[:, None] == some] = 0.0
