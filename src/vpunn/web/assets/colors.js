@@ -55,7 +55,7 @@ export class Palette {
     this.text = dark ? "#e8e6e1" : "#1d2126";
     this.faint = dark ? "#8b9099" : "#6b7078";
     this.accent = dark ? "#7cc4ff" : "#0b5cad";
-    this.second = dark ? "#ffb454" : "#b3540a";
+    this.second = dark ? "#ffb454" : "#994500";
     this.ground = dark ? "#1b1e23" : "#f6f6f4";
     this.thread = dark ? "#565c66" : "#b9bcc2";
     this.nothing = dark ? pack(46, 50, 56) : pack(228, 229, 231);

@@ -139,7 +139,8 @@ class Explorer {
     tip.hidden = i < 0;
     if (i < 0) return;
     const name = this.labels.get(i) ?? "…", p = this.view.beliefs?.map.get(i);
-    tip.textContent = `${name} · ${count(this.shape.size[i], "node")}${p === undefined ? "" : ` · ${percent(p)}`}`;
+    const below = this.shape.below(i), deep = below ? ` on ${count(below, "level")} below` : "";
+    tip.textContent = `${name} · ${count(this.shape.size[i], "node")}${deep}${p === undefined ? "" : ` · ${percent(p)}`}`;
     tip.style.left = `${Math.min(at[0] + 14, this.view.width - 180)}px`;
     tip.style.top = `${Math.min(at[1] + 14, this.view.height - 30)}px`;
   }
@@ -227,6 +228,7 @@ class Explorer {
     $("theme").addEventListener("click", () => state.set({ theme: this.dark() ? "light" : "dark" }, { replace: true }));
     this.scheme.addEventListener("change", () => this.paintPage());
     $("help-button").addEventListener("click", () => $("help").showModal());
+    this.bookmarks();
     $("home").addEventListener("click", () => state.set({ root: "@0", zoom: undefined }));
     $("up").addEventListener("click", () => this.up());
     $("save").addEventListener("change", () => { this.save($("save").value); $("save").value = ""; });
@@ -243,6 +245,23 @@ class Explorer {
     const named = ["node", "ask", "color"].includes(name) ? name : text || (!focus && root === DEFAULTS.root) ? "ask" : "node", tab = named === "ask" && !this.summary.model ? "node" : named;
     for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === tab));
     for (const part of ["node", "ask", "color"]) $(`panel-${part}`).hidden = part !== tab;
+  }
+
+  // Views kept in this browser, one list a tree; a view is its address.
+  bookmarks() {
+    const box = $("marks"), key = `vpunn ${this.summary.hash}`;
+    const read = () => { try { return JSON.parse(localStorage.getItem(key)) ?? []; } catch { return []; } };
+    const write = (list) => { try { localStorage.setItem(key, JSON.stringify(list.slice(-30))); } catch { this.say(new Error("this browser keeps no bookmarks for this page.")); } };
+    const show = () => fill(box, make("option", { value: "" }, "☆"), make("option", { value: "keep" }, "Keep this view"), read().map((one, k) => make("option", { value: String(k) }, one.name)), read().length ? make("option", { value: "none" }, "Forget all") : null);
+    box.addEventListener("change", () => {
+      const list = read(), choice = box.value;
+      if (choice === "keep") write([...list, { name: `${this.panel.node?.name ?? "view"}${this.state.now.text ? `: ${this.state.now.text.slice(0, 30)}` : ""}`, hash: this.state.link({ zoom: this.state.now.zoom }) }]);
+      else if (choice === "none") write([]);
+      else if (list[choice]) this.state.jump(list[choice].hash);
+      show();
+    });
+    box.hidden = this.api.kind === "frame";
+    show();
   }
 
   up() {

@@ -49,9 +49,8 @@ export class State {
 
   // Follow a link where the page has no URL of its own.
   jump(hash) {
-    const before = this.now;
-    this.now = readHash(hash);
-    this.changed(before, this.now);
+    const { now } = this, next = readHash(hash);
+    this.set({ ...Object.fromEntries(NAMES.map((name) => [name, undefined])), ...next, theme: next.theme ?? now.theme });
   }
 
   link(patch) { return writeHash({ ...this.now, zoom: undefined, ...patch }); }
