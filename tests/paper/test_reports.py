@@ -242,7 +242,7 @@ def test_a_tree_of_ones_own_gets_every_table_without_the_papers_numbers_and_its_
     run(app, "reproduce", tmp_path / "mine.json", "--seeds", 1, "--out", tmp_path, *OWN)
     document = json.loads((tmp_path / "mine" / "report.json").read_text())
     names = {block["name"] for block in document["blocks"] if block["kind"] == "table"}
-    assert names >= {"T7", "T8", "T9", "T10", "T13", "T15-HiPaN", "E-43"}
+    assert names >= {"T7", "T8", "T9", "T10", "T13", "T15-HiPaN", "T16", "E-43"}
     assert not any(
         "paper" in block.get("columns", ()) for block in document["blocks"] if block.get("name") in ("T9", "T8")
     )
@@ -250,7 +250,7 @@ def test_a_tree_of_ones_own_gets_every_table_without_the_papers_numbers_and_its_
     assert not (tmp_path / "mine" / "figures").exists()  # single tables were asked for
 
 
-OWN = [word for name in ("T7", "T8", "T9", "T10", "T13", "T15", "E-43") for word in ("--only", name)]
+OWN = [word for name in ("T7", "T8", "T9", "T10", "T13", "T15", "T16", "E-43") for word in ("--only", name)]
 
 
 def test_single_tables_of_all_mammals(tmp_path):

@@ -16,6 +16,7 @@ import numpy as np
 from vpunn.codes import PadicCode
 from vpunn.codes.isometry import check_losslessness
 from vpunn.datasets.hierarchy import Hierarchy
+from vpunn.hipaq import HiPaQ
 from vpunn.network import VPuNN, parameter_counts
 from vpunn.padic import code_prime
 from vpunn.paper import printed
@@ -347,6 +348,22 @@ def _baselines(bench: Bench, report: Report) -> None:
     given_digits.section(bench, report, bench.tree, bench.work.get("budget", 20.0))
 
 
+def _identifiers(bench: Bench, report: Report) -> None:
+    """T16 on a tree of one's own: HiPaQ, with canonical codes."""
+
+    def measure() -> dict[str, Any]:
+        began = time.process_time()
+        one = HiPaQ(bench.bare, canonical=True)
+        result = one.check().verdict
+        cost = time.process_time() - began
+        return {"p, K": f"{one.p}, {one.K}", "numbers": one.n_parameters, "CPU s": round(cost, 3), "key result": result}
+
+    row = {"hierarchy": bench.name, "leaves": bench.tree.n_leaves, **bench.fact("T16", measure)}
+    report.table(
+        f"{captions('T16')}: canonical codes of the leaves, equal exactly for isomorphic trees", [row], name="T16"
+    )
+
+
 _PARTS: dict[str, list[tuple[tuple[str, ...], Any, tuple[str, ...]]]] = {
     "The data": [(("T9", "T19"), _dataset, ()), (("T9", "releases"), _releases, NAMED)],
     "The paper's model": [
@@ -376,7 +393,7 @@ _PARTS: dict[str, list[tuple[tuple[str, ...], Any, tuple[str, ...]]]] = {
         (("T15", "F10", "F19"), calibration.with_features, NAMED),
     ],
     "Other geometries": [(("T2",), geometries.comparison, ("wordnet",))],
-    "Baselines": [(("T14",), _baselines, ("own",))],
+    "Baselines and identifiers": [(("T14",), _baselines, ("own",)), (("T16",), _identifiers, ("own",))],
 }
 #: All sections in the order of the report.
 SECTIONS = [Section(ids, run, kinds, part) for part, rows in _PARTS.items() for ids, run, kinds in rows]
