@@ -110,7 +110,7 @@ def test_a_dataset_is_predicted_to_the_bytes_of_one_process(rows, client, tmp_pa
 
 def test_scores_of_files_are_those_of_a_stream(rows, client, tmp_path):
     from vpunn.tables.inputs import Inputs
-    from vpunn.tables.models import TableRegressor
+    from vpunn.tables.regressor import TableRegressor
     from vpunn.tables.samples import read_sample
 
     _, _, frame = rows

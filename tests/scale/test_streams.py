@@ -21,7 +21,8 @@ from vpunn.errors import DataError, TreeError, VpunnError
 from vpunn.io import _blocks, read_table, streams, write_table
 from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream
 from vpunn.tables.inputs import Inputs
-from vpunn.tables.models import TableClassifier, TableRegressor, open_table_model
+from vpunn.tables.models import TableClassifier, open_table_model
+from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import read_sample
 
 WORDS = {"owl": "night bird hoots", "wren": "small bird sings", "carp": "pond fish", "eel": "long slippery fish"}

@@ -11,7 +11,8 @@ import pytest
 from vpunn.errors import VpunnError, counted
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 from vpunn.tables.inputs import Inputs
-from vpunn.tables.models import TableClassifier, TableRegressor, open_table_model
+from vpunn.tables.models import TableClassifier, open_table_model
+from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import read_sample
 from vpunn.tree import Tree
 from vpunn.web.api import Api

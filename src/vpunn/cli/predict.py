@@ -102,7 +102,8 @@ def predict(
 
             check_table_path(out)
     from vpunn.tables.gaps import FILL_IN, Gaps
-    from vpunn.tables.models import TableRegressor, open_table_model
+    from vpunn.tables.models import open_table_model
+    from vpunn.tables.regressor import TableRegressor
 
     fitted = open_table_model(model, answers_only=True)
     _check_asked(fitted, table, ask, reading)
@@ -211,7 +212,7 @@ def explain(
 
     import pandas as pd
 
-    from vpunn.explain import explain as explain_row
+    from vpunn.explanations import explain as explain_row
     from vpunn.tables.cells import texts_of
     from vpunn.tables.gaps import Gaps, filled_numbers
     from vpunn.tables.models import open_table_model

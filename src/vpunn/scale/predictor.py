@@ -101,7 +101,7 @@ class Predictor:
         """The answers' columns and types; kept columns have the types that ``given``, the input's schema, says (else text)."""
         import pyarrow as pa
 
-        from vpunn.tables.models import kept_names
+        from vpunn.tables.answers import kept_names
 
         kept = [
             pa.field(called, pa.string() if given is None else given.field(name).type)

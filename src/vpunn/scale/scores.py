@@ -14,10 +14,13 @@ from vpunn._types import DataSource, Features, HasTree
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
 from vpunn.io.streams import read_batches, table_files
 from vpunn.placing import conformal
+from vpunn.tables.answers import Evaluation
 from vpunn.tables.cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tables.inputs import target_cells
-from vpunn.tables.models import NORMAL_QUANTILE, UNSEEN, Evaluation, TableClassifier, open_table_model
+from vpunn.tables.models import TableClassifier, open_table_model
+from vpunn.tables.regressor import NORMAL_QUANTILE
+from vpunn.tables.truth import UNSEEN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,10 @@ import numpy as np
 
 from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
+from vpunn.tables.answers import Evaluation
 from vpunn.tables.inputs import Inputs
-from vpunn.tables.models import Evaluation, TableClassifier, TableModel, TableRegressor, new_text_features
+from vpunn.tables.models import TableClassifier, TableModel, new_text_features
+from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
 from vpunn.tree import Tree
 
@@ -108,7 +110,7 @@ def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
 def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | None = None) -> TableClassifier:
     """A classifier of a named task (`vpunn.datasets.tasks`), whose nodes may have descriptions; `task_rows` has its test rows."""
     from vpunn.datasets.tasks import load_task
-    from vpunn.hipan.classifier import HiPaNClassifier
+    from vpunn.placing.classifier import HiPaNClassifier
 
     bar = bar or Bar()
     task = load_task(name, seed)

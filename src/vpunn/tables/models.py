@@ -7,7 +7,7 @@ level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.tables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,60 +17,24 @@ from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, counted
-from vpunn.hipan import Views
-from vpunn.hipan._answering import Answering
-from vpunn.hipan.posterior import Posterior
-from vpunn.io.frames import check_columns
+from vpunn.placing import Views
+from vpunn.placing.answering import Answering
 from vpunn.placing.distribution import Rule, stop_at
 from vpunn.store import Stored
-from vpunn.tables.cells import (
-    LabelCells,
-    locate,
-    matched,
-    place_cells,
-    texts_of,
-)
+from vpunn.tables.answers import Answers, Evaluation, by_depth, kept_columns
+from vpunn.tables.cells import LabelCells, texts_of
 from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
-from vpunn.tables.truth import UNSEEN as UNSEEN  # vpunn.scale looks for it here
-from vpunn.tables.truth import Truth, Unseen, true_nodes, true_numbers
+from vpunn.tables.truth import Truth, Unseen, true_nodes
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn._types import Features, Targets
-    from vpunn.regress import VPuNNRegressor
     from vpunn.text import TextFeatures
-
-#: Predictions are given with an interval of this coverage.
-COVERAGE, NORMAL_QUANTILE = 0.9, 1.6448536269514722
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of predictions for rows with known answers: ``scores`` by name, the same ``by_depth``, and what was counted."""
-
-    scores: dict[str, float]
-    by_depth: list[dict[str, Any]]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        """One sentence."""
-        rows = int(self.scores["rows"])
-        if "exact" in self.scores:
-            said = f"{100 * self.scores['exact']:.1f} % of {counted(rows, 'row')} placed exactly"
-        else:
-            said = f"root mean squared error {self.scores['RMSE']:.4g} over {counted(rows, 'row')}, R² {self.scores['R²']:.3f}"
-        return "; ".join([said, *self.notes])
-
-    def __str__(self) -> str:
-        return self.verdict
-
-
-# ---- models ----------------------------------------------------------------------------------------------------------
 
 
 class TableClassifier:
@@ -95,7 +59,7 @@ class TableClassifier:
         bar: Bar | None = None,
     ) -> TableClassifier:
         """Fit on rows of a table; without a tree it is grown from the labels."""
-        from vpunn.hipan.classifier import HiPaNClassifier
+        from vpunn.placing.classifier import HiPaNClassifier
 
         bar = bar or Bar()
         where = sample.report.where
@@ -143,12 +107,12 @@ class TableClassifier:
             given = ~numberless(frame, self.inputs, where)
         if words is None:
             return given
-        return np.asarray((np.diff(words.indptr) > 0) | (given & ("numbers" not in self.model.layout_.silent)))
+        return np.asarray((np.diff(words.indptr) > 0) | given)
 
     @property
     def fallback(self) -> str:
         """What answers rows that hold nothing the model knows."""
-        return "medians" if self.inputs.columns and "numbers" not in self.model.layout_.silent else "prior"
+        return "medians" if self.inputs.columns else "prior"
 
     def said_of_dark(self, rows: int) -> list[str]:
         """The note about rows that hold nothing the model knows, if there are any."""
@@ -235,103 +199,7 @@ class TableClassifier:
             "coverage at 90 %": float(np.mean(covered)),
         }
         scores = {key: value for key, value in scores.items() if np.ndim(value) == 0 and key != "n"}
-        return Evaluation(scores, _by_depth(posterior, nodes, best[:, 0], wrong))
-
-
-class TableRegressor:
-    """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
-
-    fallback = "deepest known ancestor"
-
-    def __init__(self, model: VPuNNRegressor, inputs: Inputs) -> None:
-        self.model, self.inputs = model, inputs
-
-    @classmethod
-    def fit(
-        cls, sample: TableRows, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
-    ) -> TableRegressor:
-        """Fit on rows of a table; without a tree it is grown from the level columns."""
-        from vpunn.regress import VPuNNRegressor
-
-        inputs = with_medians(inputs, sample.frame, sample.report.where)
-        made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
-        with (bar or Bar()).stage("regression", 100):
-            made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
-        return made
-
-    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
-        """Write the folder that `open_table_model` opens."""
-        draft = self.model.draft(provenance)
-        draft.settings["inputs"] = self.inputs.settings()
-        return draft.write(out)
-
-    def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
-        """Levels and covariates side by side, as the regressor reads them."""
-        numbers = filled_numbers(frame, self.inputs, where)
-        return np.concatenate([cells.values, numbers.astype(object)], axis=1)
-
-    def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
-        """New rows as the regressor reads them."""
-        cells = place_cells(frame, self.inputs.levels, where)
-        at = LabelCells(matched(cells, self.model.tree_, self.inputs.match)[0].values)
-        if at.values.shape[1] != cells.values.shape[1]:  # the root's own column was left out, as in fit
-            at = cells
-        return self._table(frame, at, where)
-
-    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = ()) -> pd.DataFrame:
-        """One row per row: mean, standard deviation of a new observation, a 90 % interval, and the deepest known ball behind it."""
-        import pandas as pd
-
-        X = self.rows(frame, where)
-        mean, sd = self.model.predict(X, return_std=True)
-        tree = self.model.tree_
-        cells = self._levels(X)
-        nodes, unseen = locate(tree, cells)
-        known = ~(unseen | cells.blank)
-        half = NORMAL_QUANTILE * sd
-        found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
-        found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
-        return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
-
-    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
-        """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
-        truth = self.truth(frame, where, unseen)
-        if len(truth.rows) < 2:
-            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
-        rows = frame.iloc[truth.rows]
-        X = self.rows(rows, where)
-        mean, sd = self.model.predict(X, return_std=True)
-        error = truth.answers - mean
-        spread = truth.answers - truth.answers.mean()
-        total = float(spread @ spread)
-        scores = {
-            "rows": len(rows),
-            "RMSE": float(np.sqrt(np.mean(error**2))),
-            "MAE": float(np.abs(error).mean()),
-            "R²": 1.0 - float(error @ error) / total if total > 0 else float("nan"),
-            "coverage at 90 %": float(np.mean(np.abs(error) <= NORMAL_QUANTILE * sd)),
-            "mean sd": float(sd.mean()),
-        }
-        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
-
-    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
-        """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""
-        levels = self._levels(self.rows(frame, where))
-        return true_numbers(frame, levels, self.inputs, self.model.tree_, where, unseen)
-
-    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
-        """What to know about rows that are answered: numbers missing."""
-        return Gaps.of(frame, self.inputs, where).said(self.inputs)
-
-    def _levels(self, X: np.ndarray) -> LabelCells:
-        """The levels of rows as the regressor reads them, without the covariates."""
-        return LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
-
-
-def _positions(inputs: Inputs) -> list[int] | None:
-    """Covariates stand behind the levels."""
-    first = len(inputs.levels)
-    return list(range(first, first + len(inputs.columns))) or None
+        return Evaluation(scores, by_depth(posterior, nodes, best[:, 0], wrong))
 
 
 TableModel = TableClassifier | TableRegressor
@@ -351,7 +219,7 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
         return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
     kinds: tuple[type[Answering], type[TextFeatures] | type[TextReader]] = Answering, TextReader
     if not answers_only:
-        from vpunn.hipan.classifier import HiPaNClassifier
+        from vpunn.placing.classifier import HiPaNClassifier
         from vpunn.text import TextFeatures
 
         kinds = HiPaNClassifier, TextFeatures
@@ -389,91 +257,3 @@ def _fit_texts(features: TextFeatures, texts: list[str], where: object) -> None:
                 f"the texts of {str(where)!r} hold no word (letters or digits); name another column in --text, or fill it in."
             ) from None
         raise DataError(f"the texts of {str(where)!r} give no features: {str(error).rstrip('.')}.") from error
-
-
-# ---- answers as tables -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Nodes and probabilities, (rows, answers), of a tree whose answers are called ``labels``."""
-
-    tree: Tree
-    labels: np.ndarray
-    nodes: np.ndarray
-    probability: np.ndarray
-
-    def columns(self, kept: Mapping[str, Any], known: np.ndarray) -> dict[str, Any]:
-        """One row per answer."""
-        n, k = self.nodes.shape
-        row, nodes = np.repeat(np.arange(n), k), self.nodes.ravel()
-        found: dict[str, Any] = {"row": row, **{name: np.asarray(cells)[row] for name, cells in kept.items()}}
-        if k > 1:
-            found["rank"] = np.tile(np.arange(1, k + 1), n)
-        found |= {
-            "label": self.labels[nodes],
-            "probability": self.probability.ravel(),
-            "depth": self.tree.depth[nodes],
-            "node": nodes,
-            "path": paths_of(self.tree, nodes),
-            "known": known[row],
-        }
-        return found
-
-
-#: Columns of answers; a kept column of such a name is called "given …".
-ANSWER_NAMES = frozenset(
-    ("row", "rank", "label", "probability", "depth", "node", "path", "known", "prediction", "sd", "low", "high")
-)
-
-
-def kept_columns(frame: pd.DataFrame, names: Sequence[str], where: object) -> dict[str, Any]:
-    """Columns of a table that are handed through beside the answers."""
-    check_columns(frame, names, where)
-    return {called: frame[name].to_numpy() for name, called in kept_names(names).items()}
-
-
-def kept_names(names: Sequence[str]) -> dict[str, str]:
-    """What kept columns are called beside the answers, each otherwise than all others.
-
-    >>> kept_names(["sku", "row", "given row"])
-    {'sku': 'sku', 'row': 'given given row', 'given row': 'given row'}
-    """
-    found = {}
-    for name in names:
-        called = name
-        while called in ANSWER_NAMES or (called != name and called in names):
-            called = f"given {called}"
-        found[name] = called
-    return found
-
-
-def paths_of(tree: Tree, nodes: np.ndarray) -> list[str]:
-    """The way from the root to every node, as text."""
-    different, place = np.unique(nodes, return_inverse=True)
-    texts = [" / ".join(map(str, tree.path(node))) for node in different.tolist()]
-    return [texts[i] for i in place.ravel().tolist()]
-
-
-def _by_depth(posterior: Posterior, truth: np.ndarray, answer: np.ndarray, wrong: np.ndarray) -> list[dict[str, Any]]:
-    """Accuracy and calibration of the balls on the answers' paths, a row per depth that an answer reaches."""
-    tree = posterior.tree
-    balls, p = posterior.chain(answer)
-    rows = []
-    for depth in range(1, balls.shape[1]):
-        there = np.flatnonzero(balls[:, depth] >= 0)
-        if not len(there):
-            break
-        right = tree.is_ancestor(balls[there, depth], truth[there]) & ~wrong[there]
-        found = metrics.calibration_error_interval(p[there, depth], right)
-        rows.append(
-            {
-                "depth": depth,
-                "rows": len(there),
-                "right": float(right.mean()),
-                "said": float(p[there, depth].mean()),
-                "ECE": found.value,
-                "by chance": found.noise,
-            }
-        )
-    return rows

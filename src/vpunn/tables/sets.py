@@ -11,9 +11,10 @@ import numpy as np
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
+from vpunn.tables.answers import Evaluation, paths_of
 from vpunn.tables.cells import LabelCells, matched, place_cells, unseen_error
 from vpunn.tables.inputs import Inputs, describe_table
-from vpunn.tables.models import Evaluation, TableClassifier, paths_of
+from vpunn.tables.models import TableClassifier
 from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
 from vpunn.tables.truth import Truth, Unseen, true_sets
 from vpunn.tree import Tree

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn.regress import VPuNNRegressor
-    from vpunn.tables.models import TableRegressor
+    from vpunn.tables.regressor import TableRegressor
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class RegressorAnswers:
 
     def describe(self, node: int) -> Any:
         """What a ball contains."""
-        from vpunn.explain import describe_ball
+        from vpunn.explanations import describe_ball
 
         labels = self.tree.labels
         return describe_ball(self.tree, labels[node] if labels.dtype.kind in "iu" else node)
@@ -163,7 +163,7 @@ def number_subject(table: TableRegressor, title: str, columns: dict[str, Any] | 
 def as_table(model: VPuNNRegressor) -> TableRegressor:
     """A regressor that was fitted on arrays, its columns called as it knows them, else by their places."""
     from vpunn.tables.inputs import Inputs
-    from vpunn.tables.models import TableRegressor
+    from vpunn.tables.regressor import TableRegressor
 
     levels, covariates = model._level_columns, model._covariate_columns
     if [*levels, *covariates] != list(range(model.n_features_in_)):

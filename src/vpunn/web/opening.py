@@ -66,7 +66,8 @@ def open_model(path: Path) -> Subject:
 
     stored = Stored.open(path)
     if stored.kind == "VPuNNRegressor" and "inputs" in stored.settings:
-        from vpunn.tables.models import TableRegressor, open_table_model
+        from vpunn.tables.models import open_table_model
+        from vpunn.tables.regressor import TableRegressor
         from vpunn.web.numbers import number_subject
 
         table = open_table_model(path)
@@ -74,7 +75,7 @@ def open_model(path: Path) -> Subject:
         return number_subject(table, path.name)
     if stored.kind != "HiPaNClassifier":
         return as_subject(load(path), path.name)
-    from vpunn.hipan import HiPaNClassifier
+    from vpunn.placing import HiPaNClassifier
     from vpunn.tables.inputs import Inputs
     from vpunn.text import TextFeatures
 

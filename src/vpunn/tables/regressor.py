@@ -1,0 +1,124 @@
+"""`TableRegressor`: a number from the level columns and numbers of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn._progress import Bar
+from vpunn.errors import DataError
+from vpunn.tables.answers import Evaluation, kept_columns, paths_of
+from vpunn.tables.cells import LabelCells, locate, matched, place_cells
+from vpunn.tables.gaps import Gaps, filled_numbers, with_medians
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.samples import TableRows
+from vpunn.tables.truth import Truth, Unseen, true_numbers
+from vpunn.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn._types import Features
+    from vpunn.regress import VPuNNRegressor
+
+#: Predictions are given with an interval of 90 %.
+NORMAL_QUANTILE = 1.6448536269514722
+
+
+class TableRegressor:
+    """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
+
+    fallback = "deepest known ancestor"
+
+    def __init__(self, model: VPuNNRegressor, inputs: Inputs) -> None:
+        self.model, self.inputs = model, inputs
+
+    @classmethod
+    def fit(
+        cls, sample: TableRows, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
+    ) -> TableRegressor:
+        """Fit on rows of a table; without a tree it is grown from the level columns."""
+        from vpunn.regress import VPuNNRegressor
+
+        inputs = with_medians(inputs, sample.frame, sample.report.where)
+        made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
+        with (bar or Bar()).stage("regression", 100):
+            made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
+        return made
+
+    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
+        """Write the folder that `open_table_model` opens."""
+        draft = self.model.draft(provenance)
+        draft.settings["inputs"] = self.inputs.settings()
+        return draft.write(out)
+
+    def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
+        """Levels and covariates side by side, as the regressor reads them."""
+        numbers = filled_numbers(frame, self.inputs, where)
+        return np.concatenate([cells.values, numbers.astype(object)], axis=1)
+
+    def rows(self, frame: pd.DataFrame, where: object) -> np.ndarray:
+        """New rows as the regressor reads them."""
+        cells = place_cells(frame, self.inputs.levels, where)
+        at = LabelCells(matched(cells, self.model.tree_, self.inputs.match)[0].values)
+        if at.values.shape[1] != cells.values.shape[1]:  # the root's own column was left out, as in fit
+            at = cells
+        return self._table(frame, at, where)
+
+    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per row: mean, standard deviation of a new observation, a 90 % interval, and the deepest known ball behind it."""
+        import pandas as pd
+
+        X = self.rows(frame, where)
+        mean, sd = self.model.predict(X, return_std=True)
+        tree = self.model.tree_
+        cells = self._levels(X)
+        nodes, unseen = locate(tree, cells)
+        known = ~(unseen | cells.blank)
+        half = NORMAL_QUANTILE * sd
+        found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
+        found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
+        return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
+
+    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+        """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
+        truth = self.truth(frame, where, unseen)
+        if len(truth.rows) < 2:
+            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
+        rows = frame.iloc[truth.rows]
+        X = self.rows(rows, where)
+        mean, sd = self.model.predict(X, return_std=True)
+        error = truth.answers - mean
+        spread = truth.answers - truth.answers.mean()
+        total = float(spread @ spread)
+        scores = {
+            "rows": len(rows),
+            "RMSE": float(np.sqrt(np.mean(error**2))),
+            "MAE": float(np.abs(error).mean()),
+            "R²": 1.0 - float(error @ error) / total if total > 0 else float("nan"),
+            "coverage at 90 %": float(np.mean(np.abs(error) <= NORMAL_QUANTILE * sd)),
+            "mean sd": float(sd.mean()),
+        }
+        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
+
+    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
+        """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""
+        levels = self._levels(self.rows(frame, where))
+        return true_numbers(frame, levels, self.inputs, self.model.tree_, where, unseen)
+
+    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
+        """What to know about rows that are answered: numbers missing."""
+        return Gaps.of(frame, self.inputs, where).said(self.inputs)
+
+    def _levels(self, X: np.ndarray) -> LabelCells:
+        """The levels of rows as the regressor reads them, without the covariates."""
+        return LabelCells(X[:, : X.shape[1] - len(self.inputs.columns)])
+
+
+def _positions(inputs: Inputs) -> list[int] | None:
+    """Covariates stand behind the levels."""
+    first = len(inputs.levels)
+    return list(range(first, first + len(inputs.columns))) or None
