@@ -45,3 +45,25 @@ def machine() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+class Runs:
+    """Runs kept one by one, so that an interrupted benchmark goes on where it stopped: lines of ``results/<name>.jsonl``.
+
+    ``runs(make, **key)`` is what ``make()`` gave under this key before, or gives now; delete the file to measure again.
+    """
+
+    def __init__(self, name: str) -> None:
+        RESULTS.mkdir(exist_ok=True)
+        self.path = RESULTS / f"{name}.jsonl"
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        self.known = {json.dumps(key): value for key, value in map(json.loads, lines)}
+
+    def __call__(self, make: Callable[[], Any], **key: Any) -> Any:
+        name = json.dumps(key)
+        if name not in self.known:
+            line = json.dumps([key, make()], default=float)
+            with self.path.open("a") as file:
+                file.write(line + "\n")
+            self.known[name] = json.loads(line)[1]
+        return self.known[name]

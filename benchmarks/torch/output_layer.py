@@ -10,7 +10,7 @@ likelihood for three passes, and the pass of the most exact answers counts. Weig
 validation rows of split 0, at a quarter of the rows: first the flat soft-max its own, then `PathHead` the shared one beside it
 (for *go* and *go-component* those of *naics*). The other splits are reported, and their test rows are read once. The control is
 `PathHead` on the same tree with its leaves, and its inner nodes, dealt at random. Differences are those of the same splits, ±
-their standard error.
+their standard error. Fits are kept one by one: an interrupted command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from benchmarks.common import write_results
+from benchmarks.common import Runs, write_results
 from torch import nn
 
 from vpunn.datasets.tasks import load_task
@@ -74,6 +76,11 @@ def load(name: str, seed: int, share: int) -> Rows:
     x = {part: normalize(axes.transform(words.transform(rows))) * np.sqrt(FEATURES) for part, rows in text.items()}
     vectors = {part: torch.from_numpy(rows.astype(np.float32)) for part, rows in x.items()}
     return Rows(task.tree, vectors, node, any((~task.tree.is_leaf[rows]).any() for rows in node.values()))
+
+
+def later(name: str, seed: int, share: int) -> Callable[[], Rows]:
+    """`load` when it is needed, once."""
+    return functools.lru_cache(1)(lambda: load(name, seed, share))
 
 
 class Network(nn.Module):
@@ -147,11 +154,14 @@ def fit(name: str, rows: Rows, decay: tuple[float, float], seed: int) -> tuple[N
 
 def chosen_decays(task: str) -> dict[str, tuple[float, float]]:
     """The decays of every model, by the likelihood of validation rows; the control takes those of `PathHead`."""
-    rows = load(task, 0, 4)
+    rows, runs = later(task, 0, 4), Runs("torch-output-layer-decays")
     decay: dict[str, tuple[float, float]] = {}
     for name in (*DECAYS, PATH):
         choices = DECAYS.get(name) or [(decay[FLAT][0], shared) for shared in SHARED]
-        nll = {choice: fit(name, rows, choice, 0)[1]["NLL"] for choice in choices}
+        nll = {
+            choice: runs(lambda: fit(name, rows(), choice, 0)[1]["NLL"], task=task, model=name, decay=choice)  # noqa: B023
+            for choice in choices
+        }
         decay[name] = min(choices, key=nll.__getitem__)
         print(task, name, {k: round(v, 3) for k, v in nll.items()}, flush=True)
     return decay | {SHUFFLED: decay[PATH]}
@@ -161,11 +171,17 @@ def run(task: str, share: int, seeds: int, decay: dict[str, tuple[float, float]]
     """The table of one task."""
     table = []
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in decay}
+    kept = Runs("torch-output-layer")
+
+    def judged(name: str, rows: Rows, seed: int) -> dict[str, float]:
+        network, _ = fit(name, rows, decay[name], seed)
+        return network.judge(rows.tree, rows.x["test"], rows.node["test"])
+
     for seed in range(1, seeds + 1):
-        rows = load(task, seed, share)
+        rows = later(task, seed, share)
         for name, found in runs.items():
-            network, _ = fit(name, rows, decay[name], seed)
-            found.append(network.judge(rows.tree, rows.x["test"], rows.node["test"]))
+            key = {"task": task, "share": share, "seed": seed, "model": name, "decay": decay[name]}
+            found.append(kept(lambda: judged(name, rows(), seed), **key))  # noqa: B023
             print(task, share, seed, name, {k: round(v, 4) for k, v in found[-1].items()}, flush=True)
     for name, found in runs.items():
         row: dict[str, Any] = {"task": task, "rows": f"1/{share}", "model": name, "decay": decay[name]}

@@ -20,7 +20,6 @@ from vpunn.hipaq import (
     group_catalogue,
     group_name,
     hydrogen_tree,
-    identify_group,
     read_decays,
     rooted_trees,
     small_group,
@@ -150,7 +149,7 @@ def check_groups(groups: Catalogue, relabellings: int = 200, seed: int = 0) -> d
     for at in rng.choice(len(groups.names), relabellings, replace=relabellings > len(groups.names)):
         name = groups.names[at]
         table = small_group(*name)
-        found = identify_group(table.relabelled(rng.permutation(table.order)))
+        found = groups.identify(table.relabelled(rng.permutation(table.order)))
         if found.candidates != (name,) or found.code != groups.code_of(name):
             failed.append(name)
     return {"different": different, "seconds": seconds, "relabellings": relabellings, "failed": failed}
