@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import json
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -59,17 +58,6 @@ def test_the_same_figure_twice_is_the_same_bytes(study, tmp_path):
         list(draw_figures(Inputs("small", "a random tree", TREE), ["F13", "F9"], tmp_path / folder))
     for name in ("F13.png", "F13.svg", "F09.png"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
-
-def test_digit_accuracy_is_that_of_the_commonest_child(study):
-    hits, asked = np.zeros(TREE.max_depth), np.zeros(TREE.max_depth)
-    for leaf in TREE.leaves.tolist():
-        chain = TREE.ancestors(leaf).tolist()
-        for k, (ball, child) in enumerate(pairwise(chain)):
-            children = TREE.children(ball)
-            asked[k] += 1
-            hits[k] += child == children[np.argmax(TREE.leaf_counts[children])]
-    assert study.digit_accuracy == pytest.approx(hits / asked)
 
 
 def test_held_out_items_are_the_hidden_leaves(study):

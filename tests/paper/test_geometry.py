@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from strategies import random_tree
 from vpunn import HiPaN, PadicCode, Tree, structure
-from vpunn.paper.geometry import EMBEDDED, EXACT, LEARNED, SHAPES, draw_shapes, three_codes
+from vpunn.paper.geometry import EMBEDDED, EXACT, LEARNED, SHAPES, commonest_child, draw_shapes, three_codes
 
 WORDS = ["heron", "finch", "gull", "plover", "petrel", "tern", "crake", "stork"]
 
@@ -41,7 +43,7 @@ def test_digits_of_one_tree_from_three_sources(codes):
 @pytest.mark.parametrize("key", SHAPES)
 def test_every_shape_is_drawn_thrice_with_a_sentence_each(codes, key):
     figure, said = draw_shapes(key, codes)
-    titles = [ax.get_title().partition("\n")[0] for ax in figure.axes if ax.get_title()]
+    titles = [ax.get_title().partition("\n")[0] for ax in figure.axes if ax.get_title().startswith(tuple(codes))]
     assert titles == list(codes) and said.count(". ") >= 3 and said.endswith("what it learned has no shape.")
     slope = structure.box_counting(codes[EXACT]).slope
     assert key != "F13" or f"slope {slope:.3f}" in said
@@ -60,3 +62,15 @@ def test_learned_digits_stop_where_the_tree_does():
     assert rows.shape == (5, tree.max_depth)
     found = structure.box_counting(HiPaN(tree).fit())
     assert found.counts.tolist() == [1] * len(found.counts)
+
+
+def test_digit_accuracy_is_that_of_the_commonest_child():
+    tree = random_tree(900, 7, 60)
+    hits, asked = np.zeros(tree.max_depth), np.zeros(tree.max_depth)
+    for leaf in tree.leaves.tolist():
+        chain = tree.ancestors(leaf).tolist()
+        for k, (ball, child) in enumerate(pairwise(chain)):
+            children = tree.children(ball)
+            asked[k] += 1
+            hits[k] += child == children[np.argmax(tree.leaf_counts[children])]
+    assert commonest_child(tree) == pytest.approx(hits / asked)

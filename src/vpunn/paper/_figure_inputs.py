@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn import structure
 from vpunn.errors import VpunnError
 from vpunn.metrics import Reliability
+from vpunn.paper.geometry import three_codes
 from vpunn.paper.hipan import HiPaN
 from vpunn.tree import Tree
 
@@ -31,17 +31,9 @@ class Inputs:
     report: str = ""  #: the folder of that report: nothing is trained then
 
     @cached_property
-    def branching(self) -> structure.Branching:
-        """Degrees by depth."""
-        return structure.branching(self.tree, seed=self.seed)
-
-    @cached_property
-    def part(self) -> int:
-        """The subtree of F16: the largest branch below the root (WordNet: *physical entity*); the root if there is none."""
-        if self.tree.max_depth < 1:
-            return 0
-        first = np.flatnonzero(self.tree.depth == 1)
-        return int(first[np.argmax(self.tree.size[first])])
+    def codes(self) -> dict[str, np.ndarray]:
+        """Digits of the leaves: exact, learned (by a saved HiPaN if there is one) and of their texts."""
+        return three_codes(self.tree, self.saved, seed=self.seed)
 
     @cached_property
     def item(self) -> int:
@@ -136,14 +128,3 @@ class Inputs:
                 for rule, said in rules_said.items():
                     kept[f"HiPaN, {said}"] = curves_of(answers_of(model, hidden, rule).judged(self.tree, hidden))
         return {name: curves for name, curves in kept.items() if curves}
-
-    @cached_property
-    def digit_accuracy(self) -> np.ndarray:
-        """Share of leaves whose digit k is the commonest child of their ball: what a rule told the whole prefix can reach."""
-        tree = self.tree
-        best = np.zeros(tree.n_nodes, np.int64)
-        np.maximum.at(best, tree.parent[1:], tree.leaf_counts[1:])
-        inner = ~tree.is_leaf
-        hit = np.bincount(tree.depth[inner], weights=best[inner], minlength=tree.max_depth)
-        asked = np.bincount(tree.depth[inner], weights=tree.leaf_counts[inner], minlength=tree.max_depth)
-        return np.asarray(hit / asked)

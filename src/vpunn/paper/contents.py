@@ -80,6 +80,7 @@ def _rows(text: str) -> list[list[str]]:
 #: What a figure is drawn from.
 SOURCES = {
     "code": "the exact code",
+    "three": "the exact code, the digits that HiPaN predicts with nothing shown, and the semantic ids of the leaves' texts, if they have any",
     "trained": "a trained model",
     "net": "a v-PuNN that interpolates the depth of every leaf exactly",
     "none": "no data, as a diagram",
@@ -186,16 +187,16 @@ F5 | A v-PuNN at work on one item | The balls around an item light up, their coe
 F6 | A dense network beside a v-PuNN | A weight of a dense network touches every input; a coefficient touches one subtree. | code | The balls that the paper counts stop one level above the leaves (E-30). | *
 F7 | Root-to-leaf optimisation | Left, training; right, the path of balls whose heads one item trains. | trained | The paper's graphic is a chain of boxes without data. | *
 F8 | Sizes of the parameters by depth, and the bits they need | Whether coefficients shrink with depth, and how finely they must be stored, is measured. | trained | The paper's ‖θ_k‖ ~ p^−k contradicts weights that are digits from 0 to p − 1 (E-24). | *
-F9 | Poincaré disk | Shells are concentric because depth is plotted as radius. | code | The paper reads the shells as a result of learning (E-85); its graphic is missing. | *
+F9 | Poincaré disk | Shells are concentric because depth is plotted as radius. | three | The paper reads the shells as a result of learning (E-85); its graphic is missing. | *
 F10 | Calibration error by depth, on hidden leaves | Bars above the marks are more than chance gives to exact probabilities. | trained | The paper's 0.20 % is of training items and confidences near 1 (E-68); a fifth of the leaves is hidden here. | *
-F11 | Distances of leaves in code order | Blocks inside blocks: sorting by code sorts by relationship. | code | No code can break the strong triangle inequality (E-66), so its absence confirms nothing about learning. | *
-F12 | Mapper graph of the code | Components are the balls of the coarsest cover. | code | That no bridges appear follows from the cover and not from training (E-86). | *
-F13 | Box counting | The slope stays below 1, the dimension of Z_p. | code | The paper's dimension 1.46 is impossible (E-55): it agrees with a slope of ln N, not of log_p N. | *
-F14 | Children per inner node, by depth | Whether the depths agree is tested, not read off the picture. | code | The paper reads 'almost unchanged' off a graphic that is missing. | *
-F15 | Entropy of the digits | Single digits may gain or lose information with depth; only prefixes must gain. | code | The paper's Proposition on H(d_k) is false (E-54). | *
-F16 | Two views of the largest branch | The disk shows what was put in; the eigenmap knows no codes and shows a few large branches. | code | The paper says that the eigenmap's radius tracks depth; its disk plots depth as radius (E-85). | *
+F11 | Distances of leaves in code order | Blocks inside blocks: sorting by code sorts by relationship. | three | No code can break the strong triangle inequality (E-66), so its absence confirms nothing about learning. | *
+F12 | Mapper graph of the code | Components are the balls of the coarsest cover. | three | That no bridges appear follows from the cover and not from training (E-86). | *
+F13 | Box counting | The slope stays below 1, the dimension of Z_p. | three | The paper's dimension 1.46 is impossible (E-55): it agrees with a slope of ln N, not of log_p N. | *
+F14 | Children per inner node, by depth | Whether the depths agree is tested, not read off the picture. | three | The paper reads 'almost unchanged' off a graphic that is missing. | *
+F15 | Entropy of the digits | Single digits may gain or lose information with depth; only prefixes must gain. | three | The paper's Proposition on H(d_k) is false (E-54). | *
+F16 | Two views of the largest branch | The disk shows what was put in; the eigenmap knows no codes and shows a few large branches. | three | The paper says that the eigenmap's radius tracks depth; its disk plots depth as radius (E-85). | *
 F17 | UMAP of white wines by root digit of a latent tree | The first digit is a coarse cluster of the measurements. | trained | The paper's graphic is missing. UMAP bends distances: islands are not proof of clusters (E-81). | –
-F18 | Branching at some depths | Most inner nodes have few children, some have very many. | code | The paper's own p = 331 for GO would need another tree than ours (E-14); its graphic is missing. | *
+F18 | Branching at some depths | Most inner nodes have few children, some have very many. | three | The paper's own p = 331 for GO would need another tree than ours (E-14); its graphic is missing. | *
 F19 | Reliability at some depths, on hidden leaves | Dots outside the grey bars are wrong by more than chance allows. | trained | The paper's diagrams are of training items; graphic missing. | *
 """
 

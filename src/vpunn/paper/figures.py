@@ -17,6 +17,7 @@ from vpunn.files import make_folder
 from vpunn.metrics import Reliability
 from vpunn.paper._figure_inputs import Inputs
 from vpunn.paper.contents import PICTURES, Picture
+from vpunn.paper.geometry import SHAPES, draw_shapes
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -102,10 +103,6 @@ def _magnitudes(inputs: Inputs) -> Drawn:
     return figure, found.verdict
 
 
-def _disk(inputs: Inputs) -> Drawn:
-    return _one(lambda ax: plot.poincare(inputs.tree, ax), (7.0, 6.2))
-
-
 def _hidden_curves(inputs: Inputs) -> tuple[dict[str, dict[int, Reliability]], str]:
     """Reliability by depth, and how many depths are calibrated as well as chance allows; a tree with too few leaves has none."""
     if not inputs.held_out:
@@ -130,46 +127,9 @@ def _ece(inputs: Inputs) -> Drawn:
     return by_depth(curves), said
 
 
-def _distances(inputs: Inputs) -> Drawn:
-    found = structure.distance_matrix(inputs.tree, seed=inputs.seed)
-    return _one(lambda ax: plot.distance_matrix(found, ax), (6.0, 5.0), found.verdict)
-
-
-def _mapper(inputs: Inputs) -> Drawn:
-    found = structure.mapper(inputs.tree, depths=(1, 2, 3))
-    return _one(lambda ax: plot.mapper(found, ax), (7.6, 5.6), found.verdict)
-
-
-def _boxes(inputs: Inputs) -> Drawn:
-    found = structure.box_counting(inputs.tree)
-    return _one(lambda ax: plot.box_counting(found, ax, claimed=1.46), (7.0, 4.4), found.verdict)
-
-
-def _branching(inputs: Inputs) -> Drawn:
-    found = inputs.branching
-    return _one(lambda ax: plot.branching(found, ax), (7.0, 4.6), found.verdict)
-
-
-def _entropy(inputs: Inputs) -> Drawn:
-    figure = _figure(11.0, 4.2)
-    left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
-    found = structure.entropy(inputs.tree)
-    against = found.against(inputs.digit_accuracy)
-    plot.entropy(found, left)
-    plot.finding(against, right)
-    return figure, f"{found.verdict} And {against.verdict}"
-
-
-def _two_views(inputs: Inputs) -> Drawn:
-    figure = _figure(12.0, 5.4)
-    left, right = figure.subplots(1, 2)
-    part = inputs.tree.subtree(inputs.part)
-    found = structure.spectrum(part)
-    plot.spectrum(found, right)
-    plot.poincare(part, left, labels=10)
-    left.set_title("(a) Poincaré disk, exact placement", fontsize=10)
-    right.set_title("(b) Laplacian eigenmap", fontsize=10)
-    return figure, found.verdict
+def _shape(key: str) -> Callable[[Inputs], Drawn]:
+    """The exact code, learned digits and digits of texts side by side."""
+    return lambda inputs: draw_shapes(key, inputs.codes, seed=inputs.seed)
 
 
 def _wine(inputs: Inputs) -> Drawn:
@@ -180,19 +140,6 @@ def _wine(inputs: Inputs) -> Drawn:
     return draw_wines(place_wines(wine.drop(columns="quality")), wine["quality"].to_numpy(float))
 
 
-def _histograms(inputs: Inputs) -> Drawn:
-    found = inputs.branching
-    wanted = [k for k in (1, 3, 5, 7, 9, 11) if k in found.depths] or found.depths[:6].tolist()
-    columns = min(len(wanted), 3)
-    figure = _figure(3.5 * columns, 2.7 * -(-len(wanted) // columns))
-    axes = np.atleast_1d(figure.subplots(-(-len(wanted) // columns), columns)).ravel()
-    for ax, k in zip(axes, wanted, strict=False):
-        plot.degree_histogram(found, k, ax)
-    for ax in axes[len(wanted) :]:
-        ax.set_axis_off()
-    return figure, found.verdict
-
-
 def _reliability(inputs: Inputs) -> Drawn:
     from vpunn.paper.reports.calibration import diagrams
 
@@ -201,14 +148,11 @@ def _reliability(inputs: Inputs) -> Drawn:
 
 
 #: How each figure of `contents.PICTURES` is drawn.
-DRAW: dict[str, Callable[[Inputs], Drawn]] = dict(
-    zip(
-        (picture.key for picture in PICTURES),
-        (_force, _geometries, _ball, _toy, _architecture, _versus, _path, _magnitudes, _disk, _ece, _distances, _mapper, _boxes,
-         _branching, _entropy, _two_views, _wine, _histograms, _reliability),
-        strict=True,
-    )
-)  # fmt: skip
+DRAW: dict[str, Callable[[Inputs], Drawn]] = {
+    **{key: _shape(key) for key in SHAPES},
+    **{"F1": _force, "F2": _geometries, "F3": _ball, "F4": _toy, "F5": _architecture, "F6": _versus, "F7": _path},
+    **{"F8": _magnitudes, "F10": _ece, "F17": _wine, "F19": _reliability},
+}
 
 
 def caption(picture: Picture, inputs: Inputs, measured: str = "") -> str:

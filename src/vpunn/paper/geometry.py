@@ -71,82 +71,119 @@ def text_vectors(tree: Tree, leaves: np.ndarray, seed: int = 0) -> np.ndarray | 
     return np.asarray(svd.fit_transform(words))
 
 
-# ---- one picture and one number a source -----------------------------------------------------------------------------------
+#: What a picture shows, in a few words, and the verdict of what was measured.
+Said = tuple[str, str]
+Draw = Callable[[np.ndarray, "Axes", int, int], Said]
+
+# ---- pictures and sentences of one source ----------------------------------------------------------------------------------
 
 
-def _disk(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _disk(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     tree, nodes, _ = tree_of_digits(rows)
     plot.poincare(tree, ax, labels=0)
     places = len(np.unique(nodes))
-    return f"{places:,} places for {len(rows):,} leaves, on {counted(tree.max_depth, 'shell')}"
+    return f"{counted(places, 'place')} for {len(rows):,} leaves, on {counted(tree.max_depth, 'shell')}", ""
 
 
-def _distances(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _distances(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     found = structure.distance_matrix(rows, seed=seed)
     found.plot(ax)
     mean = found.summary()["mean valuation"]
-    return "one leaf" if mean is None else f"two leaves share {mean:.2f} digits on average"
+    short = "one leaf" if mean is None else f"two leaves share {mean:.2f} digits on average"
+    return short, found.verdict
 
 
-def _mapper(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _mapper(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     found = structure.mapper(rows, depths=(1, 2, 3))
     found.plot(ax)
     first = np.unique(rows[:, 0], return_counts=True)[1]
-    return f"{counted(found.n_components, 'component')}, the largest with {first.max() / len(rows):.0%} of the leaves"
+    return (
+        f"{counted(found.n_components, 'component')}, the largest with {first.max() / len(rows):.0%} of the leaves",
+        found.verdict,
+    )
 
 
-def _boxes(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _boxes(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     found = structure.box_counting(rows, p=p)
-    found.plot(ax)
+    found.plot(ax, claimed=1.46)
     slope = "no slope" if found.slope is None else f"slope {found.slope:.3f}"
-    return f"{slope}, {counted(int(found.counts[-1]), 'ball')} at the end"
+    return f"{slope}, {counted(int(found.counts[-1]), 'ball')} at the end", found.verdict
 
 
-def _branching(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _branching(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     found = structure.branching(rows, seed=seed)
     found.plot(ax)
     mean = found.summary()["mean children"]
     tail = "no tail to fit" if found.tail is None else f"tail exponent {found.tail.alpha:.2f}"
-    return f"{mean:.2f} children on average and {tail}"
+    return f"{mean:.2f} children on average and {tail}", found.verdict
 
 
-def _entropy(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _entropy(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     found = structure.entropy(rows)
     found.plot(ax)
-    return f"{found.prefix[-1]:.2f} bits in all, {found.prefix[1]:.2f} of them in the first digit"
+    return f"{found.prefix[-1]:.2f} bits in all, {found.prefix[1]:.2f} of them in the first digit", found.verdict
 
 
-def _spectrum(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
-    """The eigenmap of the largest branch below the root."""
-    tree = tree_of_digits(rows).tree
-    first = np.flatnonzero(tree.depth == 1)
-    part = int(first[np.argmax(tree.size[first])]) if len(first) else 0
-    found = structure.spectrum(tree, part, seed=seed)
+def _difficulty(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
+    """Entropy of a digit against how often the commonest child is right."""
+    found = structure.entropy(rows).against(commonest_child(tree_of_digits(rows).tree))
+    found.plot(ax)
+    short = "" if found.rho is None else f"ρ = {found.rho:+.2f} between a digit's entropy and how often it can be known"
+    return short, found.verdict
+
+
+def _spectrum(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
+    found = structure.spectrum(_largest_branch(rows), seed=seed)
     found.plot(ax, labels=0)
-    return "ρ undefined" if found.rho is None else f"ρ = {found.rho:+.2f} between radius and depth"
+    short = "ρ undefined" if found.rho is None else f"ρ = {found.rho:+.2f} between radius and depth"
+    return short, found.verdict
 
 
-def _histogram(rows: np.ndarray, ax: Axes, p: int, seed: int) -> str:
+def _branch_disk(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
+    plot.poincare(_largest_branch(rows), ax, labels=0)
+    return "", ""
+
+
+def _histogram(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     """The children at the depth that has most inner nodes."""
     found = structure.branching(rows, permutations=1)
     by_depth = [int(found.at(int(k))[1].sum()) for k in found.depths]
     depth = int(found.depths[int(np.argmax(by_depth))])
     plot.degree_histogram(found, depth, ax)
     values, counts = found.total
-    return f"{counts[values == 1].sum() / counts.sum():.0%} of the inner nodes with a single child, {values.max():,} at most"
+    return (
+        f"{counts[values == 1].sum() / counts.sum():.0%} of the inner nodes with a single child, {values.max():,} at most",
+        "",
+    )
 
 
-Draw = Callable[[np.ndarray, "Axes", int, int], str]
-#: The paper's figures of shape, and what is drawn and said of each source.
-SHAPES: dict[str, Draw] = {
-    "F9": _disk,
-    "F11": _distances,
-    "F12": _mapper,
-    "F13": _boxes,
-    "F14": _branching,
-    "F15": _entropy,
-    "F16": _spectrum,
-    "F18": _histogram,
+def _largest_branch(rows: np.ndarray) -> Tree:
+    """The largest branch below the root (WordNet: *physical entity*)."""
+    tree = tree_of_digits(rows).tree
+    first = np.flatnonzero(tree.depth == 1)
+    return tree.subtree(int(first[np.argmax(tree.size[first])])) if len(first) else tree
+
+
+def commonest_child(tree: Tree) -> np.ndarray:
+    """Share of leaves whose digit k is the commonest child of their ball: what a rule told the whole prefix can reach."""
+    best = np.zeros(tree.n_nodes, np.int64)
+    np.maximum.at(best, tree.parent[1:], tree.leaf_counts[1:])
+    inner = ~tree.is_leaf
+    hit = np.bincount(tree.depth[inner], weights=best[inner], minlength=tree.max_depth)
+    asked = np.bincount(tree.depth[inner], weights=tree.leaf_counts[inner], minlength=tree.max_depth)
+    return np.asarray(hit / asked)
+
+
+#: The paper's figures of shape, and what is drawn and said of each source, from top to bottom.
+SHAPES: dict[str, tuple[Draw, ...]] = {
+    "F9": (_disk,),
+    "F11": (_distances,),
+    "F12": (_mapper,),
+    "F13": (_boxes,),
+    "F14": (_branching,),
+    "F15": (_entropy, _difficulty),
+    "F16": (_branch_disk, _spectrum),
+    "F18": (_histogram,),
 }
 
 
@@ -154,18 +191,20 @@ def draw_shapes(key: str, codes: Rows, *, seed: int = 0) -> tuple[Figure, str]:
     """One figure of the paper for every source of digits, side by side, and what learning changed, in a sentence each."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.4 * len(codes), 4.9), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, len(codes)))
-    said, p = {}, code_prime(int(codes[EXACT].max()))
-    for (name, rows), ax in zip(codes.items(), axes, strict=True):
-        said[name] = SHAPES[key](rows, ax, p, seed)
+    drawings = SHAPES[key]
+    figure = Figure(figsize=(5.4 * len(codes), 4.9 * len(drawings)), layout="constrained")
+    axes = figure.subplots(len(drawings), len(codes), squeeze=False)
+    p = code_prime(int(codes[EXACT].max()))
+    sentences = []
+    for column, (name, rows) in enumerate(codes.items()):
+        parts = [draw(rows, ax, p, seed) for draw, ax in zip(drawings, axes[:, column], strict=True)]
+        short, top = "; ".join(words for words, _ in parts if words), axes[0, column].get_title()
+        axes[0, column].set_title(f"{name}\n{top}" if top else name, fontsize=10)
         if key == "F11" and name != EXACT:
-            said[name] += _agreement(rows, codes[EXACT], seed)
-        words = ax.get_title()
-        ax.set_title(f"{name}\n{words}" if words else name, fontsize=10)
-    exact = said.pop(EXACT)
-    changed = [f"{name[0].upper()}{name[1:]}: {what}." for name, what in said.items()]
-    return figure, " ".join([f"The exact code: {exact}.", *changed, _one_point(codes)]).strip()
+            short += _agreement(rows, codes[EXACT], seed)
+        verdicts = [verdict.rstrip(".") for _, verdict in parts if verdict and name == EXACT]
+        sentences.append(f"{name[0].upper()}{name[1:]}: {'; '.join([short, *verdicts])}.")
+    return figure, " ".join([*sentences, _one_point(codes)]).strip()
 
 
 def _agreement(rows: np.ndarray, exact: np.ndarray, seed: int) -> str:
