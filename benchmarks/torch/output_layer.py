@@ -5,12 +5,13 @@
 Text → TF-IDF → 256 dimensions (SVD of the training rows) → a hidden layer of 128 with dropout 0.3 → the output layer; AdamW,
 batches of 256. *go*: a synonym of a molecular function, answer its term among 11,113, inner ones too (*go-component*: of a
 cellular component, 4,206); names and definitions are training rows. *naics*, *isco*: an entry or a job title, answer its code.
-``--share 4`` trains on every fourth row. Training stops when the validation rows have had neither more exact answers nor a higher
-likelihood for three passes, and the pass of the most exact answers counts. Weight decays are chosen by the likelihood of the
-validation rows of split 0, at a quarter of the rows: first the flat soft-max its own, then `PathHead` the shared one beside it
-(for *go* and *go-component* those of *naics*). The other splits are reported, and their test rows are read once. The control is
-`PathHead` on the same tree with its leaves, and its inner nodes, dealt at random. Differences are those of the same splits, ±
-their standard error. Fits are kept one by one: an interrupted command goes on where it stopped.
+``--share 4`` trains on every fourth row. Training stops when the validation rows have had neither more exact answers nor a
+higher likelihood for three passes, and the pass of the most exact answers counts. Weight decays are chosen by the likelihood of
+the validation rows of split 0 with as many rows, from 3 up or down by factors of about three while it gains: first the flat
+soft-max its own, then `PathHead` the shared one beside it (for *go* and *go-component* those of *naics*). The other splits are
+reported, and their test rows are read once. The control is `PathHead` on the same tree with its leaves, and its inner nodes,
+dealt at random. Differences are those of the same splits, ± their standard error. Fits are kept one by one: an interrupted
+command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -38,12 +39,8 @@ BATCH, FEATURES, HIDDEN, RATE, PATIENCE, EPOCHS = 256, 256, 128, 2e-3, 3, 40
 FLAT, BALLS, PATH, SHUFFLED = "flat soft-max", "HierarchicalHead", "PathHead", "PathHead, shuffled tree"
 #: Whose validation rows choose the decays of a task: a fit on GO costs a hundred times one on isco.
 CHOSEN_ON = {"isco": "isco", "naics": "naics", "go": "naics", "go-component": "naics"}
-#: Decay of own and shared weights that each model may choose from; `PathHead` keeps the own one of the flat soft-max.
-DECAYS: dict[str, list[tuple[float, float]]] = {
-    FLAT: [(1.0, 0.0), (3.0, 0.0), (10.0, 0.0)],
-    BALLS: [(0.0, 0.3), (0.0, 1.0), (0.0, 3.0)],
-}
-SHARED = (0.3, 1.0, 3.0, 10.0)
+#: Decays to choose from; the search begins in the middle.
+LADDER = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SCORES = ("exact", "depth 1", "NLL")
 
 
@@ -152,18 +149,30 @@ def fit(name: str, rows: Rows, decay: tuple[float, float], seed: int) -> tuple[N
     return network, best
 
 
-def chosen_decays(task: str) -> dict[str, tuple[float, float]]:
+def climb(cost: Callable[[float], float]) -> float:
+    """The rung of the ladder from which neither neighbour costs less, from 3 on."""
+    at = LADDER.index(3.0)
+    for step in (1, -1):
+        while 0 <= at + step < len(LADDER) and cost(LADDER[at + step]) < cost(LADDER[at]):
+            at += step
+    return LADDER[at]
+
+
+def chosen_decays(task: str, share: int) -> dict[str, tuple[float, float]]:
     """The decays of every model, by the likelihood of validation rows; the control takes those of `PathHead`."""
-    rows, runs = later(task, 0, 4), Runs("torch-output-layer-decays")
-    decay: dict[str, tuple[float, float]] = {}
-    for name in (*DECAYS, PATH):
-        choices = DECAYS.get(name) or [(decay[FLAT][0], shared) for shared in SHARED]
-        nll = {
-            choice: runs(lambda: fit(name, rows(), choice, 0)[1]["NLL"], task=task, model=name, decay=choice)  # noqa: B023
-            for choice in choices
-        }
-        decay[name] = min(choices, key=nll.__getitem__)
-        print(task, name, {k: round(v, 3) for k, v in nll.items()}, flush=True)
+    rows, runs = later(task, 0, share), Runs("torch-output-layer-decays")
+
+    def nll(name: str, own: float, shared: float) -> float:
+        key = {"task": task, "share": share, "model": name, "decay": (own, shared)}
+        return float(runs(lambda: fit(name, rows(), (own, shared), 0)[1]["NLL"], **key))
+
+    own = climb(lambda decay: nll(FLAT, decay, 0.0))
+    decay = {
+        FLAT: (own, 0.0),
+        BALLS: (0.0, climb(lambda decay: nll(BALLS, 0.0, decay))),
+        PATH: (own, climb(lambda decay: nll(PATH, own, decay))),
+    }
+    print(task, share, decay, flush=True)
     return decay | {SHUFFLED: decay[PATH]}
 
 
@@ -204,12 +213,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    decays: dict[str, dict[str, tuple[float, float]]] = {}
     for task in chosen.task:
-        judge = CHOSEN_ON[task]
-        decays[judge] = decays.get(judge) or chosen_decays(judge)
         for share in chosen.share:
-            write_results(f"torch-output-layer-{task}-{share}", run(task, share, chosen.seeds, decays[judge]))
+            decays = chosen_decays(CHOSEN_ON[task], share)
+            write_results(f"torch-output-layer-{task}-{share}", run(task, share, chosen.seeds, decays))
 
 
 if __name__ == "__main__":

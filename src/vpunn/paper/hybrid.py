@@ -311,7 +311,7 @@ def _check_positions(depths: Any, K: int) -> tuple[int, ...]:
         return tuple(range(K))
     wanted = np.unique(np.asarray(depths))
     if wanted.dtype.kind not in "iu" or not len(wanted) or (wanted < 0).any() or (wanted >= K).any():
-        raise VpunnError(f"depths must be digit positions in 0..{K - 1}, got {examples(np.ravel(depths))}.")
+        raise VpunnError(f"depths must be digit positions in 0..{K - 1}, got {examples(np.ravel(depths)) or 'none'}.")
     return tuple(wanted.tolist())
 
 

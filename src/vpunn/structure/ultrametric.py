@@ -117,7 +117,7 @@ def how_ultrametric(
     distances, points, total = _read(data, kind, max_points, rng)
     n = len(distances)
     if n < 3:
-        raise VpunnError(f"{n} points have no triangle; how_ultrametric needs at least 3.")
+        raise VpunnError(f"how_ultrametric judges triangles and needs at least 3 points, got {n}.")
     upper = np.triu_indices(n, 1)
     flat = distances[upper]
     if flat.max() == 0:

@@ -385,16 +385,16 @@ def optimisers(bench: Bench, report: Report) -> None:
         f"{captions('T8', 'T10', 'T11', 'T12', 'T13')}: what those heads can name", rows, name="heads-accuracy"
     )
     odd = (
-        "The paper's GIST row has more leaves right (100.0) than first digits (37.4), which no prediction of a node can do: "
+        "The paper's GIST row has more leaves right (100.0) than first digits (37.4), which no prediction of a node can do. "
         if name == "wordnet"
         else ""
         if bench.kind == "own"
-        else "The paper's GIST row prints the same value for leaf and root accuracy (E-67); "
+        else "The paper's GIST row prints the same value for leaf and root accuracy (E-67). "
     )
     report.text(
         "A head without input names one path for every item, so its root accuracy is the share of the largest child and its leaf "
-        f"accuracy one leaf. {odd}its leaf accuracy is a single digit, verified against the true one, on the training items "
-        "(E-43, E-60, E-61)."
+        f"accuracy one leaf. {odd}The paper's leaf accuracy is a single digit, verified against the true one, on the training "
+        "items (E-43, E-60, E-61)."
     )
     logits = {run.label: run for run in runs if run.head == "SoftmaxHeads"}
     figure = Figure(figsize=(7, 4), layout="constrained")
