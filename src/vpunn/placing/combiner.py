@@ -22,6 +22,8 @@ ENOUGH = 300
 EPOCHS, BATCH, RATE = 15, 128, 1e-2
 #: Rows that the convex fit is made of: its few weights do not need more.
 CONVEX_ROWS = 2000
+#: A slot that is behind by so many nats has no probability.
+NOTHING = -60.0
 #: Slots that the convex fit finds less likely are left out when hidden units learn.
 UNLIKELY = 1e-4
 
@@ -129,7 +131,8 @@ def _softmax(score, start, p):
             top = max(top, score[at(i)])
         total = 0.0
         for i in range(start[r], start[r + 1]):
-            p[at(i)] = np.exp(score[at(i)] - top)
+            far = score[at(i)] - top
+            p[at(i)] = np.exp(far) if far > NOTHING else 0.0  # numbers too small to be normal ones are slow
             total += p[at(i)]
         for i in range(start[r], start[r + 1]):
             p[at(i)] /= total

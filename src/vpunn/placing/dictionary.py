@@ -11,7 +11,9 @@ from typing import ClassVar, cast
 import numpy as np
 import scipy.sparse as sp
 
+from vpunn.placing._kernel import at, kernel
 from vpunn.placing.evidence import Column, Look, Sample, Slots
+from vpunn.placing.feature_table import insert
 from vpunn.placing.nearest import Nearest
 from vpunn.placing.sums import Sums, block_sums
 
@@ -82,18 +84,29 @@ class Dictionary:
 
 def largest(matrix: sp.spmatrix, k: int) -> sp.csr_matrix:
     """The k largest entries of every row, columns in order."""
-    m = sp.csr_matrix(matrix)
-    m.sort_indices()
-    long = np.repeat(np.diff(m.indptr) > k, np.diff(m.indptr))
-    row = np.repeat(np.arange(m.shape[0]), np.diff(m.indptr))
-    some = np.flatnonzero(long)
-    order = some[np.lexsort((-m.data[some], row[some]))]
-    place = np.arange(len(some)) - np.searchsorted(row[some], row[some])
-    keep = ~long
-    keep[order[place < k]] = True
-    return sp.csr_matrix(
-        (m.data[keep], m.indices[keep], np.concatenate([[0], np.cumsum(keep)])[m.indptr]), shape=m.shape
-    )
+    m = sp.csr_matrix(matrix, dtype=np.float32)
+    start = m.indptr.astype(np.int64)
+    column, value, begin = np.empty(m.nnz, np.int32), np.empty(m.nnz, np.float32), np.zeros_like(start)
+    best = np.empty(k, np.int64), np.empty(k, np.float32)
+    n = _largest((start, m.indices.astype(np.int32, copy=False), m.data), best, (begin, column, value))
+    out = sp.csr_matrix((value[:n].copy(), column[:n].copy(), begin), shape=m.shape)
+    out.sort_indices()
+    return out
+
+
+@kernel
+def _largest(rows, best, out):
+    (indptr, indices, data), (place, score), (begin, column, value) = rows, best, out
+    n = 0
+    for r in range(len(indptr) - 1):
+        score[:] = -np.inf
+        for e in range(indptr[r], indptr[r + 1]):
+            insert(e, data[at(e)], place, score)
+        for j in range(min(len(score), indptr[r + 1] - indptr[r])):
+            column[at(n)], value[at(n)] = indices[at(place[j])], score[j]
+            n += 1
+        begin[r + 1] = n
+    return n
 
 
 def unit(m: sp.csr_matrix) -> sp.csr_matrix:
