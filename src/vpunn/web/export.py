@@ -52,6 +52,7 @@ MODULES = (
     "columns",
     "icicle",
     "radial",
+    "dendrogram",
     "disk",
     "list",
     "gestures",
@@ -115,6 +116,7 @@ def page(subject: Subject, node: int, tree: Tree, note: str) -> str:
 
     part = Subject(tree, subject.title, own=subject.own)
     names = [part.name(i) for i in range(tree.n_nodes)]
+    also = [part.also(i) for i in range(tree.n_nodes)]
     labels = [clean(str(label)) for label in tree.labels.tolist()]
     columns = {}
     for name, values in tree.columns.items():
@@ -148,6 +150,7 @@ def page(subject: Subject, node: int, tree: Tree, note: str) -> str:
         "shape": base64.b64encode(part.shape).decode(),
         "names": names,
         "labels": labels if labels != names else None,
+        "also": also if any(also) else None,
         "columns": columns,
         "layers": painted,
     }

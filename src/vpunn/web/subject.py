@@ -54,6 +54,7 @@ class Subject:
         self._lock = Lock()
         names = tree.columns.get("name")
         self._names = tree.labels if names is None else names
+        self._common = tree.columns.get("common_name")
 
     @cached_property
     def code(self) -> PadicCode:
@@ -90,10 +91,12 @@ class Subject:
         return state.hexdigest()[:16]
 
     def name(self, node: int) -> str:
-        """What people call a node."""
-        value = self._names[node]
-        text = "" if value is None else str(value)
-        return clean(text) or clean(str(self.tree.labels[node]))
+        """What people call a node: its common name, or its name, or its label."""
+        return _text(self._common, node) or _text(self._names, node) or clean(str(self.tree.labels[node]))
+
+    def also(self, node: int) -> str:
+        """The other name of a node with a common one, such as the scientific name of a species."""
+        return _text(self._names, node) if _text(self._common, node) else ""
 
     def ref(self, node: int) -> str:
         """What to write in a URL: the label where it names this node alone, else ``@id``."""
@@ -108,6 +111,7 @@ class Subject:
             "ref": self.ref(node),
             "label": clean(str(self.tree.labels[node])),
             "name": self.name(node),
+            "also": self.also(node),
             "depth": int(self.tree.depth[node]),
             "size": int(self.tree.size[node]),
             "leaves": int(self.tree.leaf_counts[node]),
@@ -208,6 +212,12 @@ class _Labels:
         at = self.table.get_indexer(pd.Index(keys))
         found[asked[at >= 0]] = self.nodes[at[at >= 0]]
         return found
+
+
+def _text(values: np.ndarray | None, node: int) -> str:
+    """A cell of a column of texts, empty where there is none."""
+    value = None if values is None else values[node]
+    return "" if value is None or value != value else clean(str(value))
 
 
 def clean(text: str) -> str:

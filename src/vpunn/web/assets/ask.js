@@ -56,7 +56,7 @@ export class Ask {
   tell() {
     const at = this.level();
     const sets = this.model.answers === "sets";
-    $("level").textContent = $("rule").value === "threshold" ? (sets ? `all labels with at least ${percent(at)}` : `the deepest branch with at least ${percent(at)}`) : sets ? `at most ${percent(at)} of the right branches are missed` : `wrong at most ${percent(at)} of the time`;
+    $("level").textContent = $("rule").value === "threshold" ? (sets ? `It gives all labels with at least ${percent(at)}.` : `It answers with the deepest branch that is at least ${percent(at)} likely.`) : sets ? `It misses at most ${percent(at)} of the right branches.` : `It is wrong at most ${percent(at)} of the time, and stops early where it has to.`;
   }
 
   // Set form and tree to a state.

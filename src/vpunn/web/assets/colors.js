@@ -42,11 +42,20 @@ function oklch(L, C, h) {
 
 export function toCss(colour) { return `rgb(${colour & 255},${(colour >> 8) & 255},${(colour >> 16) & 255})`; }
 
+const LINEAR = Float64Array.from({ length: 256 }, (_, k) => (k <= 10 ? k / 3294.6 : ((k / 255 + 0.055) / 1.055) ** 2.4));
+
+// Whether white letters stand out more than black ones (WCAG's contrast).
 export function isDark(colour) {
-  return 0.299 * (colour & 255) + 0.587 * ((colour >> 8) & 255) + 0.114 * ((colour >> 16) & 255) < 140;
+  return 0.2126 * LINEAR[colour & 255] + 0.7152 * LINEAR[(colour >> 8) & 255] + 0.0722 * LINEAR[(colour >> 16) & 255] < 0.179;
 }
 
 function hueOf(h) { return (h / HUES) * 2 * Math.PI * 0.94 + 0.4; }
+
+// Where the hues of a branch begin, twice, how many there are for half a leaf, and the node behind its last one.
+function spread(shape, root) {
+  const from = shape.from(root), wide = Math.max(shape.to(root) - from, 1e-300);
+  return [2 * from, HUES / (2 * wide), root + shape.size[root]];
+}
 
 export class Palette {
   constructor(dark) {
@@ -70,19 +79,20 @@ export class Palette {
     }
   }
 
-  // A node's hue is its place among the leaves, so what lies near looks alike; the root is grey, deeper is stronger.
-  ofBranch(shape) {
-    const { pos, size, depth, total } = shape, { branch } = this, scale = HUES / (2 * total);
+  // A node's hue is its place among the leaves of the opened branch, so what lies near looks alike; deeper is stronger, outside is grey.
+  ofBranch(shape, root = 0) {
+    const { pos, size, depth } = shape, { branch, nothing } = this, [from, scale, last] = spread(shape, root), above = depth[root];
     return (i) => {
-      const d = depth[i], shade = d < SHADES ? d : SHADES - 1;
-      return branch[shade * HUES + Math.min((pos[i] + pos[i + size[i]]) * scale, HUES - 1) | 0];
+      if (i < root || i >= last) return nothing;
+      const d = depth[i] - above, shade = d < SHADES ? d : SHADES - 1;
+      return branch[shade * HUES + Math.min((pos[i] + pos[i + size[i]] - from) * scale, HUES - 1) | 0];
     };
   }
 
   // The same hues in one strength, for dots on a ground.
-  ofDots(shape) {
-    const { pos, size, total } = shape, set = this.dots, scale = HUES / (2 * total);
-    return (i) => set[Math.min((pos[i] + pos[i + size[i]]) * scale, HUES - 1) | 0];
+  ofDots(shape, root = 0) {
+    const { pos, size } = shape, { dots, nothing } = this, [from, scale, last] = spread(shape, root);
+    return (i) => (i < root || i >= last ? nothing : dots[Math.min((pos[i] + pos[i + size[i]] - from) * scale, HUES - 1) | 0]);
   }
 
   ofLayer(bytes, kind) {

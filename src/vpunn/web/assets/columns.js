@@ -74,7 +74,7 @@ export class Columns {
   }
 }
 
-// What icicle and radial layout share: a window is an interval [a, b) of leaves and `cols` levels from depth `top` on.
+// What icicle, radial layout and dendrogram share: a window is an interval [a, b) of leaves and, unless a layout has other keys, `cols` levels from depth `top` on.
 export class Levels {
   keys = ["a", "b", "top", "cols"];
 
@@ -128,8 +128,8 @@ export class Levels {
   between(from, to, s) {
     const w0 = from.b - from.a, w1 = to.b - to.a, width = w0 * (w1 / w0) ** s;
     const share = Math.abs(w1 - w0) > 1e-12 * (w0 + w1) ? (width - w0) / (w1 - w0) : s;
-    const a = from.a + (to.a - from.a) * share, mix = (key) => from[key] + (to[key] - from[key]) * s;
-    return { a, b: a + width, top: mix("top"), cols: mix("cols") };
+    const a = from.a + (to.a - from.a) * share, mixed = this.keys.slice(2).map((key) => [key, from[key] + (to[key] - from[key]) * s]);
+    return { a, b: a + width, ...Object.fromEntries(mixed) };
   }
 
   // The deepest node that covers the whole window.
@@ -146,10 +146,9 @@ export class Levels {
 
   // One step of the columns towards those of what the window shows by now; false when they are there.
   follow() {
-    const { window: w } = this.view, want = this.fit(this.covering());
-    w.top += (want.top - w.top) * 0.25;
-    w.cols += (want.cols - w.cols) * 0.25;
-    return Math.abs(want.top - w.top) + Math.abs(want.cols - w.cols) >= 0.01;
+    const { window: w } = this.view, want = this.fit(this.covering()), keys = this.keys.slice(2);
+    for (const key of keys) w[key] += (want[key] - w[key]) * 0.25;
+    return keys.some((key) => Math.abs(want[key] - w[key]) >= 0.002 * (1 + Math.abs(want[key])));
   }
 
   // Zoom about the point that lies `share` of the way through the window.

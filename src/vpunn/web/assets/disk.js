@@ -125,7 +125,7 @@ export class Disk {
 
   // The colour of a dot: probabilities where there are any.
   paint() {
-    const { palette, shape, beliefs, byBranch, colour } = this.view, lit = beliefs && beliefs.map, dots = byBranch ? palette.ofDots(shape) : colour;
+    const { palette, shape, beliefs, byBranch, colour } = this.view, lit = beliefs && beliefs.map, dots = byBranch ? palette.ofDots(shape, this.view.root) : colour;
     return (i) => (lit ? (lit.has(i) ? palette.ofProbability(lit.get(i)) : palette.nothing) : dots(i));
   }
 

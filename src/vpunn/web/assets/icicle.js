@@ -1,9 +1,9 @@
 // The icicle: a column a level, a cell a node, as tall as its share of the leaves.
 import { isDark, toCss } from "./colors.js";
 import { LINE, Levels } from "./columns.js";
+import { count } from "./dom.js";
 
 const STRIP = 28; // width of a level that shows one cell alone, its name written upwards
-const HINT = 22; // longest bar that tells how many levels lie below the last one in view
 
 export class Icicle extends Levels {
   // The x of the left edges of the levels in view, from the first one on, and of the right edge of the last. Of the two leftmost
@@ -49,16 +49,16 @@ export class Icicle extends Levels {
   }
 
   draw() {
-    const { view } = this, { context: c, height, width, ratio, palette } = view, run = this.edges(), { edges, count } = run;
+    const { view } = this, { context: c, height, width, ratio, palette } = view, run = this.edges(), { edges } = run;
     const cells = this.paint(this.columns, Math.round(height * ratio), LINE * ratio, run);
     c.imageSmoothingEnabled = false;
-    for (let k = 0; k < count; k++) c.drawImage(this.columns.canvas, k, 0, 1, this.columns.canvas.height, edges[k], 0, edges[k + 1] - edges[k], height);
+    for (let k = 0; k < run.count; k++) c.drawImage(this.columns.canvas, k, 0, 1, this.columns.canvas.height, edges[k], 0, edges[k + 1] - edges[k], height);
     c.fillStyle = toCss(palette.background);
     for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, height);
     for (const cell of cells.sort((p, q) => q.bottom - q.top - p.bottom + p.top).slice(0, view.many)) {
       const top = Math.max(cell.top / ratio, 0), bottom = Math.min(cell.bottom / ratio, height);
       c.fillStyle = isDark(cell.colour) ? "#ffffff" : "#16191d";
-      const hint = cell.column === count - 1 ? this.hint(cell.node, width, (top + bottom) / 2) : 0;
+      const hint = cell.column === run.count - 1 ? this.hint(cell.node, width, (top + bottom) / 2, width - edges[cell.column]) : 0;
       this.write(cell, Math.max(edges[cell.column], 0), Math.min(edges[cell.column + 1], width) - hint, top, bottom);
     }
     for (const i of view.marks()) this.outline(i, run);
@@ -78,12 +78,13 @@ export class Icicle extends Levels {
     c.restore();
   }
 
-  // A bar at the right edge: how many levels lie below, of those that lie below at most. Returns the room it takes.
-  hint(i, right, y) {
-    const { shape, context: c } = this.view, deep = shape.below(i) / Math.max(shape.maxDepth - shape.depth[i], 1);
-    if (deep <= 0) return 0;
-    c.fillRect(right - 4 - HINT * deep, y - 1.5, HINT * deep, 3);
-    return HINT * deep + 2;
+  // How many levels lie deeper, at the right edge; returns the room it takes.
+  hint(i, right, y, room) {
+    const { view } = this, levels = view.shape.below(i);
+    if (!levels) return 0;
+    const whole = `${count(levels, "level")} ›`, words = view.widthOf(whole) + view.widthOf(view.labels.get(i) ?? "") + 24 < room ? whole : "›", wide = view.widthOf(words);
+    view.context.fillText(words, right - 6 - wide, y);
+    return wide + 8;
   }
 
   outline(i, { first, count, edges }) {

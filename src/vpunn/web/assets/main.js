@@ -12,6 +12,9 @@ import { DEFAULTS, State } from "./state.js";
 import { Tables } from "./tables.js";
 import { View } from "./view.js";
 
+const LENGTH = "length"; // the column of branch lengths
+const GROUPS = 8; // branches that the legend names
+
 class Explorer {
   constructor() {
     this.ready = false;
@@ -71,7 +74,7 @@ class Explorer {
     const attempt = async (work, instead) => { try { return await work(); } catch (error) { this.say(error); return instead?.(); } };
     try {
       if (differs("theme")) this.paintPage();
-      if (differs("layout")) { this.view.choose(now.layout); $("layout").value = this.view.kind; }
+      if (differs("layout")) { await this.measure(now.layout); this.view.choose(now.layout); $("layout").value = this.view.kind; }
       if (differs("size")) await attempt(() => this.resize(now.size), () => this.resize(""));
       if (differs("color") || differs("stat")) await attempt(() => this.recolour(now.color, now.stat), () => this.recolour("", now.stat));
       this.showTab(now);
@@ -79,12 +82,20 @@ class Explorer {
       const root = await attempt(() => this.resolve(now.root), () => this.root ?? 0);
       if (turn !== this.turns) return;
       this.root = root;
+      if (!this.legend && root !== this.view.root) { this.byBranch(); this.showLegend(); }
       if (now.zoom && differs("zoom")) this.restore(now.zoom);
       else if (differs("root") || differs("layout") || (before?.zoom && !now.zoom && !differs("focus"))) this.view.goTo(this.view.layout.fit(root), { animate: !!before });
       if (differs("focus")) await attempt(() => this.refocus(now.focus, !now.zoom), () => this.refocus("", false));
       if (differs("text") || differs("stop") || (differs("risk") && now.text)) await this.ask.apply(now);
       if (!before && now.q) $("query").value = now.q;
     } catch (error) { this.say(error); }
+  }
+
+  // Lengths of branches are asked for when they are first drawn.
+  async measure(layout) {
+    const { dendrogram } = this.view.layouts;
+    if (layout !== "dendrogram" || dendrogram.lengths || !this.summary.layers.some((layer) => layer.name === LENGTH && !layer.own)) return;
+    dendrogram.setLengths(new Float32Array(await this.api.bytes("layer.bin", { name: LENGTH, as: "weight" })));
   }
 
   async refocus(ref, mayMove) {
@@ -160,7 +171,7 @@ class Explorer {
     $("stat").value = stat;
     this.layerName = name || null;
     this.view.byBranch = !name;
-    if (!name) { this.legend = null; this.view.colour = this.palette.ofBranch(this.shape); } else {
+    if (!name) { this.legend = null; this.byBranch(); } else {
       const legend = await this.api.json("layer", { name, stat });
       const bytes = new Uint8Array(await this.api.bytes("layer.bin", { name, stat }));
       if (this.layerName !== name || $("stat").value !== stat) return; // another choice was made meanwhile
@@ -172,11 +183,18 @@ class Explorer {
     this.view.changed();
   }
 
+  // The children of the opened branch in hues of their own.
+  byBranch() {
+    this.view.root = this.root ?? 0;
+    this.view.colour = this.palette.ofBranch(this.shape, this.view.root);
+    this.view.changed();
+  }
+
   async resize(name) {
     $("size").value = name || "";
     const weights = name ? new Float32Array(await this.api.bytes("layer.bin", { name, as: "weight" })) : null;
     if (!this.shape.setWeights(weights)) { this.say(new Error("this column has no positive values, so it gives no sizes.")); this.shape.setWeights(null); }
-    if (!this.legend) this.view.colour = this.palette.ofBranch(this.shape);
+    if (!this.legend) this.byBranch();
     this.view.goTo(this.view.layout.fit(this.root ?? 0), { animate: false });
     this.view.changed();
   }
@@ -186,10 +204,21 @@ class Explorer {
     const swatch = (colour) => { const box = make("i"); box.style.background = colour; return box; };
     const scale = (colours) => { const box = make("i", { class: "scale" }); box.style.background = `linear-gradient(to right, ${colours.join(",")})`; return box; };
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
-    place.hidden = !legend && !this.view.beliefs;
+    place.hidden = false;
     if (this.view.beliefs) fill(place, make("b", {}, "probability"), [0.01, 0.1, 0.3, 0.5, 0.9].map((p) => make("span", {}, swatch(toCss(palette.ofProbability(p))), percent(p))));
     else if (legend && legend.kind === "number") fill(place, make("b", {}, legend.stat ? `${legend.title}, ${legend.stat}` : legend.title), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
+    else this.groups(swatch).catch((error) => this.say(error));
+  }
+
+  // The legend of the hues: the largest branches below the opened one, a click away.
+  async groups(swatch) {
+    const { shape, palette, view } = this, { root } = view, { found, total } = shape.largest(root, GROUPS), hue = palette.ofDots(shape, root);
+    await this.labels.need(found);
+    if (this.legend || view.beliefs || root !== view.root) return;
+    const rest = total - found.length;
+    $("legend").hidden = !total;
+    fill($("legend"), found.sort((a, b) => a - b).map((i) => make("a", { href: this.state.link({ root: `@${i}`, focus: `@${i}` }) }, swatch(toCss(hue(i))), this.labels.get(i))), rest ? make("small", {}, `and ${rest.toLocaleString("en")} more`) : null);
   }
 
   listLayers() {

@@ -4,12 +4,12 @@ import { $, count, fill, later, make, short } from "./dom.js";
 const PAGE = 40;
 const MODES = { int: "integer", digits: "digits, root first", bars: "digits, as numbers are written", series: "p-adic series", path: "labels of the path" };
 
-// How evenly a branch is spread over its children, by how many children the same entropy would be even for.
+// How evenly a branch is spread over its children, by how many children would have the same entropy if they were equal.
 function spreadOf(entropy, children) {
   const as = 2 ** entropy;
   if (children < 2) return "one child";
   if (as < 1.5) return "mostly one child";
-  return as > 0.8 * children ? `spread evenly over ${children.toLocaleString("en")} children` : `spread over its children as over ${Math.round(as).toLocaleString("en")} equal ones`;
+  return as > 0.8 * children ? `spread evenly over its ${children.toLocaleString("en")} children` : `mostly ${Math.round(as).toLocaleString("en")} of its ${children.toLocaleString("en")} children`;
 }
 
 export class Panel {
@@ -61,7 +61,7 @@ export class Panel {
 
   head(node) {
     const { state } = this.app, { siblings } = node;
-    const label = node.label === node.name ? null : make("div", { class: "label" }, node.label);
+    const others = [node.also, node.label].filter((text) => text && text !== node.name), label = others.length ? make("div", { class: "label" }, others.join(" · ")) : null;
     const step = (to, sign, word) => (to ? make("a", { href: state.link({ focus: to.ref }), title: `${word}: ${to.name}`, "aria-label": `${word}: ${to.name}` }, sign) : make("span", { class: "off" }, sign));
     return make("header", {}, make("h2", {}, node.name), label,
       make("nav", { class: "acts", "aria-label": "Node" },
@@ -76,7 +76,7 @@ export class Panel {
     if (node.siblings.count) rows.push(["stands", `${node.digit.toLocaleString("en")}. of ${count(node.siblings.count, "child")} of ${node.path.at(-2).name}, on level ${node.depth}`]);
     const told = this.app.legend?.title in node.columns && !this.app.legend.stat; // its column says it below
     if (node.layer !== null && node.layer !== undefined && !told) rows.push([`${this.app.legend?.title ?? "layer"} (${this.app.legend?.stat ?? "commonest"})`, node.layer]);
-    for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "") rows.push([name, value]);
+    for (const [name, value] of Object.entries(node.columns)) if (name !== "name" && value !== null && value !== "" && value !== node.name) rows.push([name.replaceAll("_", " "), value]);
     const listed = (nodes) => nodes.flatMap((other, k) => (k ? [", ", this.link(other, {})] : [this.link(other, {})]));
     const more = [["also below", node.also_below], ["also above", node.also_above]].filter(([, nodes]) => nodes?.length);
     return make("dl", {}, rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, short(value))]),

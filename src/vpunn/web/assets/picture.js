@@ -11,7 +11,7 @@ class Drawing {
   ink(colour) { return isDark(colour) ? "#ffffff" : "#16191d"; }
   rect(x, y, width, height, fill) { this.parts.push(`<rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${width.toFixed(1)}" height="${height.toFixed(1)}" fill="${toCss(fill)}"/>`); }
   path(d, fill) { this.parts.push(`<path d="${d}" fill="${toCss(fill)}"/>`); }
-  line(x0, y0, x1, y1) { this.parts.push(`<path d="M${x0.toFixed(1)} ${y0.toFixed(1)}L${x1.toFixed(1)} ${y1.toFixed(1)}" stroke="#999" stroke-width="0.6"/>`); }
+  line(x0, y0, x1, y1, ink = "#999", wide = 0.6) { this.parts.push(`<path d="M${x0.toFixed(1)} ${y0.toFixed(1)}L${x1.toFixed(1)} ${y1.toFixed(1)}" stroke="${ink}" stroke-width="${wide}"/>`); }
   circle(x, y, r, fill) { this.parts.push(`<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${r.toFixed(1)}" fill="${toCss(fill)}"/>`); }
 
   text(x, y, words, colour, { turn, about, end, middle } = {}) {

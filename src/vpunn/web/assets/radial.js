@@ -3,7 +3,7 @@ import { isDark } from "./colors.js";
 import { Columns, LINE, Levels } from "./columns.js";
 
 const ROWS = 2880;
-const RING = 70; // pixels of a ring whose names can be read
+const RING = 88; // pixels of a ring whose names can be read
 const TURN = (2 * Math.PI) / ROWS;
 
 // Pixels of a disk looked up in the columns: the distance of each from the centre says which ring, its angle which row. Both

@@ -77,7 +77,7 @@ export class FileApi {
   brief(i) {
     const s = this.shape, label = this.labels[i];
     const alone = !label.startsWith("@") && this.labels.indexOf(label) === i && this.labels.lastIndexOf(label) === i;
-    return { id: i, ref: alone ? label : `@${i}`, label, name: this.data.names[i], depth: s.depth[i], size: s.size[i], leaves: this.leaves[i + s.size[i]] - this.leaves[i] };
+    return { id: i, ref: alone ? label : `@${i}`, label, name: this.data.names[i], also: this.data.also?.[i] ?? "", depth: s.depth[i], size: s.size[i], leaves: this.leaves[i + s.size[i]] - this.leaves[i] };
   }
 
   digits(i) { return this.shape.path(i).slice(1).map((j) => this.shape.digit(j)); }
@@ -131,7 +131,7 @@ export class FileApi {
     const more = NAMING.map((name) => this.data.columns[name]).filter(Boolean);
     this.uses = new Map();
     this.folded = this.data.names.map((name, i) => {
-      const words = fold([name, this.labels[i] === name ? "" : this.labels[i], ...more.map((column) => column[i])].join(" "));
+      const words = fold([name, this.data.also?.[i] ?? "", this.labels[i] === name ? "" : this.labels[i], ...more.map((column) => column[i])].join(" "));
       for (const word of new Set(words)) this.uses.set(word, (this.uses.get(word) || 0) + 1);
       return words;
     });

@@ -42,7 +42,7 @@ export class SearchBox {
     const { state } = this.app;
     const entries = found.results.map((node, k) => make("li", { role: "option", id: `r${k}` },
       make("a", { href: state.link({ focus: node.ref, tab: "node" }), tabindex: "-1", onclick: () => this.close() },
-        make("b", {}, node.name), node.label === node.name ? null : make("code", {}, node.label),
+        make("b", {}, node.name), node.label === node.name ? null : make("code", {}, node.also || node.label),
         make("small", {}, `depth ${node.depth}${node.above.length ? " · " + node.above.join(" › ") : ""}`))));
     if (!entries.length) {
       const hints = found.did_you_mean.map((text) => make("button", { type: "button", onclick: () => { this.box.value = text; this.ask(); } }, text));

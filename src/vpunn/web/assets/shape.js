@@ -127,6 +127,19 @@ export class Shape {
     return found;
   }
 
+  // The children that hold the most leaves, at most so many, and how many children there are.
+  largest(i, most) {
+    let found = [], total = 0;
+    for (let j = i + 1, end = i + this.size[i], least = -1; j < end; j += this.size[j]) {
+      total++;
+      const wide = this.to(j) - this.from(j);
+      if (found.length === most && wide <= least) continue;
+      found = [...found, j].sort((p, q) => this.to(q) - this.from(q) - this.to(p) + this.from(p)).slice(0, most);
+      least = this.to(found.at(-1)) - this.from(found.at(-1));
+    }
+    return { found, total };
+  }
+
   // Leaves below node i, counted up to `most`.
   leaves(i, most) {
     let found = 0;

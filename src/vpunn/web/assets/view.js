@@ -1,5 +1,5 @@
 // The canvas: what is in view, how it moves, and what a frame costs. How nodes are laid out is the business of the layouts
-// (icicle.js, radial.js, disk.js, list.js), objects of one kind:
+// (icicle.js, radial.js, disk.js, dendrogram.js, list.js), objects of one kind:
 //
 //   keys      names of the numbers that say what is in view (a window), as they stand in the URL
 //   fit(i), around(...nodes), seek(share)      windows that show a subtree, some nodes, a place of the small map
@@ -8,6 +8,7 @@
 //   draw(), svg(drawing)      pictures
 import { toCss } from "./colors.js";
 import { Columns } from "./columns.js";
+import { Dendrogram } from "./dendrogram.js";
 import { Disk } from "./disk.js";
 import { percent } from "./dom.js";
 import { listen } from "./gestures.js";
@@ -16,6 +17,7 @@ import { List } from "./list.js";
 import { Radial } from "./radial.js";
 
 const FONT = "12px system-ui, sans-serif";
+const LEAST = 8; // letters of a name that is cut
 const QUICK = 12; // milliseconds a frame may take before it shows fewer labels
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -24,9 +26,10 @@ export class View {
     Object.assign(this, { canvas, minimap, shape, labels, palette, told });
     this.context = canvas.getContext("2d");
     this.small = new Columns();
-    this.layouts = { icicle: new Icicle(this), radial: new Radial(this), disk: new Disk(this), list: new List(this) };
+    this.layouts = { icicle: new Icicle(this), radial: new Radial(this), disk: new Disk(this), dendrogram: new Dendrogram(this), list: new List(this) };
     this.colour = palette.ofBranch(shape);
     this.beliefs = null;
+    this.root = 0; // the branch that is opened: its children have the hues
     this.focus = this.hover = this.other = this.stop = -1;
     this.answers = []; // nodes that a model of label sets gives
     this.many = 300; // labels a frame may draw; follows the cost of the last frame
@@ -173,14 +176,14 @@ export class View {
     return width;
   }
 
-  // The text, or as much of it as fits; nothing if that says nothing.
+  // The text, or as much of it as fits; nothing if that says too little.
   fitted(text, room) {
     if (!text) return "";
     const whole = this.widthOf(text);
     if (whole <= room) return text;
     let keep = Math.min(Math.floor((text.length * room) / whole), text.length - 1);
-    while (keep > 1 && this.widthOf(text.slice(0, keep) + "…") > room) keep--;
-    return keep > 1 ? text.slice(0, keep) + "…" : "";
+    while (keep >= LEAST && this.widthOf(text.slice(0, keep) + "…") > room) keep--;
+    return keep >= LEAST ? text.slice(0, keep) + "…" : "";
   }
 
   // The whole tree in a corner, painted when colours change, and a frame around what is in view.
