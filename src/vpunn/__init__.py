@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     )
     from vpunn.codes import MixedRadixCode, PadicCode
     from vpunn.datasets import tasks
-    from vpunn.hipan import HiPaNClassifier
     from vpunn.io import read_tree, write_tree
     from vpunn.metrics import calibration
     from vpunn.network import VanDerPutLayer, VPuNN
     from vpunn.paper.hipan import HiPaN
+    from vpunn.placing import HiPaNClassifier
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
     from vpunn.store import load
+    from vpunn.tables.frames import fit
+    from vpunn.tables.models import TableClassifier
+    from vpunn.tables.regressor import TableRegressor
     from vpunn.tabular.tabhipan import TabHiPaN
     from vpunn.text import text_features
     from vpunn.tree import Tree, check_tree
@@ -63,15 +66,18 @@ _LATER = {
     "tree": "vpunn.tree",
     "write_tree": "vpunn.io",
     "HiPaN": "vpunn.paper.hipan",
-    "HiPaNClassifier": "vpunn.hipan",
+    "HiPaNClassifier": "vpunn.placing",
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
     "TabHiPaN": "vpunn.tabular.tabhipan",
+    "TableClassifier": "vpunn.tables.models",
+    "TableRegressor": "vpunn.tables.regressor",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
     "calibration": "vpunn.metrics.calibration",
     "datasets": "vpunn.datasets",
-    "explain": "vpunn.explain",
+    "fit": "vpunn.tables.frames",
+    "explain": "vpunn.explanations",
     "hipaq": "vpunn.hipaq",
     "metrics": "vpunn.metrics",
     "paper": "vpunn.paper",
@@ -98,6 +104,8 @@ __all__ = [
     "PadicEncoder",
     "PadicTargetEncoder",
     "TabHiPaN",
+    "TableClassifier",
+    "TableRegressor",
     "Tree",
     "TreeError",
     "VPuNN",
@@ -110,6 +118,7 @@ __all__ = [
     "codes",
     "datasets",
     "explain",
+    "fit",
     "heads",
     "hipaq",
     "io",

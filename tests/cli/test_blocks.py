@@ -73,7 +73,7 @@ def test_the_same_answers_by_every_door(here):
     table = open_table_model(here / "both")
     X = table.rows(frame, "t")
     assert list(X) == ["words", "numbers"]
-    assert vpunn.load(here / "both").predict(X).tolist() == printed["label"].tolist()
+    assert vpunn.load(here / "both").predict(frame).tolist() == printed["label"].tolist()
     assert table.known(X).all()
 
     from vpunn.web.opening import open_model

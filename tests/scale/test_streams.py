@@ -18,7 +18,7 @@ import pytest
 
 import vpunn
 from vpunn.errors import DataError, TreeError, VpunnError
-from vpunn.io import _blocks, read_table, streams, write_table
+from vpunn.io import read_table, streams, texts, write_table
 from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.models import TableClassifier, open_table_model
@@ -54,8 +54,7 @@ def shop(tmp_path_factory):
 @pytest.fixture
 def blocks(monkeypatch):
     """Text passes through in blocks, as if it were large."""
-    monkeypatch.setattr(streams, "SMALL", 0)
-    monkeypatch.setattr(_blocks, "BLOCK", 2000)
+    monkeypatch.setattr(texts, "BLOCK", 2000)
 
 
 @pytest.mark.parametrize("model", ["places", "sizes"])
@@ -63,7 +62,7 @@ def blocks(monkeypatch):
 def test_batches_answer_as_the_whole_table(shop, tmp_path, model, source, blocks):
     fitted = open_table_model(shop / model)
     frame = read_table(shop / source, as_text=[*fitted.inputs.as_text, "id"])
-    whole = fitted.predict(frame, source, keep=["id"])
+    whole = fitted.answer_table(frame, source, keep=["id"])
     done = predict_stream(shop / model, shop / source, tmp_path / "a.parquet", keep=["id"], batch_rows=64, part_rows=64)
     found = read_table(tmp_path / "a.parquet")
     pd.testing.assert_frame_equal(found, whole, check_dtype=False)

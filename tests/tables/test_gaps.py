@@ -58,7 +58,7 @@ def test_a_missing_number_is_answered_as_the_median_of_the_training_rows(inputs,
     assert model.inputs.medians == tuple(medians.values())
     told = {name: f"{name!r} {value:.4g}" for name, value in medians.items()}
     by_hand = NEW.fillna(medians)
-    said, wanted = model.predict(NEW, "new"), model.predict(by_hand, "new")
+    said, wanted = model.answer_table(NEW, "new"), model.answer_table(by_hand, "new")
     pd.testing.assert_frame_equal(said.drop(columns="known"), wanted.drop(columns="known"))
     found, alike = model.evaluate(NEW, "new", "skip"), model.evaluate(by_hand[NEW["crp"].notna()], "new", "skip")
     assert not any("lack" in note for note in alike.notes)
@@ -89,11 +89,11 @@ def test_truths_are_likelier_by_medians_than_by_means_where_tails_are_long():
 
 def test_rows_that_hold_nothing_else_are_told():
     model = fitted(NUMBERS)
-    assert model.predict(NEW, "new")["known"].tolist() == [row != 4 for row in range(30)]
+    assert model.answer_table(NEW, "new")["known"].tolist() == [row != 4 for row in range(30)]
     assert "1 row holds nothing the model knows (answered by the medians)" in model.evaluate(NEW, "new").notes
     model = fitted(BOTH)
-    assert model.predict(NEW, "new")["known"].all()  # there is the text
-    assert not model.predict(NEW.assign(note=""), "new")["known"][4]
+    assert model.answer_table(NEW, "new")["known"].all()  # there is the text
+    assert not model.answer_table(NEW.assign(note=""), "new")["known"][4]
 
 
 @pytest.mark.parametrize("inputs", [NUMBERS, SETS, LEVELS], ids=["numbers", "sets", "levels"])
@@ -134,7 +134,7 @@ def test_a_column_without_numbers_is_refused_but_a_row_is_answered():
     Gaps.of(empty[:1], NUMBERS, "new").refuse_empty("new", "fill it in")
     with pytest.raises(DataError, match="no number in any of 30 rows; leave it out of --columns"):
         read_sample(empty, NUMBERS, "new", missing="median")
-    assert len(fitted(NUMBERS).predict(empty[:1], "new")) == 1
+    assert len(fitted(NUMBERS).answer_table(empty[:1], "new")) == 1
 
 
 @pytest.mark.parametrize("cell", ["", "  ", "NA", " n/a ", "nan", "NULL", None])
@@ -150,7 +150,7 @@ def test_cells_that_are_no_numbers_are_refused(cell):
     frame = NEW.astype({"age": object})
     frame.loc[2, "age"] = cell
     with pytest.raises(DataError) as refused:
-        fitted(NUMBERS).predict(frame, "new")
+        fitted(NUMBERS).answer_table(frame, "new")
     assert all(part in str(refused.value) for part in ("'age'", "'new'", "row 2", repr(cell), "write numbers"))
 
 
@@ -167,9 +167,9 @@ def test_folders_of_older_versions_refuse_as_before(tmp_path):
     model = fitted(NUMBERS)
     TableClassifier(model.model, replace(model.inputs, medians=())).save(tmp_path / "old", {})
     old = open_table_model(tmp_path / "old")
-    assert len(old.predict(NEW[5:], "new")) == 25
+    assert len(old.answer_table(NEW[5:], "new")) == 25
     with pytest.raises(DataError, match=r"no number \(NaN\) in 2 of 30 rows, row 1, 4 .* or fit the model again"):
-        old.predict(NEW, "new")
+        old.answer_table(NEW, "new")
 
 
 @pytest.mark.parametrize("kept", [[1.0], [1.0, float("nan")], [1.0, 1e200], ["1", 2.0], [True, 1.0], {}, 3])

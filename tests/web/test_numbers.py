@@ -63,7 +63,7 @@ def test_answers_are_the_table_models(api, folder):
     rows = [row("o0", "o0f1", "o0f1g2"), row("o2"), row("o1", "new", "newer"), row(), row("o2", "o2f0", height=None)]
     status, found = ask(api, {"rows": rows})
     table = open_table_model(folder)
-    expected = table.predict(pd.DataFrame(rows), "t")
+    expected = table.answer_table(pd.DataFrame(rows), "t")
     assert status == 200
     for one, same in zip(found["answers"], expected.to_dict("records"), strict=True):
         assert {

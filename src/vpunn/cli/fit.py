@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused
 from vpunn.cli.structure import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, check_choice, counted, examples
@@ -181,7 +181,7 @@ def fit(
         regress = which.regress is not None
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
-        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed)
+        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed=seed)
         facts = plan.held_out(sample)
         if json:
             facts = {"read": sample.report.facts()} | facts
@@ -190,7 +190,6 @@ def fit(
             facts = {}
         with progress_bar("fitting…", 100) as bar:
             model = plan.model(sample, bar)
-        _say_silent(model)
     model.save(out, {"data": str(table), "command": "vpunn fit"})
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
@@ -219,15 +218,6 @@ def _say_folds(scores: Mapping[str, Any], folds: int) -> None:
     ]
     emit(rows, False, f"{counted(int(scores['held-out rows']), 'row')} held out in {folds} parts:")
     typer.echo()
-
-
-def _say_silent(model: TableModel) -> None:
-    """Numbers beside a text may have nothing to say; then the model does not read them, and its user should know."""
-    layout = getattr(model.model, "layout_", None)
-    if layout is not None and layout.silent:
-        say(
-            f"the numbers ({examples(model.inputs.columns)}) say nothing about held-out rows, so the model reads the text alone"
-        )
 
 
 def _task_model(table: Path, characters: bool, seed: int) -> TableModel:

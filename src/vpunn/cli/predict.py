@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,7 +115,7 @@ def predict(
         rows = reading.read(table, fitted.inputs, split_names(keep))
         gaps = Gaps.of(rows, fitted.inputs, table)
         gaps.refuse_empty(table, FILL_IN)
-        frame = fitted.predict(rows, table, keep=split_names(keep), **chosen)
+        frame = fitted.answer_table(rows, table, keep=split_names(keep), **chosen)
         filled = gaps.said(fitted.inputs)
         found = {str(name): cells for name, cells in frame.to_dict("list").items()}
     else:
@@ -212,11 +212,9 @@ def explain(
 
     import pandas as pd
 
-    from vpunn.explanations import explain as explain_row
-    from vpunn.tables.cells import texts_of
-    from vpunn.tables.gaps import Gaps, filled_numbers
+    from vpunn.tables.gaps import Gaps
     from vpunn.tables.models import open_table_model
-    from vpunn.text import by_word
+    from vpunn.tables.reasons import explain_table_row
 
     fitted = open_table_model(model)
     _check_asked(fitted, table, ask, reading)
@@ -227,29 +225,12 @@ def explain(
         frame = pd.DataFrame({first: [ask]} | {name: [""] for name in others})
     if row >= len(frame):
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
-    frame, inputs = frame.iloc[[row]], fitted.inputs
+    frame = frame.iloc[[row]]
     where = "--ask" if table is None else f"row {row} of {table}"
-    X = fitted.rows(frame, where)
-    _say_all(Gaps.of(frame, inputs, where).said(inputs))
-    features = getattr(fitted, "features", None)
-    numbers = filled_numbers(frame, inputs, where)[0].tolist()
-    cells = {name: f"{number:.4g}" for name, number in zip(inputs.columns, numbers, strict=True)}
-    found: Any
-    if features is None:
-        names = [*inputs.levels, *cells] if inputs.levels else [f"{name}={cell}" for name, cell in cells.items()]
-        found = explain_row(fitted.model, X, node, feature_names=names)
-    else:  # all features, so that the words of a ball sum to what it contributes
-        every = fitted.feature_names()  # type: ignore[union-attr]
-        found = explain_row(fitted.model, X, node, k=len(every), feature_names=every)
-        (words,) = texts_of(frame, inputs.text, table)
-        if getattr(fitted.model, "multilabel_", False):
-            said = by_word(words, found.features, cells)[:5]
-            found = replace(found, features=said, neighbours=found.neighbours[:5])
-        else:
-            balls = [replace(ball, features=by_word(words, ball.features, cells)[:5]) for ball in found.balls]
-            found = replace(found, balls=balls)
-        if not fitted.known(X).all():  # type: ignore[union-attr]
-            say("the text holds no word the model knows; the answer is the prior")
+    _say_all(Gaps.of(frame, fitted.inputs, where).said(fitted.inputs))
+    if fitted.inputs.text and not fitted.known(fitted.rows(frame, where)).all():  # type: ignore[union-attr]
+        say("the text holds no word the model knows; the answer is the prior")
+    found = explain_table_row(fitted, frame, where, node)
     if json:
         emit(asdict(found), True)
     else:
@@ -265,10 +246,8 @@ def _is_piped(table: Path) -> bool:
 
 
 def _is_large(table: Path) -> bool:
-    """Whether a table passes through in batches: it is a folder, a pattern, or larger than what is read at once."""
-    from vpunn.io.streams import SMALL
-
-    return not table.is_file() or table.stat().st_size > SMALL
+    """Whether a table passes through in batches: it is a folder, a pattern, or too large to hold beside its answers."""
+    return not table.is_file() or table.stat().st_size > 64 << 20
 
 
 def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, reading: Reading) -> None:

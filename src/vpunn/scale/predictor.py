@@ -144,7 +144,7 @@ class Predictor:
         if self._table is None:
             return self._fast(table, schema)
         frame = table.to_pandas()
-        found = self._table.predict(frame, where, keep=self.keep, **self.options)
+        found = self._table.answer_table(frame, where, keep=self.keep, **self.options)
         found["row"] += start
         if self._classes and schema.field("label").type == pa.string():
             found["label"] = [None if label is None else str(label) for label in found["label"].tolist()]

@@ -37,7 +37,7 @@ TEXT_BYTES = 1 << 24
 #: Numbers that are looked through twice while they are near.
 BLOCK = 1 << 18
 #: The array of a classifier that has a number for each of its training rows.
-ROWS = ("row.node", "rows.node")
+ROWS = "row.weight"
 #: Kind of model → module that has the class of that name.
 KINDS = {
     "BallSums": "vpunn.scale",
@@ -46,7 +46,7 @@ KINDS = {
     "DecayTree": "vpunn.hipaq",
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",
-    "HiPaNClassifier": "vpunn.hipan",
+    "HiPaNClassifier": "vpunn.placing",
     "HiPaQ": "vpunn.hipaq",
     "HierarchicalHead": "vpunn.torch",
     "SetHead": "vpunn.torch",
@@ -299,13 +299,14 @@ class Stored:
     def held_rows(self) -> str:
         """Whose data a model holds: how many of the rows it was fitted on, and whether their words can be read; empty for none.
 
-        A classifier remembers its rows (`ROWS` is their node). Their texts are there as counts of words where the words are.
+        A classifier remembers its rows (`ROWS` has one number for each). Their texts are there as counts of words where the words
+        are. One that was saved without them has sums.
         """
-        name = next((name for name in ROWS if name in self.names), None)
-        if name is None:
-            return ""
+        if ROWS not in self.names:
+            rows = self.settings.get("training_rows")
+            return f"no training row, only sums of {rows:,}" if type(rows) is int else ""
         described = self.settings.get("described_rows", 0)
-        count = len(self._open_array(name)) - (described if type(described) is int else 0)
+        count = len(self._open_array(ROWS)) - (described if type(described) is int else 0)
         texts = "yes, as counted words" if "features" in self.part_names else "no"
         return f"{count:,} training rows; their texts: {texts}"
 
@@ -389,6 +390,9 @@ def _opened(stored: Stored) -> HasTree:
     """The model of any kind that a folder, or a part of it, holds."""
     if stored.kind not in KINDS:
         raise DataError(f"{stored._where()} holds a {stored.kind}, which this version does not know; update vpunn.")
+    # a model that knows which columns of a table it reads
+    if stored.kind in ("HiPaNClassifier", "VPuNNRegressor") and "inputs" in stored.settings:
+        return import_module("vpunn.tables.models").table_model_of(stored)
     return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
 
 

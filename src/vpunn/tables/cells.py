@@ -20,7 +20,8 @@ import numpy as np
 
 from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, check_choice, examples, rows_have
-from vpunn.io.frames import COMMA_NUMBER, check_columns
+from vpunn.io.cells import COMMA_NUMBER
+from vpunn.io.frames import check_columns
 from vpunn.io.tables import whole_labels
 from vpunn.tree import Tree
 from vpunn.tree._inputs import label_array, object_array
@@ -93,8 +94,11 @@ class LabelCells:
         return np.array(column.tolist()) if all(type(cell) is int for cell in column) else column
 
 
-def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> LabelCells:
-    """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are."""
+def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object, *, gaps: bool = True) -> LabelCells:
+    """The cells of label or level columns, read by the rule of this module; numbers only where all of a column are.
+
+    Without ``gaps`` the columns are not levels of each other, so an empty cell stays empty.
+    """
     check_columns(frame, names, where)
     raw, changes = np.empty((len(frame), len(names)), object), np.zeros((len(frame), 4), np.int64)
     for k, name in enumerate(names):
@@ -107,6 +111,9 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object) -> Lab
             column[present] = whole_labels(column[present]).tolist()
         raw[:, k] = column
     filled = ~missing_cells(raw)
+    if not gaps:
+        raw[~filled] = None
+        return LabelCells(raw)
     values = _without_gaps(raw, filled)
     changes[:, 1] = (~missing_cells(values) & ~filled).any(axis=1)
     changes[:, 2] = missing_cells(values).any(axis=1) & filled.any(axis=1)

@@ -32,6 +32,7 @@ class FitPlan:
     mixed: str = "cut"
     test_size: float | None = None
     folds: int | None = None
+    answers: str = "auto"
     seed: int = 0
 
     def model(self, sample: TableRows, bar: Bar | None = None) -> TableModel:
@@ -43,7 +44,7 @@ class FitPlan:
             from vpunn.tables.sets import SetTableClassifier
 
             kind = SetTableClassifier
-        options = {"characters": self.characters, "mixed": self.mixed, "seed": self.seed}
+        options = {"characters": self.characters, "mixed": self.mixed, "answers": self.answers, "seed": self.seed}
         return kind.fit(sample, self.inputs, tree=self.tree, bar=bar, **options)  # type: ignore[arg-type]
 
     def held_out(self, sample: TableRows) -> dict[str, float]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vpunn.errors import DataError, counted, examples
+from vpunn.tables.categories import one_hot, unknown, with_values
 from vpunn.tables.cells import numbers_of, refuse_missing
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ NAMED = 5
 
 
 def with_medians(inputs: Inputs, frame: pd.DataFrame, where: object) -> Inputs:
-    """The columns of a model with their medians in the rows to be fitted; 0 for a column that has no number there."""
+    """The columns of a model with their medians in the rows to be fitted (0 for a column that has no number there), and with the
+    values of its categories."""
+    inputs = with_values(inputs, frame, where)
     if not inputs.columns:
         return inputs
     numbers = numbers_of(frame, inputs.columns, where, inputs.block("numbers"))
@@ -35,7 +38,8 @@ def with_medians(inputs: Inputs, frame: pd.DataFrame, where: object) -> Inputs:
 
 
 def filled_numbers(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.ndarray:
-    """The numeric columns of a table as floats, the median where a number is missing; `Gaps` says where that was.
+    """The numeric columns of a table as floats, the median where a number is missing; `Gaps` says where that was. Behind them
+    its categories as numbers.
 
     A model of an older version has kept no medians; then missing numbers are refused.
     """
@@ -44,12 +48,14 @@ def filled_numbers(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.nda
     if inputs.columns and not inputs.medians:
         fix = "fill in or leave out these rows, or fit the model again: this one was written before models knew what to put there"
         refuse_missing(numbers, inputs.columns, where, fix, block)
-    return np.where(np.isnan(numbers), inputs.medians, numbers) if inputs.medians else numbers
+    numbers = np.where(np.isnan(numbers), inputs.medians, numbers) if inputs.medians else numbers
+    return np.concatenate([numbers, one_hot(frame, inputs, where)], axis=1) if inputs.categories else numbers
 
 
 def numberless(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.ndarray:
-    """Rows that lack the numbers of all columns: medians say nothing about them."""
-    return np.asarray(np.isnan(numbers_of(frame, inputs.columns, where, inputs.block("numbers"))).all(axis=1))
+    """Rows that lack the numbers of all columns, and have no known category: medians say nothing about them."""
+    bare = np.asarray(np.isnan(numbers_of(frame, inputs.columns, where, inputs.block("numbers"))).all(axis=1))
+    return bare & unknown(frame, inputs, where) if inputs.categories else bare
 
 
 @dataclass(frozen=True)

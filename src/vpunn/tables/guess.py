@@ -17,7 +17,7 @@ from vpunn.errors import counted, examples
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["text", "number", "category", "list", "id", "date", "constant", "empty"]
+Kind = Literal["text", "number", "category", "list", "id", "date", "constant", "empty", "other"]
 
 #: A category has at most this share of different cells, so that most of its values come back.
 REPEATS = 0.5
@@ -97,9 +97,9 @@ def columns_of(guesses: Mapping[str, Guess], kind: Kind, without: Iterable[str] 
 def guess_target(frame: pd.DataFrame, guesses: Mapping[str, Guess]) -> tuple[str, ...]:
     """The columns that may be the labels: category columns that stand below each other, or the one with most values; () if none.
 
-    One column stands below another if each of its values goes with one value of the other only.
+    One column stands below another if each of its values goes with one value of the other only; of several, the fullest.
     """
-    names = sorted(columns_of(guesses, "category"), key=lambda name: frame[name].nunique())
+    names = sorted(columns_of(guesses, "category"), key=lambda name: (frame[name].nunique(), frame[name].count()))
     best: tuple[str, ...] = ()
     for last in reversed(range(len(names))):
         chain = [names[last]]
@@ -124,5 +124,5 @@ def said_of(guesses: Mapping[str, Guess], target: Sequence[str]) -> list[str]:
         for kind, how in read.items()
         if columns_of(guesses, kind, target)  # type: ignore[arg-type]
     ]
-    out = [f"{name} ({g.kind}: {g.why})" for name, g in guesses.items() if not g.usable and name not in target]
+    out = [f"{name} ({g.why})" for name, g in guesses.items() if not g.usable and name not in target]
     return [f"columns read {'; '.join(lines)}", *([f"columns left out: {', '.join(out)}"] if out else [])]

@@ -38,9 +38,12 @@ class Inputs:
     match: str = "exact"  #: how names of the table are found in the tree
     path_sep: str | None = None  #: what separates the levels in a cell of the target, if it holds paths
     medians: tuple[float, ...] = ()  #: of the numeric columns in the training rows; they stand in for missing numbers
+    categories: tuple[str, ...] = ()
+    values: tuple[tuple[str, ...], ...] = ()  #: of each category, in the training rows
+    shares: tuple[tuple[float, ...], ...] = ()  #: of the rows that have them
 
     def __post_init__(self) -> None:
-        used = Counter([*self.target, *self.text, *self.columns, *self.levels])
+        used = Counter([*self.target, *self.names])
         twice = [name for name, count in used.items() if count > 1]
         if twice:
             raise VpunnError(f"the column {examples(twice)} is named twice; a column is an input or the target, once.")
@@ -51,22 +54,32 @@ class Inputs:
 
     def block(self, kind: str) -> str:
         """The block of features that texts ("words") or "numbers" make, for messages; "" where there is one block only."""
-        return kind if self.text and self.columns else ""
+        return kind if self.text and self.numeric else ""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether a model reads numbers: those of columns, or categories written as numbers."""
+        return bool(self.columns or self.categories)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has: its numeric columns, and one for each value of its categories."""
+        return len(self.columns) + sum(map(len, self.values))
 
     @property
     def names(self) -> list[str]:
         """All columns that are read to predict."""
-        return [*self.text, *self.columns, *self.levels]
+        return [*self.text, *self.columns, *self.categories, *self.levels]
 
     @property
     def as_text(self) -> list[str]:
         """Columns whose cells are read as they are written; the target of a regressor is a number."""
-        return [*self.text, *self.levels, *(() if self.levels else self.target)]
+        return [*self.text, *self.categories, *self.levels, *(() if self.levels else self.target)]
 
     def settings(self) -> dict[str, Any]:
         """As kept in ``model.json``."""
         kept: dict[str, Any] = {"target": join_names(self.target)}
-        for name in ("text", "columns", "levels"):
+        for name in LISTS:
             if getattr(self, name):
                 kept[name] = list(getattr(self, name))
         if self.groups is not None:
@@ -79,41 +92,41 @@ class Inputs:
             kept["path_sep"] = self.path_sep
         if self.medians:
             kept["medians"] = list(self.medians)
+        if self.categories:
+            kept["values"] = [dict(zip(*both, strict=True)) for both in zip(self.values, self.shares, strict=True)]
         return kept | ({"task": self.task, "seed": self.seed} if self.task is not None else {})
 
     @classmethod
     def from_settings(cls, kept: Json, where: object) -> Inputs:
         """What `settings` gave, checked."""
-        lists = ("text", "columns", "levels")
-        if not isinstance(kept, Mapping) or not any(kept.get(name) for name in lists):
+        if not isinstance(kept, Mapping) or not any(kept.get(name) for name in LISTS):
             raise DataError(
                 f"{str(where)!r} does not say which columns it reads; `vpunn fit` writes a model that does."
             )
-        given = [kept.get(name, []) for name in lists]
-        match = kept.get("match", "exact")
+        text, columns, categories, levels = given = [kept.get(name, []) for name in LISTS]
+        match, medians, values = kept.get("match", "exact"), kept.get("medians", []), kept.get("values", [])
         told = isinstance(kept.get("target"), str) and isinstance(kept.get("seed", 0), int) and match in MATCHES
-        medians = kept.get("medians", [])
-        told = told and are_medians(medians, given[1])
+        told = told and are_medians(medians, columns) and are_values(values, categories)
         if not told or not all(isinstance(v, list) and all(isinstance(n, str) for n in v) for v in given):
             raise DataError(f"{str(where)!r} is damaged: its list of columns cannot be read; fit the model again.")
-        task, groups = kept.get("task"), kept.get("groups")
-        texts = (groups, task, kept.get("label_sep"), kept.get("path_sep") or None)
-        words = [None if word is None else str(word) for word in texts]
-        text, columns, levels = (tuple(names) for names in given)
-        target = tuple(split_names(kept["target"]))
+        words = {name: kept.get(name) for name in ("groups", "task", "label_sep", "path_sep")}
         return cls(
-            target,
-            text,
-            columns,
-            levels,
-            words[0],
-            words[1],
-            int(kept.get("seed", 0)),
-            words[2],
-            match,
-            words[3],
-            tuple(map(float, medians)),
+            tuple(split_names(kept["target"])),
+            tuple(text),
+            tuple(columns),
+            tuple(levels),
+            **{name: None if word is None else str(word) for name, word in words.items()},  # type: ignore[arg-type]
+            seed=int(kept.get("seed", 0)),
+            match=match,
+            medians=tuple(map(float, medians)),
+            categories=tuple(categories),
+            values=tuple(tuple(one) for one in values),
+            shares=tuple(tuple(map(float, one.values())) for one in values),
         )
+
+
+#: The lists of columns that a model may read, as ``model.json`` calls them.
+LISTS = ("text", "columns", "categories", "levels")
 
 
 def are_medians(kept: Json, columns: Json) -> bool:
@@ -121,6 +134,15 @@ def are_medians(kept: Json, columns: Json) -> bool:
     if not isinstance(kept, list) or not isinstance(columns, list) or len(kept) not in (0, len(columns)):
         return False
     return all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= LARGEST_FEATURE for v in kept)
+
+
+def are_values(kept: Json, categories: Json) -> bool:
+    """Whether what a model kept are the values of its categories, each with a share of the rows."""
+    if not isinstance(kept, list) or not isinstance(categories, list) or len(kept) != len(categories):
+        return False
+    shares = [share for one in kept if isinstance(one, Mapping) for share in one.values()]
+    told = all(isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 1 for v in shares)
+    return told and all(isinstance(one, Mapping) for one in kept)
 
 
 def split_names(names: str | None) -> list[str]:

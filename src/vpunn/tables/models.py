@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,24 +23,27 @@ from vpunn.placing.distribution import Rule, stop_at
 from vpunn.store import Stored
 from vpunn.tables.answers import Answers, Evaluation, by_depth, kept_columns
 from vpunn.tables.cells import LabelCells, texts_of
+from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
 from vpunn.tables.truth import Truth, Unseen, true_nodes
 from vpunn.tree import Tree
+from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn._types import Features, Targets
+    from vpunn._types import Features, FilePath, Targets
     from vpunn.text import TextFeatures
 
 
-class TableClassifier:
+class TableClassifier(TableFace):
     """A `HiPaNClassifier`, or the half of it that answers, with the columns it reads and, for texts, their features.
 
-    Texts and numbers together are two blocks, "words" and "numbers".
+    `vpunn.fit` makes one of a data frame, ``vpunn fit`` of a table file. Texts and numbers together are two blocks, "words" and
+    "numbers"; categories are numbers, too.
     """
 
     def __init__(self, model: Answering, inputs: Inputs, features: TextFeatures | TextReader | None = None) -> None:
@@ -55,9 +58,10 @@ class TableClassifier:
         tree: Tree | None = None,
         characters: bool = True,
         mixed: str = "cut",
+        answers: str = "auto",
         seed: int = 0,
         bar: Bar | None = None,
-    ) -> TableClassifier:
+    ) -> Self:
         """Fit on rows of a table; without a tree it is grown from the labels."""
         from vpunn.placing.classifier import HiPaNClassifier
 
@@ -68,31 +72,32 @@ class TableClassifier:
             if inputs.text:
                 features = new_text_features(characters, len(sample), mixed)
                 _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
-        model = HiPaNClassifier(tree, random_state=seed)
+        model = HiPaNClassifier(tree, answers=answers, random_state=seed)  # type: ignore[arg-type]
         made = cls(model, inputs, features)
         X = made.rows(sample.frame, where)
         with bar.stage("classifier", 80) as part, following(part):
             model.fit(X, made.labels(sample.cells), groups=sample.groups)
+        made.report = sample.report
         return made
 
     def labels(self, cells: LabelCells) -> Targets:
         """The target as the classifier takes it."""
         return cells.labels()
 
-    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
-        """Write the folder that `open_table_model` opens."""
+    def save(self, path: FilePath, provenance: Mapping[str, Any] | None = None) -> Path:
+        """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from."""
         draft = self.model.draft(provenance)
         draft.settings["inputs"] = self.inputs.settings()
         if self.features is not None:
             draft.add("features", self.features)
-        return draft.write(out)
+        return draft.write(path)
 
     def rows(self, frame: pd.DataFrame, where: object) -> Features:
         """The features of a table's rows: words, numbers (medians where they are missing), or both as blocks."""
         inputs, words = self.inputs, None
         if self.features is not None:
             words = self.features.transform(texts_of(frame, inputs.text, where, inputs.block("words")))
-        return as_blocks(words, filled_numbers(frame, inputs, where) if inputs.columns else None)
+        return as_blocks(words, filled_numbers(frame, inputs, where) if inputs.numeric else None)
 
     def known(self, X: Features, frame: pd.DataFrame | None = None, where: object = None) -> np.ndarray:
         """Which rows hold anything the model knows; the answer for the others is the prior, or that of medians.
@@ -112,7 +117,7 @@ class TableClassifier:
     @property
     def fallback(self) -> str:
         """What answers rows that hold nothing the model knows."""
-        return "medians" if self.inputs.columns else "prior"
+        return "medians" if self.inputs.numeric else "prior"
 
     def said_of_dark(self, rows: int) -> list[str]:
         """The note about rows that hold nothing the model knows, if there are any."""
@@ -120,9 +125,12 @@ class TableClassifier:
         return [f"{held} nothing the model knows (answered by the {self.fallback})"] if rows else []
 
     def feature_names(self) -> list[str]:
-        """What the features are called, as `by_word` takes them apart: ``words__…``, ``characters__…`` and ``numbers__column``."""
+        """What the features are called, as `by_word` takes them apart: ``words__…``, ``characters__…`` and ``numbers__column``
+        (of a category as often as it has values)."""
         words = [] if self.features is None else self.features.get_feature_names_out().tolist()
-        return [*words, *(f"numbers__{name}" for name in self.inputs.columns)]
+        kinds = zip(self.inputs.categories, self.inputs.values, strict=True)
+        numeric = [*self.inputs.columns, *(name for name, values in kinds for _ in values)]
+        return [*words, *(f"numbers__{name}" for name in numeric)]
 
     def answers(
         self, X: Features, *, top: int = 1, rule: Rule = "node", stop: str | None = None, **options: Any
@@ -142,7 +150,37 @@ class TableClassifier:
         best = posterior.best(rule)
         return Answers(self.model.tree_, self.model.labels_, best[:, None], posterior.exact(best)[:, None])
 
-    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame) -> Any:
+        """A value of the target for every row, as the training rows write it: labels, or a frame of level columns."""
+        nodes = self.answers(self.rows(frame, "the frame")).nodes[:, 0]
+        if self.inputs.path_sep is None and len(self.inputs.target) == 1:
+            return self.model.labels_[nodes]
+        return self._paths(nodes, frame)
+
+    def _paths(self, nodes: np.ndarray, frame: pd.DataFrame) -> Any:
+        """Places as level columns, None below the last level; or as paths, as the target writes them."""
+        import pandas as pd
+
+        different, place = np.unique(nodes, return_inverse=True)
+        paths = [[None if x == UNKNOWN else x for x in self.model.tree_.path(node)[1:]] for node in different.tolist()]
+        if self.inputs.path_sep is not None:
+            return np.array([self.inputs.path_sep.join(map(str, path)) for path in paths], object)[place.ravel()]
+        names = list(self.inputs.target)
+        cells = [[*path, *[None] * (len(names) - len(path))] for path in paths]
+        return pd.DataFrame(cells, columns=names, dtype=object).iloc[place.ravel()].set_index(frame.index)
+
+    def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
+        """The probability of each of ``classes_``, (rows, classes)."""
+        return np.asarray(self.model.predict_proba(self.rows(frame, "the frame")))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels that `predict` answers with, the columns of `predict_proba`."""
+        return self.model.classes_
+
+    def answer_table(
+        self, frame: pd.DataFrame, where: object = "the frame", *, keep: Sequence[str] = (), **options: Any
+    ) -> pd.DataFrame:
         """`said` as a frame, with columns of the table handed through."""
         import pandas as pd
 
@@ -160,7 +198,7 @@ class TableClassifier:
         """One row per answer, as columns: row, kept ones, label, probability, depth, node, path, and whether anything was known."""
         return self.answers(X, **options).columns(kept, known)
 
-    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
         """Compare predictions with the target columns; ``unseen`` says what happens to labels the model does not know.
 
         ``"ancestor"`` scores them at their deepest known ancestor, ``"skip"`` leaves them out (and rows without a label),
@@ -207,7 +245,12 @@ TableModel = TableClassifier | TableRegressor
 
 def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
     """A folder that ``vpunn fit`` wrote; with ``answers_only`` its classifier cannot learn on, and needs no scikit-learn."""
-    stored = Stored.open(path)
+    return table_model_of(Stored.open(path), answers_only=answers_only)
+
+
+def table_model_of(stored: Stored, *, answers_only: bool = False) -> TableModel:
+    """The model of an opened folder."""
+    path = stored.path
     if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor"):
         raise DataError(
             f"{str(path)!r} holds a {stored.kind}, not a model that `vpunn fit` wrote; `vpunn info {path}` says what it is."

@@ -12,6 +12,7 @@ from vpunn._progress import Bar
 from vpunn.errors import DataError
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
 from vpunn.tables.cells import LabelCells, locate, matched, place_cells
+from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.samples import TableRows
@@ -21,14 +22,14 @@ from vpunn.tree import Tree
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn._types import Features
+    from vpunn._types import Features, FilePath
     from vpunn.regress import VPuNNRegressor
 
 #: Predictions are given with an interval of 90 %.
 NORMAL_QUANTILE = 1.6448536269514722
 
 
-class TableRegressor:
+class TableRegressor(TableFace):
     """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
 
     fallback = "deepest known ancestor"
@@ -45,15 +46,16 @@ class TableRegressor:
 
         inputs = with_medians(inputs, sample.frame, sample.report.where)
         made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
+        made.report = sample.report
         with (bar or Bar()).stage("regression", 100):
             made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
         return made
 
-    def save(self, out: Path, provenance: Mapping[str, Any]) -> Path:
-        """Write the folder that `open_table_model` opens."""
+    def save(self, path: FilePath, provenance: Mapping[str, Any] | None = None) -> Path:
+        """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from."""
         draft = self.model.draft(provenance)
         draft.settings["inputs"] = self.inputs.settings()
-        return draft.write(out)
+        return draft.write(path)
 
     def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
         """Levels and covariates side by side, as the regressor reads them."""
@@ -68,7 +70,13 @@ class TableRegressor:
             at = cells
         return self._table(frame, at, where)
 
-    def predict(self, frame: pd.DataFrame, where: object, *, keep: Sequence[str] = ()) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame, return_std: bool = False) -> Any:
+        """A number for every row, and with ``return_std`` the standard deviation of a new observation beside it."""
+        return self.model.predict(self.rows(frame, "the frame"), return_std=return_std)
+
+    def answer_table(
+        self, frame: pd.DataFrame, where: object = "the frame", *, keep: Sequence[str] = ()
+    ) -> pd.DataFrame:
         """One row per row: mean, standard deviation of a new observation, a 90 % interval, and the deepest known ball behind it."""
         import pandas as pd
 
@@ -83,7 +91,7 @@ class TableRegressor:
         found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
         return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
 
-    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
         """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
         truth = self.truth(frame, where, unseen)
         if len(truth.rows) < 2:

@@ -111,6 +111,10 @@ class SetTableClassifier(TableClassifier):
         tree = getattr(self.model, "label_tree_", self.model.tree)  # the second while it is being fitted
         return sets if tree is None else named_sets(sets, tree, self.inputs.match)
 
+    def predict(self, frame: pd.DataFrame) -> Any:
+        """A set of labels for every row."""
+        return self.model.predict(self.rows(frame, "the frame")) if self.model.multilabel_ else super().predict(frame)
+
     def said(self, X: Features, kept: Mapping[str, Any], known: np.ndarray, **options: Any) -> dict[str, Any]:
         """One row per row: its labels joined by the separator, the least probability among them, and their paths.
 

@@ -51,7 +51,7 @@ class AskedTable:
             self.texts = [" ".join(map(str, row)) for row in said]
             words = answers.features.transform(self.texts)
         numbers, self.notes = None, list[str]()
-        if answers.inputs is not None and answers.numeric:
+        if answers.inputs is not None and answers.inputs.numeric:
             gaps = Gaps.of(self.cells, answers.inputs, "the table")
             gaps.refuse_empty("the table", FILL_IN)
             numbers = filled_numbers(self.cells, answers.inputs, "the table")

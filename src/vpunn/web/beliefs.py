@@ -21,8 +21,8 @@ from vpunn.web.subject import clean, clip
 
 if TYPE_CHECKING:
     from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Vectorizer
-    from vpunn.hipan.posterior import Posterior
-    from vpunn.hipan.sets._posterior import SetPosterior
+    from vpunn.placing.distribution import NodeDistribution
+    from vpunn.placing.set_posterior import SetPosterior
     from vpunn.tables.inputs import Inputs
     from vpunn.tree import Tree
 
@@ -70,16 +70,25 @@ class ClassifierAnswers:
         self.several = bool(getattr(model, "multilabel_", False))  # labels per row
         self.kind = "sets" if self.several else "places"
         self.text, self.numeric = ([], []) if inputs is None else (list(inputs.text), list(inputs.columns))
-        self.columns = [*self.text, *self.numeric]
+        self.categories = [] if inputs is None else list(inputs.categories)
+        self.columns = [*self.text, *self.numeric, *self.categories]
         self.targets = [] if inputs is None else list(inputs.target)
         self.path_sep = None if inputs is None else inputs.path_sep
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether the model reads numbers, or categories as numbers."""
+        return bool(self.numeric or self.categories)
 
     @cached_property
     def names(self) -> FeatureNames:
         """Names of the features; making those of half a million words takes longer than an answer."""
         if self.features is None:
             return None
-        return np.array([*self.features.get_feature_names_out(), *self.numeric])
+        kinds = zip(self.categories, () if self.inputs is None else self.inputs.values, strict=True)
+        return np.array(
+            [*self.features.get_feature_names_out(), *self.numeric, *(n for n, all_of in kinds for _ in all_of)]
+        )
 
     @property
     def tree(self) -> Tree:
@@ -91,7 +100,7 @@ class ClassifierAnswers:
         """What can be asked."""
         return {
             "kind": type(self.model).__name__,
-            "input": "columns" if self.numeric else "text" if self.features is not None else "numbers",
+            "input": "columns" if self._numbers else "text" if self.features is not None else "numbers",
             "columns": self.columns,
             "numeric": self.numeric,
             "features": int(self.model.n_features_in_),
@@ -103,9 +112,11 @@ class ClassifierAnswers:
         """Answer an empty question once: compiles what is not compiled, reads what is mapped."""
         from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
-        X: Any = np.zeros((1, len(self.numeric) or self.model.n_features_in_))
+        X: Any = np.zeros(
+            (1, self.inputs.width if self.inputs is not None and self._numbers else self.model.n_features_in_)
+        )
         if self.features is not None:
-            X = as_blocks(self.features.transform(["warm"]), X if self.numeric else None)
+            X = as_blocks(self.features.transform(["warm"]), X if self._numbers else None)
         self.answer([Ask(X, 3, 0.1, None, True, True)])
 
     # ---- questions ---------------------------------------------------------------------------------------------------
@@ -138,10 +149,9 @@ class ClassifierAnswers:
         """The features of a question's rows, and what was done about missing numbers."""
         from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
-        if kind != "rows" and self.features is not None and self.numeric:
-            raise ApiError(
-                422, f"this model reads texts and the numbers {examples(self.numeric)}; ask with rows.", kind
-            )
+        if kind != "rows" and self.features is not None and self._numbers:
+            more = [*self.numeric, *self.categories]
+            raise ApiError(422, f"this model reads texts and the columns {examples(more)}; ask with rows.", kind)
         if kind == "X":
             return read_numbers(listed, int(self.model.n_features_in_), kind), []
         if kind == "texts":
@@ -156,9 +166,9 @@ class ClassifierAnswers:
         if self.features is not None:
             texts = [[row[name] for name in self.text] for row in listed]
             words = self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in texts])
-        if self.inputs is not None and self.numeric:
+        if self.inputs is not None and self._numbers:
             given = read_numbers([[row[name] for name in self.numeric] for row in listed], len(self.numeric), kind)
-            numbers, notes = fill_gaps(given, self.inputs)
+            numbers, notes = fill_gaps(given, self.inputs, [[row[name] for name in self.categories] for row in listed])
         return as_blocks(words, numbers), notes
 
     def _said(self, kind: str, row: Any, X: Features) -> tuple[str | None, dict[str, str]]:
@@ -169,7 +179,8 @@ class ClassifierAnswers:
             return row, {}
         words = " ".join("" if row[name] is None else str(row[name]) for name in self.text)
         numbers = X["numbers"][0].tolist() if self.numeric else []
-        return words, {name: f"{number:.4g}" for name, number in zip(self.numeric, numbers, strict=True)}
+        cells = {name: f"{number:.4g}" for name, number in zip(self.numeric, numbers, strict=False)}
+        return words, cells | {name: str(row[name]) for name in self.categories}
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
@@ -222,7 +233,7 @@ class ClassifierAnswers:
 
     def _sets(self, posterior: SetPosterior, ask: Ask, rows: range) -> list[list[dict[str, Any]]]:
         """Of a model of label sets, the labels of each row under the question's rule: at least as likely as not by default."""
-        from vpunn.hipan.sets._posterior import deepest_only
+        from vpunn.placing.set_posterior import deepest_only
 
         threshold = 0.5 if ask.threshold is None else ask.threshold
         if ask.risk is not None:
@@ -241,7 +252,7 @@ class ClassifierAnswers:
     def _name(self, node: int) -> dict[str, Any]:
         return {"node": node, "label": clean(str(self.tree.labels[node]))}
 
-    def _stops(self, posterior: Posterior, ask: Ask) -> np.ndarray | None:
+    def _stops(self, posterior: NodeDistribution, ask: Ask) -> np.ndarray | None:
         """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
         from vpunn.placing.distribution import stop_at
 
@@ -263,7 +274,7 @@ class ClassifierAnswers:
 
     def _turns(self, ask: Ask) -> list[dict[str, Any]]:
         """For each turn on the way to the answer, what spoke for it: words and numbers as `vpunn explain` tells them."""
-        from vpunn.explain import BallContribution, explain
+        from vpunn.explanations import BallContribution, explain
 
         names = (self.numeric or None) if self.names is None else self.names
         k = WORDS if ask.text is None else int(self.model.n_features_in_)  # a word is told with all its n-grams
@@ -291,7 +302,7 @@ class ClassifierAnswers:
 
     def describe(self, node: int) -> Any:
         """What the model knows of a ball; of label sets, which have no rows of a ball alone, what the tree says."""
-        from vpunn.explain import describe_ball
+        from vpunn.explanations import describe_ball
 
         labels, source = self.tree.labels, self.tree if self.several else self.model
         return describe_ball(source, labels[node] if labels.dtype.kind in "iu" else node, feature_names=self.names)

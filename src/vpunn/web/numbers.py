@@ -114,7 +114,7 @@ class RegressorAnswers:
         return [self._answer(ask) for ask in asks]
 
     def _answer(self, ask: NumberAsk) -> dict[str, Any]:
-        found = self.table.predict(ask.frame, "rows")
+        found = self.table.answer_table(ask.frame, "rows")
         columns = ["prediction", "sd", "low", "high", "known", "node"]
         rows = []
         for r, row in enumerate(found[columns].to_dict("records")):

@@ -25,6 +25,8 @@ def as_subject(
     """
     if isinstance(source, str | os.PathLike):
         return open_model(Path(source))
+    if hasattr(source, "inputs") and hasattr(source, "answer_table"):  # what vpunn.fit made
+        return table_subject(source, title)
     answers = None
     tree = source if isinstance(source, Tree) else getattr(source, "tree_", None)
     if tree is None:
@@ -65,22 +67,19 @@ def open_model(path: Path) -> Subject:
     from vpunn.store import Stored, load
 
     stored = Stored.open(path)
-    if stored.kind == "VPuNNRegressor" and "inputs" in stored.settings:
+    if "inputs" in stored.settings:
         from vpunn.tables.models import open_table_model
-        from vpunn.tables.regressor import TableRegressor
-        from vpunn.web.numbers import number_subject
 
-        table = open_table_model(path)
-        assert isinstance(table, TableRegressor)
-        return number_subject(table, path.name)
-    if stored.kind != "HiPaNClassifier":
-        return as_subject(load(path), path.name)
-    from vpunn.placing import HiPaNClassifier
-    from vpunn.tables.inputs import Inputs
-    from vpunn.text import TextFeatures
+        return table_subject(open_table_model(path), path.name)
+    return as_subject(load(path), path.name)
 
-    kept = stored.settings.get("inputs")
-    inputs = Inputs.from_settings(kept, path) if isinstance(kept, dict) else None
-    features = stored.get("features", TextFeatures) if inputs is not None and inputs.text else None
-    model = HiPaNClassifier.from_stored(stored)
-    return Subject(model.tree_, path.name, ClassifierAnswers(model, features, inputs))
+
+def table_subject(table: Any, title: str | None = None) -> Subject:
+    """A subject from a model of tables, which names the columns it reads."""
+    from vpunn.tables.regressor import TableRegressor
+    from vpunn.web.numbers import number_subject
+
+    title = title or ", ".join(table.inputs.target)
+    if isinstance(table, TableRegressor):
+        return number_subject(table, title)
+    return Subject(table.tree_, title, ClassifierAnswers(table.model, table.features, table.inputs))

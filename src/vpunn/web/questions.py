@@ -64,13 +64,16 @@ def _float(value: float, where: str) -> float:
         raise ApiError(422, "a feature is too large for a float.", where) from None
 
 
-def fill_gaps(numbers: np.ndarray, inputs: Inputs) -> tuple[np.ndarray, list[str]]:
-    """Numbers with medians of the training rows where they are missing, as in ``vpunn predict``, and the sentence about it."""
+def fill_gaps(numbers: np.ndarray, inputs: Inputs, categories: Sequence[Any] = ()) -> tuple[np.ndarray, list[str]]:
+    """Numbers with medians of the training rows where they are missing, as in ``vpunn predict``, behind them the ``categories`` of
+    every row as numbers, and the sentence about what was missing."""
     import pandas as pd
 
     from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
 
     frame = pd.DataFrame(numbers, columns=list(inputs.columns))
+    for k, name in enumerate(inputs.categories):
+        frame[name] = np.array([row[k] for row in categories], object)
     filled = filled_numbers(frame, inputs, "rows")
     gaps = Gaps.of(frame, inputs, "rows")
     gaps.refuse_empty("rows", FILL_IN)

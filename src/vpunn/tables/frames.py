@@ -1,0 +1,180 @@
+"""`vpunn.fit`: a model of a data frame as it is, with text, numbers, categories and blanks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpunn._progress import progress_bar
+from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.io.frames import check_columns
+from vpunn.tables.fits import FitPlan
+from vpunn.tables.guess import Guess, columns_of, guess_columns, guess_target, said_of
+from vpunn.tables.inputs import Inputs
+from vpunn.tables.samples import read_sample
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vpunn.tables.models import TableModel
+    from vpunn.tree import Tree
+
+#: What a column can be said to be.
+KINDS = ("text", "number", "category", "skip")
+
+
+def fit(
+    frame: pd.DataFrame,
+    target: Any,
+    *,
+    tree: Tree | None = None,
+    kinds: Mapping[str, str] | None = None,
+    levels: Sequence[str] = (),
+    groups: str | None = None,
+    label_sep: str | None = None,
+    path_sep: str | None = None,
+    match: str = "exact",
+    answers: str = "auto",
+    random_state: int = 0,
+    verbose: bool = True,
+) -> TableModel:
+    """Fit a model on a data frame as it is; ``predict`` of the model takes such frames and gives values of the target.
+
+    Text columns become words, numbers stay numbers, categories become one column for each value. A missing number is read as the
+    median of its column, a missing category as what is usual; rows without a target are left out. What was done is printed, and
+    kept as ``model.report``. ``vpunn fit`` does the same in the shell.
+
+    Parameters
+    ----------
+    target : a column, a list of level columns (broadest first), or a series, list or frame of as many rows. Decimal numbers that
+        hardly repeat are predicted as numbers (`TableRegressor`), all else as places on a tree (`TableClassifier`).
+    tree : the tree whose labels the target uses; without one it is made from the target.
+    kinds : what columns are, where the guess is wrong: ``{"zip": "category", "note": "skip"}``; text, number, category or skip.
+    levels : for a number: the level columns, broadest first, that it is predicted from; ``target`` may then hold whole numbers.
+    groups : a column that says where a row is from, such as a shop; its rows are held out together when the model is calibrated.
+    label_sep : what separates the labels of a cell, if rows have several; cells may also hold lists or sets.
+    path_sep : what separates the levels of a cell, such as ">", if the target holds paths.
+    match : "loose" reads names that differ in case, blanks and the like as one.
+    answers : "leaves", "all" or "auto": which nodes may be answers; see `HiPaNClassifier`.
+
+    >>> import pandas as pd
+    >>> shop = pd.DataFrame({
+    ...     "text": ["espresso beans", "green tea", "rye loaf", "black tea", "ground espresso", "white loaf"] * 4,
+    ...     "price": [9.5, 4.0, 3.2, None, 8.0, 2.9] * 4,
+    ...     "kind": ["coffee", "tea", "bread", "tea", "coffee", "bread"] * 4})
+    >>> model = fit(shop, "kind", kinds={"text": "text"}, verbose=False)
+    >>> model.predict(pd.DataFrame({"text": ["espresso", "tea leaves"], "price": [8.5, None]})).tolist()
+    ['coffee', 'tea']
+    """
+    if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
+        raise VpunnError(
+            f"vpunn.fit takes a pandas DataFrame, got {type(frame).__name__}; HiPaNClassifier().fit(X, y) takes matrices."
+        )
+    frame, names = _with_target(frame, target)
+    guesses = guessed(frame, kinds or {}, [*names, *levels, *([groups] if groups else [])])
+    measured = not levels and len(names) == 1 and _is_measured(frame[names[0]]) and tree is None
+    regress = bool(levels) or measured
+    if measured:
+        levels = guess_target(frame, guesses)
+        if not levels:
+            raise VpunnError(
+                f"the target {names[0]!r} holds numbers such as {examples(frame[names[0]].dropna().tolist(), limit=2)}, which are "
+                "predicted from level columns (categories, broadest first), and none was found; name them in levels=[…]."
+            )
+    if label_sep is None and not regress and guess_columns(frame[names[:1]])[names[0]].kind == "list":
+        label_sep = _unused_separator(frame[names[0]])
+    taken = {*names, *levels}
+    inputs = Inputs(
+        tuple(names),
+        () if regress else columns_of(guesses, "text", taken),
+        columns_of(guesses, "number", taken),
+        tuple(levels),
+        groups=groups,
+        label_sep=label_sep,
+        match=match,
+        path_sep=path_sep,
+        categories=() if regress else columns_of(guesses, "category", taken),
+    )
+    if not inputs.names:
+        raise VpunnError(f"no column is left to predict {examples(names)} from; {'; '.join(said_of(guesses, names))}.")
+    sample = read_sample(frame, inputs, "the frame", regress=regress, tree=tree, match=match, missing="median")
+    shown = {name: guess for name, guess in guesses.items() if name not in taken and name != groups}
+    if regress:  # which reads levels and numbers
+        shown = {name: replace(g, kind="other") if g.kind in ("text", "category") else g for name, g in shown.items()}
+    above = [f"levels of {names[0]}: {' > '.join(levels)}"] if regress else []
+    notes = (*above, *said_of(shown, names), *sample.report.notes)
+    sample = replace(sample, report=replace(sample.report, notes=notes))
+    if verbose:
+        print(sample.report)
+    with progress_bar("fitting…", 100, None if verbose else 0.0) as bar:
+        model = FitPlan(inputs, tree, regress, answers=answers, seed=random_state).model(sample, bar)
+    model.report = sample.report
+    return model
+
+
+def guessed(frame: pd.DataFrame, kinds: Mapping[str, str], without: Sequence[str] = ()) -> dict[str, Guess]:
+    """What every column is: as the caller says, else as it looks."""
+    check_columns(frame, [*kinds, *without], "the frame")
+    for name, kind in kinds.items():
+        check_choice(f"kinds[{name!r}]", kind, KINDS)
+    guesses = guess_columns(frame)
+    for name, kind in kinds.items():
+        guesses[name] = Guess("constant" if kind == "skip" else kind, "as you say")  # type: ignore[arg-type]
+    return guesses
+
+
+def _with_target(frame: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, list[str]]:
+    """The frame with the target as columns of it, and their names."""
+    import pandas as pd
+
+    if isinstance(target, str) or (
+        isinstance(target, list | tuple) and target and all(t in frame for t in _texts(target))
+    ):
+        names = [target] if isinstance(target, str) else list(target)
+        check_columns(frame, names, "the frame")
+        return frame.rename(columns=str), names
+    if isinstance(target, pd.DataFrame):
+        columns = {str(name): target[name].to_numpy() for name in target}
+    else:
+        columns = {str(getattr(target, "name", None) or "target"): _cells(target)}
+    wrong = next((len(cells) for cells in columns.values() if len(cells) != len(frame)), None)
+    if wrong is not None:
+        raise VpunnError(
+            f"the target has {wrong:,} rows and the frame {len(frame):,}; name a column of the frame, or give as many values."
+        )
+    twice = [name for name in columns if name in frame]
+    if twice:
+        raise VpunnError(f"the target {examples(twice)} is also a column of the frame; give its name, or rename one.")
+    return frame.rename(columns=str).assign(**columns), list(columns)
+
+
+def _texts(target: Sequence[Any]) -> list[str]:
+    """Names that a list may hold; a cell that is no text is none."""
+    return [name if isinstance(name, str) else "" for name in target]
+
+
+def _cells(target: Any) -> np.ndarray:
+    if hasattr(target, "to_numpy"):
+        return np.asarray(target.to_numpy())
+    cells = np.empty(len(target), object)
+    cells[:] = list(target)
+    return cells
+
+
+def _is_measured(column: pd.Series) -> bool:
+    """Whether a column holds decimal numbers that hardly repeat: a quantity, not a class."""
+    import pandas as pd
+
+    if not pd.api.types.is_float_dtype(column.dtype):
+        return False
+    there = column.dropna().to_numpy(float)
+    return len(np.unique(there)) > max(len(there) / 2, 3) and not (there == np.round(there)).all()
+
+
+def _unused_separator(column: pd.Series) -> str:
+    """A separator that no label holds."""
+    labels = {str(label) for cell in column.dropna() if not isinstance(cell, str) for label in cell}
+    return next(sep for sep in (";", "|", "/", "\x1f") if not any(sep in label for label in labels))
