@@ -239,7 +239,7 @@ def test_same_seed_same_bytes_and_resuming_changes_nothing(optimizer, leak, tmp_
     assert (model(7).fit().theta_ == whole.theta_).all()
     if optimizer == "adam":
         assert (HiPaN(tree, schedule=short, leak=leak, seed=6).fit().theta_ != whole.theta_).any()
-    file = tmp_path / "state.npz"
+    file = tmp_path / "state"
     cut = HybridCut(model(7), stop=3)
     cut.run(file)
     again = model(7).fit(checkpoint=file, checkpoint_every=1, resume=True)

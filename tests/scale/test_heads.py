@@ -40,7 +40,7 @@ def test_a_cluster_and_a_checkpoint_change_nothing(client, tmp_path):
     start = np.random.default_rng(0).normal(size=heads.n_parameters)
     whole = vapo.minimize(heads, "adam", start=start)
     assert same(minimize_heads(heads, "adam", shards=3, start=start, engine=client), whole)
-    half = tmp_path / "half.npz"
+    half = tmp_path / "half"
 
     class Stopped(Exception):
         pass

@@ -42,7 +42,7 @@ def test_same_seed_same_bytes_and_resume_equals_uninterrupted(name: str, tmp_pat
     whole = minimize(problem, seed=4, **options)
     again = minimize(problem, seed=4, **options)
     assert whole.parameters.tobytes() == again.parameters.tobytes()
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run"
     from vpunn.vapo import _SOLVERS
 
     solver, epoch = _SOLVERS[options["method"]], _SOLVERS[options["method"]].epoch
@@ -56,7 +56,7 @@ def test_same_seed_same_bytes_and_resume_equals_uninterrupted(name: str, tmp_pat
     with pytest.raises(Interrupted):
         minimize(problem, seed=4, checkpoint=path, checkpoint_every=3, **options)
     monkeypatch.setattr(solver, "epoch", epoch)
-    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
     resumed = minimize(problem, seed=4, checkpoint=path, checkpoint_every=3, resume=True, **options)
     assert resumed.parameters.tobytes() == whole.parameters.tobytes()
     assert resumed.history.tobytes() == whole.history.tobytes()
@@ -71,9 +71,9 @@ def test_same_seed_same_bytes_and_resume_equals_uninterrupted(name: str, tmp_pat
 
 def test_a_strange_checkpoint_is_refused_and_left_alone(tmp_path) -> None:
     tree, other = random_tree(100, seed=1), random_tree(100, seed=2)
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run"
     minimize(SoftmaxHeads(tree), "adam", checkpoint=path)
-    before = path.read_bytes()
+    before = bytes_of(path)
     renamed = Tree.from_parents(tree.parent, labels=[f"n{i}" for i in range(100)])
     refusals = [
         (lambda: minimize(SoftmaxHeads(other), "adam", checkpoint=path, resume=True), "another tree"),
@@ -90,11 +90,17 @@ def test_a_strange_checkpoint_is_refused_and_left_alone(tmp_path) -> None:
         with pytest.raises(VpunnError, match=words) as error:
             call()
         assert "\n" not in str(error.value)
-        assert path.read_bytes() == before
-    path.write_text("not a checkpoint")
-    with pytest.raises(VpunnError, match="not a VAPO checkpoint"):
-        minimize(SoftmaxHeads(tree), "adam", checkpoint=path)
-    assert path.read_text() == "not a checkpoint"
+        assert bytes_of(path) == before
+    SoftmaxHeads(tree).tree.save(tmp_path / "tree")
+    (tmp_path / "text").write_text("not a checkpoint")
+    for strange, words in (("tree", "holds a Tree, not a Checkpoint"), ("text", "a saved model is a folder")):
+        with pytest.raises(VpunnError, match=words):
+            minimize(SoftmaxHeads(tree), "adam", checkpoint=tmp_path / strange)
+    assert (tmp_path / "text").read_text() == "not a checkpoint"
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def test_progress_goes_to_stderr(capsys) -> None:
@@ -107,14 +113,14 @@ def test_progress_goes_to_stderr(capsys) -> None:
 def test_checkpoint_places_that_cannot_be_used(tmp_path: Path) -> None:
     heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
     with pytest.raises(VpunnError, match="there is no folder"):
-        minimize(heads, checkpoint=tmp_path / "no" / "run.npz")
-    (tmp_path / "run.npz").mkdir()
-    with pytest.raises(VpunnError, match="is a folder|not a VAPO checkpoint"):
-        minimize(heads, checkpoint=tmp_path / "run.npz")
-    assert not any((tmp_path / "run.npz").iterdir())
-    empty = tmp_path / "empty.npz"
+        minimize(heads, checkpoint=tmp_path / "no" / "run")
+    (tmp_path / "run").mkdir()
+    with pytest.raises(VpunnError, match="no saved model"):
+        minimize(heads, checkpoint=tmp_path / "run")
+    assert not any((tmp_path / "run").iterdir())
+    empty = tmp_path / "empty"
     empty.touch()
-    with pytest.raises(VpunnError, match="is not a VAPO checkpoint"):
+    with pytest.raises(VpunnError, match="a saved model is a folder"):
         minimize(heads, checkpoint=empty, resume=True)
     assert empty.read_bytes() == b""
 
@@ -122,6 +128,6 @@ def test_checkpoint_places_that_cannot_be_used(tmp_path: Path) -> None:
 def test_a_schedule_that_differs_in_its_cosine_is_another_run(tmp_path: Path) -> None:
     heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
     flat, falling = (Schedule("own", (Phase("fit", 4, 0.5),), cosine=cosine) for cosine in (False, True))
-    minimize(heads, "adam", schedule=flat, checkpoint=tmp_path / "run.npz")
+    minimize(heads, "adam", schedule=flat, checkpoint=tmp_path / "run")
     with pytest.raises(VpunnError, match="cosine False there, True here"):
-        minimize(heads, "adam", schedule=falling, checkpoint=tmp_path / "run.npz", resume=True)
+        minimize(heads, "adam", schedule=falling, checkpoint=tmp_path / "run", resume=True)
