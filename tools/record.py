@@ -7,7 +7,6 @@ that should change nothing, or only what its note says.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import os
@@ -162,25 +161,16 @@ def data_sets() -> dict[str, str]:
 
 def record() -> dict[str, Any]:
     """Everything."""
-    from vpunn.web import openapi
+    from vpunn.web.routes import ROUTES, openapi
 
-    document = getattr(openapi, "document", None)
     with tempfile.TemporaryDirectory() as folder:
         return {
             "names": names(),
             "commands": commands(),
-            "openapi": _digest(document) if document else _digest(openapi._GET),
+            "openapi": {str(kind): openapi(ROUTES, kind, "limit") for kind in (None, "classifier", "regressor")},
             "readers": readers(Path(folder)),
             "data sets": data_sets() if os.environ.get("VPUNN_DATA_DIR") else {},
         }
-
-
-def _digest(thing: Any) -> Any:
-    try:
-        thing = thing() if callable(thing) else thing
-        return json.loads(json.dumps(thing, default=str))
-    except TypeError:
-        return hashlib.sha256(inspect.getsource(thing).encode()).hexdigest()
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _PACKERS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 _MAGIC = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_WINDOWS, _NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+#: Bytes that are letters of Windows-1252 only, and those that are not even that.
+WINDOWS, NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _CALLED = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}
 #: What to do about a file that is no UTF-8; commands say it in their own words (`vpunn.cli.common.in_shell`).
 OTHER_ENCODING = "pass encoding='latin-1' (or what it is written in), or save it as UTF-8"
@@ -77,14 +78,8 @@ class Source:
             return self.data.decode(), ""
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
-            code = "cp1252" if _WINDOWS.search(self.data) else "latin-1"
-            if code == "cp1252" and _NOT_WINDOWS.search(self.data):
-                code = "latin-1"
-            note = (
-                f"{self.name} is not UTF-8 (byte 0x{self.data[error.start]:02x} in line {line:,}) and was read as {_CALLED[code]}; "
-                "if letters look wrong, pass encoding='…' with its name, or save it as UTF-8."
-            )
-            return self.data.decode(code), note
+            code = "cp1252" if WINDOWS.search(self.data) and not NOT_WINDOWS.search(self.data) else "latin-1"
+            return self.data.decode(code), guessed_note(self.name, self.data[error.start], line, code)
 
     def error(self, position: int, reason: str) -> DataError:
         """An error about the byte at ``position``, with file, line and column."""
@@ -95,6 +90,14 @@ class Source:
     def line_error(self, line: int, reason: str) -> DataError:
         """An error about a whole line (counted from 1)."""
         return DataError(f"{self.name}, line {line:,}: {reason}")
+
+
+def guessed_note(name: str, byte: int, line: int, code: str) -> str:
+    """What to say of a text that is no UTF-8."""
+    return (
+        f"{name} is not UTF-8 (byte 0x{byte:02x} in line {line:,}) and was read as {_CALLED[code]}; "
+        "if letters look wrong, pass encoding='…' with its name, or save it as UTF-8."
+    )
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,6 +175,18 @@ def load(path: FileSource) -> Source:
         raise DataError(f"cannot read {str(path)!r}: {error.strerror or error}.") from None
 
 
+def packer_of(path: FilePath) -> Any:
+    """The module that packs and unpacks a file of this ending (.gz, .bz2, .xz), or None."""
+    return _PACKERS.get(Path(str(path).lower()).suffix)
+
+
+def open_bytes(path: FilePath) -> BinaryIO:
+    """A file's bytes, unpacked on the way."""
+    packer = packer_of(path)
+    stream: BinaryIO = open(path, "rb") if packer is None else packer.open(path, "rb")  # noqa: SIM115 (the caller closes it)
+    return stream
+
+
 def find_delimiter(text: str) -> str:
     """The separator of the first line: the most frequent of tab, comma, semicolon and bar outside quotes, else a comma."""
     line = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0][:10_000])
@@ -227,7 +242,7 @@ def save(path: FilePath, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    packer = _PACKERS.get(Path(str(path).lower()).suffix)
+    packer = packer_of(path)
     if packer is gzip:
         data = gzip.compress(data, 6, mtime=0)  # no time stamp: the same tree gives the same bytes
     elif packer is not None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from inputs import run_here
-from vpunn.io import _blocks, streams
+from vpunn.io import texts
 
 TABLE = "id,size,weight,kind\na,4.1,3.9,owl\nb,,0.2,carp\nc,NA,4.2,eel\nd,4.3,  ,robin\n"
 
@@ -34,8 +34,7 @@ def test_predict_answers_every_row_and_says_so_once(here, monkeypatch):
     folder, model, told = here
     printed = done("predict", model, folder / "t.csv", "--json", "--keep", "id")
     assert [row["id"] for row in json.loads(printed.out)] == list("abcd") and printed.err == f"vpunn: {told}.\n"
-    monkeypatch.setattr(streams, "SMALL", 0)
-    monkeypatch.setattr(_blocks, "BLOCK", 40)
+    monkeypatch.setattr(texts, "BLOCK", 40)
     for out in ("o.csv", "parts/"):
         for _ in range(1 + (out == "parts/")):  # a folder that is whole already is told of as well
             assert (
@@ -55,7 +54,6 @@ def test_evaluate_explain_and_report_say_so(here, monkeypatch):
     assert why.err.startswith("vpunn: 1 of 1 row lacks a number")
     assert told in done("report", model, "--test", folder / "t.csv", "--out", folder / "r.html").out
     assert told.replace("'", "&#x27;") in (folder / "r.html").read_text()
-    monkeypatch.setattr(streams, "SMALL", 0)
     assert json.loads(done("evaluate", model, folder / "t.csv", "--json").out)["notes"] == [told]
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import runpy
 from pathlib import Path
 
-import pytest
-
 from inputs import Case, check, no, params, run_here, yes
-from vpunn.errors import VpunnError
-from vpunn.io import streams
 
 TEXT = "text,kind\nnight bird hoots,owl\npond fish scales,carp\n"
 T = {"t.csv": TEXT}
@@ -168,73 +163,6 @@ def test_trees(case, tmp_path, models):
 @params(PAGES)
 def test_pages(case, tmp_path, models):
     check(case, tmp_path, models)
-
-
-#: Tables that must be read alike, or refused alike, whether they are held or pass through in blocks.
-LARGE = {
-    "commas": "id,text\na,night\nb,pond\n",
-    "semicolons": "id;text\na;night\n",
-    "tabs": "id\ttext\na\tnight\n",
-    "windows": "id,text\r\na,night\r\n",
-    "macintosh": "id,text\ra,night\rb,pond\r",
-    "byte order mark": "\ufeffid,text\na,night\n",
-    "utf-16": "id,text\na,night\n".encode("utf-16"),
-    "utf-16 unmarked": "id,text\na,night\n".encode("utf-16-le"),
-    "sep line": "sep=;\nid;text\na;night\n",
-    "blank lines": "\n\nid,text\na,night\n\nb,x\n",
-    "blanks around names": " id , text \na,night\n",
-    "quotes": '"id","text"\n"a\nb","say ""hm"""\n',
-    "inch": 'id,text\n12" pipe,night\n',
-    "missing": "id,text\nNA,night\nnull,\n,x\n",
-    "codes": "id,text\n007,night\n1.10,x\n",
-    "named twice": "text,text,id\na,b,c\n",
-    "longer row": "id,text\na,b,c\n",
-    "shorter row": "id,text\na\n",
-    "open quote": 'id,text\na,"night\nb,pond\nc,x\n',
-    "stray quote": 'id,text\n"a"b,night\n',
-    "zero byte": "id,text\na\0,night\n",
-    "names only": "id,text\n",
-    "nothing": "",
-    "an archive": b"PK\x03\x04\0\0",
-    "other columns": "x,y\n1,2\n",
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-@pytest.mark.parametrize("packed", [False, True])
-def test_large_tables_are_read_as_small_ones(name, packed, tmp_path, monkeypatch):
-    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
-    data = LARGE[name] if isinstance(LARGE[name], bytes) else LARGE[name].encode()
-    path.write_bytes(gzip.compress(data) if packed else data)
-    found = []
-    for small in (streams.SMALL, -1):
-        monkeypatch.setattr(streams, "SMALL", small)
-        try:
-            tables = list(streams.read_batches(path, ["id", "text"], as_text=["id", "text"]))
-            found.append([row for table in tables for row in table.to_pylist()])
-        except VpunnError:
-            found.append("refused")
-    assert found[0] == found[1]
-
-
-def test_large_lines_and_cut_archives_are_refused_by_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "SMALL", -1)
-    cases = {
-        "a.jsonl": (b'{"id": 1}\n', "has no column 'text'"),
-        "b.jsonl": (b'{"id": 1, "text": "\xff"}\n', "is no UTF-8 text"),
-        "c.jsonl": (b'{"id": 1, "id": 2, "text": "x"}\n', "stands twice"),
-        "d.jsonl": (b'{"id": 1, "text": "\\ud800"}\n', "half of a letter"),
-        "e.jsonl.gz": (gzip.compress(b'{"id": 1, "text": "x"}\n' * 99)[:-12], "cannot be read to its end"),
-        "f.csv.gz": (gzip.compress(b"id,text\n1,x\n" * 9999)[:-12], "cannot be read to its end"),
-        "g.csv": (b'id,text\n1,"x\n2,y\n', "line 2: .* never closed"),
-    }
-    for name, (data, said) in cases.items():
-        (tmp_path / name).write_bytes(data)
-        with pytest.raises(VpunnError, match=said):
-            list(streams.read_batches(tmp_path / name, ["id", "text"], as_text=["id", "text"]))
-    (tmp_path / "h.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 1, "text": "x"}\n')
-    (table,) = streams.read_batches(tmp_path / "h.jsonl", ["id", "text"], as_text=["id", "text"])
-    assert table.to_pylist() == [{"id": 1, "text": "x"}]
 
 
 def test_the_comma_in_numbers_is_told_of_columns_that_are_read(tmp_path, models):

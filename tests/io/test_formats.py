@@ -122,9 +122,9 @@ def test_table_values_are_typed_with_care():
     np.testing.assert_array_equal(tree.columns["n"], [5, np.nan, 7])
     np.testing.assert_array_equal(tree.columns["x"], [0.5, np.nan, 1000])
     assert tree.columns["code"].tolist() == ["007", "12", "3"]
-    assert tree.columns["ok"].tolist() == ["true", "false", "TRUE"]
+    assert tree.columns["ok"].tolist() == [True, False, True]
     assert tree.columns["note"].tolist() == [None, "a", None]
-    assert text(content.replace("TRUE", "True"), format="csv").columns["ok"].tolist() == [True, False, True]
+    assert text(content.replace("TRUE", "yes"), format="csv").columns["ok"].tolist() == ["true", "false", "yes"]
     assert text(content, format="csv", numbers=False).labels.tolist() == ["1", "2", "3"]
     assert text("parent,child\n,01\n01,2\n", format="csv").labels.tolist() == ["01", "2"]
     assert text("parent,child\n,7\n", format="csv").labels.tolist() == [7]
@@ -168,18 +168,18 @@ def test_policies_and_reports_come_through():
         ("parent,child\n\nr,a\n\nr,r\n", {}, r"'r' is its own parent \(line 5\)"),
         ("r,a\nr,b\n\na,a\n", {}, r"'a' is its own parent \(line 4\)"),
         ("parent,child\nr,a\n\nr,a\n", {"duplicates": "error"}, r"repeated \('r' → 'a'; line 4\)"),
-        ("", {}, "<stream> is empty; an edge table has lines such as"),
+        ("", {}, "'<stream>' is empty; a table begins with a line of column names"),
         (
             "parent,child\n",
             {},
-            "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False",
+            "'<stream>' has no rows below its column names, 'parent', 'child'; add them, or pass header=False",
         ),
         (
             "parent,child",
             {},
-            "the table has no rows below its first line, 'parent', 'child'; add them, or pass header=False",
+            "'<stream>' has no rows below its column names, 'parent', 'child'; add them, or pass header=False",
         ),
-        ("a,b", {"header": True}, "the table has no rows below its first line, 'a', 'b'"),
+        ("a,b", {"header": True}, "has no rows below its column names, 'a', 'b'"),
         ("a,b\n", {"delimiter": ",,"}, "delimiter=',,' must be a single character"),
         ("a,b\nb,c\n", {"levels": 5}, "levels must be a list of columns, got 5"),
         ("a,b\nb,c\n", {"no_parent": 5}, "no_parent must be a list of values, got 5"),
@@ -410,13 +410,12 @@ def test_every_format_has_a_reader_with_a_docstring():
 
 
 def test_a_large_table_is_parsed_in_blocks(tmp_path, monkeypatch):
-    """Arrow counts the bytes of a block in 32 bits: blocks are capped, and quotes and line ends may lie across them."""
-    from vpunn.io import tables
+    """Quotes and line ends may lie across blocks."""
+    from vpunn.io import texts
 
-    assert tables.LARGEST_BLOCK < 2**31
     edges = [("all", f"node {k}\n{'x' * (k % 50)}") for k in range(400)]
     text = "parent,child\n" + "".join(f'{a},"{b}"\n' for a, b in edges)
     (tmp_path / "t.csv").write_text(text)
     whole = read_tree(tmp_path / "t.csv")
-    monkeypatch.setattr(tables, "LARGEST_BLOCK", 256)
+    monkeypatch.setattr(texts, "BLOCK", 256)
     assert read_tree(tmp_path / "t.csv") == whole and whole.n_nodes == 401

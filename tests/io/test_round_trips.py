@@ -18,9 +18,13 @@ from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges, tree_from_linkage, tree_from_networkx
 from vpunn.tree.unnamed import with_names
 
-# Everything UTF-8 can hold, with the marks that the formats use themselves over-represented.
+# Everything text can hold, with the marks that the formats use themselves over-represented.
 NAMES = st.text(
-    st.one_of(st.sampled_from("'\"(),:;[]{}\t\r\n \\/|=_0a"), st.characters(exclude_categories=["Cs"])), max_size=6
+    st.one_of(
+        st.sampled_from("'\"(),:;[]{}\t\r\n \\/|=_0a"),
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
+    ),
+    max_size=6,
 )
 
 

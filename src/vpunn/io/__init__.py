@@ -12,6 +12,8 @@ from vpunn import files
 from vpunn.errors import DataError, TreeError
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.nexus import is_nexus, read_nexus_trees
+from vpunn.io.text_tables import SEP_LINE
+from vpunn.io.texts import wide_encoding
 from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree
 
@@ -153,6 +155,8 @@ def _format_of_path(path: Path) -> str | None:
 def _format_of_content(source: files.Source) -> str:
     """The format that the first bytes look like."""
     data = source.data
+    if code := wide_encoding(data):
+        data = data[:4000].decode(code, "ignore").removeprefix("\ufeff").encode()
     head = data[:4000].lstrip()
     if data.startswith(b"PAR1"):
         return "parquet"
@@ -164,6 +168,8 @@ def _format_of_content(source: files.Source) -> str:
         return "obo"
     if is_nexus(data):
         return "nexus"
+    if SEP_LINE.match(head[:20].decode("utf-8", "replace")):
+        return "csv"
     line = head[: head.find(b"\n") + 1 or None]
     if b"\t|\t" in line:
         raise DataError(f"{source.name} looks like nodes.dmp of the NCBI taxonomy; give its path and format='ncbi'.")

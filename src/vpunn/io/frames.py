@@ -5,23 +5,22 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import io
 import json
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from vpunn import files
 from vpunn._show import plain
 from vpunn.errors import DataError, DataWarning, examples
+from vpunn.io.cells import Column, in_types, seen
+from vpunn.io.json_lines import json_rows
+from vpunn.io.text_tables import TextTable, open_text_table
+from vpunn.io.texts import Text, open_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,168 +177,43 @@ def _read_text(
     numbers: Sequence[str] | None,
 ) -> pd.DataFrame:
     import pandas as pd
+    import pyarrow as pa
 
-    if source.data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        raise DataError(f"{source.name!r} is a spreadsheet or an archive, not text; save the sheet as CSV.")
-    text = _decoded(source, encoding)
-    if "\0" in text:
-        raise source.line_error(text.count("\n", 0, text.find("\0")) + 1, "there is a zero byte; this is not text.")
-    hint = SEP_LINE.match(text)
-    if hint:  # a blank line in its place keeps the numbers of the lines
-        text, delimiter = text[hint.end(1) :], hint[2] if delimiter is None else delimiter
-    mark = files.find_delimiter(text) if delimiter is None else delimiter
-    names = [name.strip() for name in _check_cells(source, text, mark)]
-    twice_named(names, source.name)
-    if numbers is not None:
-        as_text = [*as_text, *(name for name in names if name not in numbers)]
-    try:
-        kept = {at: str for at, name in enumerate(names) if name in as_text}
-        options: dict[str, Any] = {"low_memory": False, "index_col": False}
-        if int(pd.__version__.partition(".")[0]) < 3:  # newer ones read numbers to the last bit by themselves
-            options["float_precision"] = "round_trip"
-        frame = pd.read_csv(io.StringIO(text), sep=mark, dtype=kept or None, **options)
-    except (ValueError, OverflowError) as error:
-        reason = str(error).strip().splitlines()[-1].rstrip(".")
-        raise DataError(f"{source.name!r} cannot be read as a table: {reason}.") from error
-    frame.columns = pd.Index([str(given).strip() for given in frame.columns])
-    return frame if mark == "," else _with_decimal_points(frame, source.name, as_text)
-
-
-#: The line with which spreadsheets tell each other the separator.
-SEP_LINE = re.compile("(\ufeff?sep=([,;|\t]))\\r?\\n", re.IGNORECASE)
-#: 3,5 and 1.234,50; a point that no comma follows may be a decimal point, so 1.234 is none.
-COMMA_NUMBER = r"[-+]?(?:[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+)"
-
-
-def _with_decimal_points(frame: pd.DataFrame, name: str, as_text: Sequence[str]) -> pd.DataFrame:
-    """Columns of numbers with decimal commas as numbers; 1,234 beside nothing but such could mean thousands and stays text."""
-    import pandas as pd
-
-    changed, thousands = [], False
-    for column in frame.columns[frame.dtypes.map(pd.api.types.is_string_dtype)]:
-        cells = frame[column].dropna().astype(str).str.strip()
-        cells = cells[cells != ""]  # a blank cell is an empty one
-        if column in as_text or not len(cells) or not cells.str.fullmatch(COMMA_NUMBER).all():
-            continue
-        if cells.str.fullmatch(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+").all():
-            continue
-        plain = frame[column].astype(object).str.strip().str.replace(".", "", regex=False)
-        frame[column] = pd.to_numeric(plain.str.replace(",", ".", regex=False))
-        changed.append(column)
-        thousands |= bool(cells.str.contains(".", regex=False).any())
-    if changed:
-        also = ", the point as a mark of thousands" if thousands else ""
-        said = f"{name!r}: the comma in the numbers of {examples(changed)} was read as a decimal point{also}."
-        warnings.warn(said, DataWarning, stacklevel=5)
+    table = open_text_table(source, delimiter, encoding)
+    guessed = [name for name in table.names if name not in as_text and (numbers is None or name in numbers)]
+    blocks = list(table.blocks())
+    if not blocks:
+        return pd.DataFrame(columns=pd.Index(table.names))
+    columns = seen(blocks, guessed, table.mark != ",")
+    warn_of(table, columns)
+    frame: pd.DataFrame = in_types(pa.concat_tables(blocks), columns).to_pandas()
     return frame
 
 
-def _decoded(source: files.Source, encoding: str | None) -> str:
-    if encoding is not None:
-        return source.text(encoding)
-    text, note = source.guessed_text()
-    if note:
-        warnings.warn(note, DataWarning, stacklevel=5)
-    return text
-
-
-def _check_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
-    """The names in the first line, after checking that every line has as many cells; blank lines do not count."""
-    check_mark(delimiter)
-    with long_cells(text):
-        return _checked_cells(source, text, delimiter)
-
-
-@contextmanager
-def long_cells(text: str) -> Iterator[None]:
-    """Python's reader takes cells as long as the text: it is in memory already."""
-    longest = csv.field_size_limit(max(len(text), 1))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(longest)
-
-
-def check_mark(delimiter: object) -> None:
-    """Refuse what cannot separate cells."""
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
-        raise DataError(f"delimiter={delimiter!r} must be a single character, such as ';', that ends no line or cell.")
-
-
-def twice_named(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name."""
-    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-    if twice:
-        raise DataError(f"{where!r}: two columns are called {examples(twice)}; rename one of them.")
-
-
-def _checked_cells(source: files.Source, text: str, delimiter: str) -> list[str]:
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    line = 1
-    try:
-        names: list[str] = next((row for row in rows if row), [])
-    except csv.Error as error:
-        raise broken_quote(source, line, error) from None
-    if '"' not in text and "\r" not in text.replace("\r\n", ""):  # a line is a row: count separators between line ends
-        letters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
-        seen = np.append(0, np.cumsum(letters == ord(delimiter)))
-        starts = np.append(0, ends[:-1] + 1)
-        cells = seen[ends] - seen[np.minimum(starts, len(letters))] + 1
-        blank = ends - starts <= (letters[np.minimum(starts, len(letters) - 1)] == ord("\r"))
-        wrong = np.flatnonzero((cells != len(names)) & ~blank)
-        if len(wrong):
-            raise wrong_cells(source, int(wrong[0]) + 1, int(cells[wrong[0]]), len(names), delimiter)
-        return names
-    line = rows.line_num + 1
-    try:
-        for row in rows:
-            if row and len(row) != len(names):
-                raise wrong_cells(source, line, len(row), len(names), delimiter)
-            line = rows.line_num + 1
-    except csv.Error as error:
-        raise broken_quote(source, line, error) from None
-    return names
-
-
-def broken_quote(source: files.Source, line: int, error: csv.Error) -> DataError:
-    """What is wrong with the quotes of a row."""
-    if "field larger than" in str(error):
-        return source.line_error(
-            line, 'a quote (") opened in this row is not closed for millions of letters; close it.'
+def warn_of(table: TextTable, columns: Mapping[str, Column]) -> None:
+    """Say by which rules a text was read that may not be what its author meant."""
+    commas = {name: column for name, column in columns.items() if column.kind == "comma"}
+    say_guess(table.text)
+    if commas:
+        also = ", the point as a mark of thousands" if any(column.points for column in commas.values()) else ""
+        said = (
+            f"{table.name!r}: the comma in the numbers of {examples(list(commas))} was read as a decimal point{also}."
         )
-    if "unexpected end of data" in str(error):
-        return source.line_error(line, 'the quote (") opened in this row is never closed; close it, or double it ("").')
-    return source.line_error(line, f'{error}; a quote (") inside a quoted cell is doubled ("").')
+        warnings.warn(said, DataWarning, stacklevel=5)
 
 
-def wrong_cells(source: files.Source, line: int, count: int, wanted: int, delimiter: str) -> DataError:
-    """What is wrong with a row that is longer or shorter than the first."""
-    cells = f"{count} cell{'s' if count != 1 else ''}"
-    return source.line_error(
-        line, f"{cells} where the first line has {wanted}; quote cells that contain {delimiter!r}, or repair the line."
-    )
+def say_guess(text: Text) -> None:
+    """Say which encoding was guessed."""
+    if text.note:
+        warnings.warn(text.note, DataWarning, stacklevel=5)
 
 
 def _read_lines(source: files.Source, encoding: str | None) -> pd.DataFrame:
     import pandas as pd
 
-    rows = []
-    for number, line in enumerate(_decoded(source, encoding).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=files.keys_once)
-        except ValueError as error:
-            raise source.line_error(number, f"this is not JSON ({error}); each line holds one object.") from None
-        if not isinstance(row, dict):
-            raise source.line_error(number, f"each line holds one object such as {{…}}, got {line.strip()[:40]!r}.")
-        if files.half_letter(line):
-            raise source.line_error(
-                number, f"{files.HALF_LETTER} ({files.half_letter(line)}); repair it where it comes from."
-            )
-        rows.append(row)
-    return pd.DataFrame(rows)
+    text = open_text(source, encoding)
+    say_guess(text)
+    return pd.DataFrame(list(json_rows(text)))
 
 
 def _read_binary(source: files.Source, kind: str) -> pd.DataFrame:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from vpunn import files
 from vpunn.errors import DataError, examples
-from vpunn.io._blocks import DAMAGED, open_bytes, text_blocks
-from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table
+from vpunn.io.cells import in_types, seen
+from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table, say_guess, warn_of
+from vpunn.io.json_lines import line_blocks, types_of
+from vpunn.io.text_tables import open_text_table
+from vpunn.io.texts import open_text
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import pandas as pd
     import pyarrow as pa
 
     from vpunn._types import FilePath
 
-#: Text files up to this size are read at once, by the rules of `read_table`; larger ones pass through in blocks.
-SMALL = 64 << 20
 _HEAD = 1 << 20
 MANIFEST = "_manifest.json"
 
@@ -71,30 +72,25 @@ def read_batches(
 ) -> Iterator[pa.Table]:
     """The chosen columns of a file in tables of exactly ``rows`` rows (the last has the rest). Memory: a block and a batch.
 
-    Text larger than `SMALL` is read as text (numbers are made of it later, where they are used): UTF-8, or ``encoding``.
+    The rules are those of `read_table`, and what a column holds is told from all of its cells before the first batch.
     """
     kind = ENDINGS[files.suffix(path)]
-    packed = path.suffix.lower() in (".gz", ".bz2", ".xz")
-    size = path.stat().st_size * (8 if packed else 1)
-    if kind in ("parquet", "feather") and not packed:
+    if kind in ("parquet", "feather") and files.packer_of(path) is None:
         found = _binary_batches(path, columns, kind, rows)
-    elif kind == "text" and size > SMALL:
-        found = text_blocks(path, columns, delimiter, encoding)
-    elif kind == "lines" and size > SMALL:
+    elif kind == "text":
+        found = _text_batches(path, columns, as_text, delimiter, encoding)
+    elif kind == "lines":
         found = _line_batches(path, columns, encoding, rows)
     else:
-        found = iter([_whole(path, columns, as_text, delimiter, encoding)])
+        frame = read_table(path, columns=columns)[list(dict.fromkeys(columns))]
+        found = iter([_without_metadata(frame)])
     return _regrouped(found, rows)
 
 
-def _whole(
-    path: Path, columns: Sequence[str], as_text: Sequence[str], delimiter: str | None, encoding: str | None
-) -> pa.Table:
+def _without_metadata(frame: pd.DataFrame) -> pa.Table:
     import pyarrow as pa
 
-    numbers = [name for name in columns if name not in as_text]
-    frame = read_table(path, columns=columns, as_text=as_text, numbers=numbers, delimiter=delimiter, encoding=encoding)
-    return pa.Table.from_pandas(frame[list(dict.fromkeys(columns))], preserve_index=False).replace_schema_metadata()
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
 
 
 def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -143,54 +139,28 @@ def _binary_batches(path: Path, columns: Sequence[str], kind: str, rows: int) ->
         raise DataError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}.") from None
 
 
+def _text_batches(
+    path: Path, columns: Sequence[str], as_text: Sequence[str], delimiter: str | None, encoding: str | None
+) -> Iterator[pa.Table]:
+    table = open_text_table(path, delimiter, encoding)
+    _check_names(table.names, columns, path)
+    guessed = [name for name in dict.fromkeys(columns) if name not in as_text]
+    told = seen(table.blocks(guessed) if guessed else (), guessed, table.mark != ",")
+    warn_of(table, told)
+    rows = 0
+    for block in table.blocks(columns):
+        rows += len(block)
+        yield in_types(block, told)
+    if not rows:
+        raise DataError(f"{str(path)!r} has no rows below its column names, {examples(table.names)}.")
+
+
 def _line_batches(path: Path, columns: Sequence[str], encoding: str | None, rows: int) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
-    waiting: list[list[Any]] = []
-    names: dict[str, None] = {}
-    done = False
-    for number, line in enumerate(_lines(path, encoding), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=files.keys_once)
-            if files.half_letter(line):
-                raise ValueError(f"{files.HALF_LETTER}, {files.half_letter(line)}")
-            waiting.append([row.get(name) for name in columns])
-        except (ValueError, AttributeError) as error:
-            raise DataError(f"{path}, line {number:,}: this is no JSON object ({error}).") from None
-        if not done:
-            names |= dict.fromkeys(row)
-        if len(waiting) == rows:
-            if not done:
-                _check_names(list(names), columns, path)
-            yield _table_of(columns, waiting, pa)
-            waiting, done = [], True
-    if not done:
-        _check_names(list(names), columns, path)
-    if waiting:
-        yield _table_of(columns, waiting, pa)
-
-
-def _lines(path: Path, encoding: str | None) -> Iterator[str]:
-    """The lines of a text file, or one sentence about bytes that are none."""
-    code = encoding or "utf-8-sig"
-    try:
-        with open_bytes(path) as stream, io.TextIOWrapper(stream, code) as lines:
-            yield from lines
-    except LookupError:
-        raise DataError(f"there is no encoding {code!r}; latin-1 reads any file.") from None
-    except UnicodeError as error:
-        raise DataError(f"{str(path)!r} is no {encoding or 'UTF-8'} text: {error}; {files.OTHER_ENCODING}.") from None
-    except DAMAGED as error:
-        raise DataError(f"{str(path)!r} cannot be read to its end: {error}.") from None
-
-
-def _table_of(columns: Sequence[str], rows: list[list[Any]], pa: ModuleType) -> pa.Table:
-    import pandas as pd
-
-    frame = pd.DataFrame(rows, columns=list(columns))
-    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    text = open_text(path, encoding)
+    say_guess(text)
+    types = types_of(text)
+    _check_names(list(types), columns, path)
+    return line_blocks(text, list(dict.fromkeys(columns)), types, rows)
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
@@ -271,7 +241,7 @@ class TableWriter:
 def writing_table(path: Path) -> Iterator[TableWriter]:
     """A `TableWriter` whose file takes its place when the block ends well; nothing is left otherwise."""
     check_table_path(path)
-    packer = files._PACKERS.get(path.suffix.lower())
+    packer = files.packer_of(path)
     kind = ENDINGS[files.suffix(path)]
     with files.written_beside(path) as scratch:
         writer = TableWriter(scratch, kind, files.suffix(path) == ".csv", packer)

@@ -351,7 +351,10 @@ def _text_table(tree: Tree, delimiter: str) -> bytes:
             columns[name] = pa.array(values, from_pandas=True)
     buffer = io.BytesIO()
     arrow_csv.write_csv(pa.table(columns), buffer, arrow_csv.WriteOptions(delimiter=delimiter))
-    return buffer.getvalue()
+    data = buffer.getvalue()
+    if b"\0" in data:
+        raise TreeError("a name or a cell holds the character \\0, which no text table does; write Parquet or JSON.")
+    return data
 
 
 def _cell(value: Cell) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, HasTree
 from vpunn.errors import DataError, VpunnError, counted, examples
+from vpunn.files import open_bytes
 from vpunn.io import streams
-from vpunn.io._blocks import open_bytes
 from vpunn.io.streams import Parts, is_folder, read_batches, table_files, writing_table
 from vpunn.scale.predictor import Predictor
 from vpunn.tables.cells import Spelling
