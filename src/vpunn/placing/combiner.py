@@ -70,13 +70,14 @@ class Combiner(NamedTuple):
     @classmethod
     def fit(cls, seen: Seen, decides: list[int], rng: np.random.Generator, hidden: int = HIDDEN) -> Combiner:
         """``decides``: the columns any of which could answer alone. The evidence is standardised in place."""
-        mean = seen.evidence.mean(0, dtype=np.float64).astype(np.float32)
-        spread = seen.evidence.std(0, dtype=np.float64).astype(np.float32)
-        spread[spread < 1e-6] = 1
         z = seen.evidence
-        z -= mean
-        z /= spread
-        np.clip(z, -FAR, FAR, out=z)
+        total = np.zeros((2, z.shape[1]))
+        _add_rows(z, total[0])
+        mean = (total[0] / len(z)).astype(np.float32)
+        _add_squares(z, mean, total[1])
+        spread = np.sqrt(total[1] / len(z)).astype(np.float32)
+        spread[spread < 1e-6] = 1
+        _standardise(z, mean, spread)
         linear = _convex(seen.every(len(seen.true) // CONVEX_ROWS), decides)
         n, d = float(seen.weight.sum()), z.shape[1]
         likely = _shares(z @ linear.astype(np.float32), seen.start) >= UNLIKELY
@@ -90,25 +91,50 @@ class Combiner(NamedTuple):
     def probability(self, evidence: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The probability of every line among those of its row."""
         out = np.empty(len(evidence), np.float32)
-        room = np.empty(len(self.bias), np.float32), np.empty(evidence.shape[1], np.float32)
-        _probability(evidence, start, tuple(self), room, out)
+        nought = np.clip(-self.mean / self.spread, -FAR, FAR)  # most evidence is 0: what that says is added up once
+        _probability(
+            evidence, start, tuple(self), (nought, self.bias + nought @ self.inner, np.empty_like(self.bias)), out
+        )
         return out
 
 
 @kernel
+def _add_rows(z, total):
+    for i in range(len(z)):
+        for k in range(len(total)):
+            total[k] += z[i, k]
+
+
+@kernel
+def _add_squares(z, mean, total):
+    for i in range(len(z)):
+        for k in range(len(total)):
+            total[k] += np.float64(z[i, k] - mean[k]) ** 2
+
+
+@kernel
+def _standardise(z, mean, spread):
+    """In place, cut at eight deviations."""
+    for i in range(len(z)):
+        for k in range(len(mean)):
+            z[i, k] = min(max((z[i, k] - mean[k]) / spread[k], np.float32(-FAR)), np.float32(FAR))
+
+
+@kernel
 def _probability(evidence, start, combiner, room, out):
-    (mean, spread, linear, inner, bias, outer), (unit, z) = combiner, room
+    (mean, spread, linear, inner, _, outer), (nought, bias, unit) = combiner, room
     for r in range(len(start) - 1):
         top = np.float32(-np.inf)
         for i in range(start[r], start[r + 1]):
             score = np.float32(0)
             for h in range(len(unit)):
                 unit[h] = bias[h]
-            for k in range(len(z)):
-                x = (evidence[at(i), at(k)] - mean[k]) / spread[k]
-                x = min(max(x, np.float32(-FAR)), np.float32(FAR))
-                score += linear[k] * x
+            for k in range(len(nought)):
+                x = evidence[at(i), at(k)]
                 if x != 0:
+                    x = (x - mean[k]) / spread[k]
+                    x = min(max(x, np.float32(-FAR)), np.float32(FAR)) - nought[k]
+                    score += linear[k] * x
                     for h in range(len(unit)):
                         unit[h] += x * inner[at(k), at(h)]
             for h in range(len(unit)):
@@ -197,14 +223,15 @@ def _convex(seen: Seen, decides: list[int]) -> np.ndarray:
 
 
 def _single_columns(seen: Seen, decides: list[int]) -> np.ndarray:
-    told = np.flatnonzero(seen.known[seen.true])
-    if not len(told):
+    """The best weight of every single column among known slots, of rows whose answer is one, times its share of the likelihood."""
+    told = seen.known[seen.true]
+    if not told.any():
         return np.zeros(len(decides))
-    lines = np.concatenate([np.arange(seen.start[r], seen.start[r + 1])[_known_of(seen, r)] for r in told.tolist()])
-    counts = np.array([_known_of(seen, r).sum() for r in told.tolist()])
-    start = np.concatenate([[0], np.cumsum(counts)])
+    row = np.repeat(np.arange(len(told)), np.diff(seen.start))
+    lines = np.flatnonzero(seen.known & told[row])
+    start = np.concatenate([[0], np.cumsum(np.bincount(row[lines], minlength=len(told))[told])])
     true = np.searchsorted(lines, seen.true[told])
-    weight = np.repeat(seen.weight[told], counts)
+    weight = np.repeat(seen.weight[told], np.diff(start))
     target = weight * _smoothed(true, start, float(seen.weight[told].sum()))
     weights, best, explained = np.exp(np.arange(-3, 4.1, 0.25)), np.zeros(len(decides)), np.zeros(len(decides))
     for i, c in enumerate(decides):
@@ -213,10 +240,6 @@ def _single_columns(seen: Seen, decides: list[int]) -> np.ndarray:
         best[i], explained[i] = weights[int(np.argmax(fits))], max(fits)
     share = np.exp((explained - explained.max()) / np.sqrt(seen.weight[told].sum()))
     return np.asarray(best * share / share.sum())
-
-
-def _known_of(seen: Seen, r: int) -> np.ndarray:
-    return seen.known[seen.start[r] : seen.start[r + 1]]
 
 
 def _adam(seen: Seen, weights: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:

@@ -40,17 +40,35 @@ def rarest(rows: sp.csr_matrix, start: np.ndarray, entries: int = ENTRIES) -> sp
 
     Frequent features say little about what to propose, and take most of the time; slots are judged by all features.
     """
-    length = np.diff(start)[rows.indices]
-    if length.sum() <= entries:
+    length = np.diff(start)
+    if rows.nnz * int(length.max(initial=0)) <= entries or int(length[rows.indices].sum()) <= entries:
         return rows
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    order = np.lexsort((length, row))
-    before = np.cumsum(length[order]) - length[order]
-    keep = np.empty(rows.nnz, bool)
-    keep[order] = before + length[order] - before[rows.indptr[row]] <= entries
-    keep[order[rows.indptr[:-1][np.diff(rows.indptr) > 0]]] = True
-    indptr = np.concatenate([[0], np.cumsum(keep)])[rows.indptr]
-    return sp.csr_matrix((rows.data[keep], rows.indices[keep], indptr), shape=rows.shape)
+    keep = np.zeros(rows.nnz, bool)
+    told = csr(rows)
+    _rarest(told, length, entries, np.empty(int(np.diff(told[0]).max()), np.int64), keep)
+    out = sp.csr_matrix(rows.shape, dtype=rows.dtype)  # not from arrays, which would be checked again
+    out.data, out.indices = rows.data[keep], rows.indices[keep]
+    out.indptr = np.concatenate([[0], np.cumsum(keep)])[rows.indptr].astype(np.int32)
+    return out
+
+
+@kernel
+def _rarest(rows, length, entries, order, keep):
+    indptr, indices, _ = rows
+    for r in range(len(indptr) - 1):
+        met, read = 0, 0
+        for i in range(indptr[r], indptr[r + 1]):  # the row's features by the length of their lists
+            j, long = met, length[at(indices[at(i)])]
+            while j > 0 and length[at(indices[at(order[at(j - 1)])])] > long:
+                order[at(j)] = order[at(j - 1)]
+                j -= 1
+            order[at(j)] = i
+            met += 1
+        for j in range(met):
+            read += length[at(indices[at(order[at(j)])])]
+            if j > 0 and read > entries:
+                break
+            keep[at(order[at(j)])] = True
 
 
 class Scratch(NamedTuple):
