@@ -125,14 +125,14 @@ def _table(path: Path) -> str:
 
 def _batches(path: Path) -> str:
     """The same file read in blocks, as one beyond memory is."""
-    from vpunn.io import streams
+    from vpunn.io import streams, texts
 
     names = [str(name) for name in read_table(path).columns]
-    small, streams.SMALL = streams.SMALL, 0
+    block, texts.BLOCK = texts.BLOCK, 80
     try:
         tables = list(streams.read_batches(path, names))
     finally:
-        streams.SMALL = small
+        texts.BLOCK = block
     return str([table.to_pydict() for table in tables])
 
 

@@ -122,7 +122,7 @@ def test_several_files_and_a_dataset(shop, tmp_path):
     predict_stream(shop / "places", tmp_path / "days", tmp_path / "a", batch_rows=64, part_rows=64)
     predict_stream(shop / "places", str(tmp_path / "days" / "*.parquet"), tmp_path / "b", batch_rows=64, part_rows=64)
     predict_stream(shop / "places", ds.dataset(tmp_path / "days"), tmp_path / "c", batch_rows=64, part_rows=64)
-    whole = open_table_model(shop / "places").predict(frame, "rows")
+    whole = open_table_model(shop / "places").answer_table(frame, "rows")
     for name in "abc":
         pd.testing.assert_frame_equal(ds.dataset(tmp_path / name).to_table().to_pandas(), whole, check_dtype=False)
     with pytest.raises(DataError, match="the input has 3 files"):
