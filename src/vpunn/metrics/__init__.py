@@ -1,4 +1,5 @@
-"""Scores of predicted nodes (`nodes`), of probabilities (`confidence`), and maps that repair them (`calibration`)."""
+"""Scores of predicted nodes (`nodes`) and of probabilities (`confidence`), sums of both that add up (`sums`), and maps that repair
+probabilities (`calibration`)."""
 
 from vpunn.metrics.confidence import (
     Brier,
@@ -20,7 +21,6 @@ from vpunn.metrics.nodes import (
     bayes_nodes,
     depth_weights,
     hierarchical_scores,
-    hierarchical_summary,
     leaf_accuracy,
     mean_lca_depth,
     prefix_accuracy,
@@ -28,11 +28,14 @@ from vpunn.metrics.nodes import (
     ultrametric_loss,
     wu_palmer,
 )
+from vpunn.metrics.sums import CalibrationSums, HierarchicalSums, hierarchical_summary
 
 __all__ = [
     "Brier",
     "CalibrationInterval",
+    "CalibrationSums",
     "HierarchicalScores",
+    "HierarchicalSums",
     "Mistakes",
     "Reliability",
     "RiskCoverage",

@@ -170,25 +170,6 @@ def bayes_nodes(
     return best, loss.sum() * balls[0] - right[best, np.arange(proba.shape[0])]
 
 
-def hierarchical_summary(tree: Tree, true: Nodes, predicted: Nodes) -> dict[str, Any]:
-    """Every metric of this section for one set of predictions, as plain numbers (the prefix accuracies as a list)."""
-    t, q = node_pairs(tree, true, predicted)
-    scores = hierarchical_scores(tree, t, q)
-    prefixes = prefix_accuracy(tree, t, q)
-    return {
-        "n": len(t),
-        "root_accuracy": float(prefixes[0]),
-        "leaf_accuracy": leaf_accuracy(tree, t, q),
-        "prefix_accuracy": prefixes.tolist(),
-        "hierarchical_precision": scores.precision,
-        "hierarchical_recall": scores.recall,
-        "hierarchical_f1": scores.f1,
-        "wu_palmer": float(wu_palmer(tree, t, q).mean()),
-        "mean_lca_depth": mean_lca_depth(tree, t, q),
-        "ultrametric_loss": float(ultrametric_loss(tree, t, q).mean()),
-    }
-
-
 def _right_to_depth(tree: Tree, t: np.ndarray, q: np.ndarray) -> np.ndarray:
     """The largest k at which the two paths, cut at depth k, agree: K for equal nodes, else the LCA depth."""
     return np.where(t == q, max(tree.max_depth, 1), tree.lca_depth(t, q))
