@@ -63,6 +63,9 @@ def label_array(values: Any) -> tuple[np.ndarray, np.ndarray]:
     array = values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else _label_objects(values)
     if np.ndim(array) != 1:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(array)}.")
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iuU":  # none of these can be missing
+        whole = array.dtype.kind != "U" and (array.dtype != np.uint64 or not (array > np.iinfo(np.int64).max).any())
+        return array.astype(np.int64 if whole else object), np.zeros(len(array), bool)
     kinds = set(map(type, array)) if array.dtype == object else {object}
     if kinds <= {str, NoneType} or {str} < kinds <= {str, int, NoneType}:  # texts, also beside numbers, need no pandas
         texts = np.array(array, object)
