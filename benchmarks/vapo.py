@@ -44,7 +44,7 @@ def head_rows() -> list[dict[str, Any]]:
 
     from vpunn.datasets import load_wordnet
     from vpunn.network import VPuNN
-    from vpunn.vapo.heads import DigitHeads, QuadraticHeads, SoftmaxHeads
+    from vpunn.vapo import DigitHeads, QuadraticHeads, SoftmaxHeads
 
     tree = load_wordnet("3.1").tree
     values = np.arange(tree.n_leaves) % 997

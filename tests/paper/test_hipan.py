@@ -254,7 +254,7 @@ class HybridCut:
         self.model, self.stop = model, stop
 
     def run(self, file) -> None:
-        kind = self.model.problem_.solver(self.model.optimizer)
+        kind = self.model.problem_.solvers[self.model.optimizer]
         real, seen = kind.epoch, []
 
         def epoch(solver, number):

@@ -16,8 +16,9 @@ from strategies import trees
 from vpunn.errors import VpunnError
 from vpunn.paper.ceilings import ceilings, leaky_paper_rule, separability
 from vpunn.tree import Tree
+from vpunn.vapo import DenseMSEHead, DigitHeads, QuadraticHeads, SoftmaxHeads
 from vpunn.vapo import _kernels as _head_kernels
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, Layout, QuadraticHeads, SoftmaxHeads, check_probabilities
+from vpunn.vapo.heads import Layout, check_probabilities
 from vpunn.vapo.losses import bernoulli_loss, margin_loss, ordinal_loss, slot_weights, two_logit_loss
 
 FACTORISATIONS = ("node", "markov", "depth")

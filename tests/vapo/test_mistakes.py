@@ -11,14 +11,16 @@ from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 from vpunn.vapo import (
     AdamScalar,
+    DigitHeads,
     DigitNetwork,
     GISTScalar,
     LeakyRegression,
+    QuadraticHeads,
+    SoftmaxHeads,
     fisher_block,
     information,
     minimize,
 )
-from vpunn.vapo.heads import DigitHeads, QuadraticHeads, SoftmaxHeads
 
 TREE = Tree.from_parents([-1, 0, 0])
 
@@ -29,21 +31,21 @@ TREE = Tree.from_parents([-1, 0, 0])
         (lambda: minimize(SoftmaxHeads(TREE), "sgd"), "method='sgd' is unknown"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", schedule="paper"), "schedule='paper' is unknown"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", neighbourhood="full"), "takes no option 'neighbourhood'"),
-        (lambda: minimize(SoftmaxHeads(TREE), "gist", batch=5), "full sweeps without margin"),
+        (lambda: minimize(SoftmaxHeads(TREE), "gist", batch=5), "full sweeps; leave out batch"),
         (lambda: minimize(SoftmaxHeads(TREE), "gist", start=[0.5, 1.0]), "digits in 0..2, got 0.5"),
-        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "gist"), "full sweeps without margin"),
+        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "gist"), "SoftmaxHeads is solved by adam, not by gist"),
         (lambda: GISTScalar(1.5, p=5), "one whole digit, got 1.5"),
         (lambda: GISTScalar(5, p=5), "0..4, got 5"),
         (lambda: AdamScalar("2"), "a finite number, got '2'"),
-        (lambda: minimize(QuadraticHeads(TREE), "fisher"), "needs SoftmaxHeads"),
-        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "fisher"), "without margin"),
+        (lambda: minimize(QuadraticHeads(TREE), "fisher"), "solved by adam or gist, not by fisher"),
+        (lambda: minimize(SoftmaxHeads(TREE, margin=1.0), "fisher"), "solved by adam, not by fisher"),
         (lambda: minimize(DigitHeads(TREE), neighbourhood="pm2"), "neighbourhood='pm2' is unknown"),
         (lambda: minimize(DigitHeads(TREE), start=[7]), "0..2, got 7"),
         (lambda: minimize(DigitHeads(TREE), patience=0), "patience must be a whole number of at least 1, got 0"),
         (lambda: minimize(DigitHeads(TREE), "adam"), "no useful gradient"),
         (lambda: minimize(SoftmaxHeads(TREE), "adam", start=[1.0]), "start needs 2 numbers"),
         (lambda: minimize(SoftmaxHeads(TREE), checkpoint="x.npz", checkpoint_every=0), "checkpoint_every=0"),
-        (lambda: minimize(DigitNetwork(TREE, [0, 1]), "adam"), "needs gradients"),
+        (lambda: minimize(DigitNetwork(TREE, [0, 1]), "adam"), "solved by gist, not by adam"),
         (lambda: LeakyRegression(TREE, [1.0]), "needs 2 finite numbers"),
         (lambda: LeakyRegression(TREE, [1.0, 2.0], alpha=1.0), "alpha=1.0"),
         (lambda: DigitNetwork(TREE, [0, 3], p=3), "0..2, got 3"),

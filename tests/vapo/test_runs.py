@@ -11,12 +11,14 @@ from strategies import random_tree
 from vpunn.errors import VpunnError
 from vpunn.tree import Tree
 from vpunn.vapo import (
+    DigitHeads,
     DigitNetwork,
     Phase,
+    QuadraticHeads,
     Schedule,
+    SoftmaxHeads,
     minimize,
 )
-from vpunn.vapo.heads import DigitHeads, QuadraticHeads, SoftmaxHeads
 
 
 def problems(tree: Tree) -> dict:
@@ -43,9 +45,8 @@ def test_same_seed_same_bytes_and_resume_equals_uninterrupted(name: str, tmp_pat
     again = minimize(problem, seed=4, **options)
     assert whole.parameters.tobytes() == again.parameters.tobytes()
     path = tmp_path / "run"
-    from vpunn.vapo import _SOLVERS
-
-    solver, epoch = _SOLVERS[options["method"]], _SOLVERS[options["method"]].epoch
+    solver = problem.solvers[options["method"]]
+    epoch = solver.epoch
 
     def stop_at_four(self, number):
         if number == 4:

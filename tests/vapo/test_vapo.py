@@ -18,11 +18,15 @@ from vpunn.vapo import (
     SCHEDULES,
     AdamScalar,
     AdamState,
+    DenseMSEHead,
+    DigitHeads,
     DigitNetwork,
     GISTScalar,
     LeakyRegression,
     Phase,
+    QuadraticHeads,
     Schedule,
+    SoftmaxHeads,
     fisher_block,
     information,
     minimize,
@@ -30,7 +34,6 @@ from vpunn.vapo import (
 from vpunn.vapo import _kernels as _head_kernels
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.gist import neighbours
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, QuadraticHeads, SoftmaxHeads
 
 FACTORISATIONS = ("node", "markov", "depth")
 grown = trees(30).filter(lambda tree: tree.n_nodes > 1)

@@ -268,10 +268,10 @@ class HybridLoss:
         counts = np.bincount(self.root_digit[items], minlength=self.p).astype(float)
         return counts, np.bincount(slots, minlength=len(self.weights)) * self.weights
 
-    def solver(self, method: str) -> Any:
-        """The optimiser `vapo.minimize` runs on this loss: ``adam`` (Algorithm 5) or ``gist`` (Algorithm 4)."""
-        check_choice("method", method, ("adam", "gist"))
-        return HybridAdam if method == "adam" else HybridGist
+    @property
+    def solvers(self) -> dict[str, Any]:
+        """The optimisers `vapo.minimize` runs on this loss: Algorithms 5 and 4."""
+        return {"adam": HybridAdam, "gist": HybridGist}
 
 
 def find_keys(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

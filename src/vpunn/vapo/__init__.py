@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.errors import VpunnError
-from vpunn.vapo.adam import AdamScalar, AdamSolver, AdamState
+from vpunn.errors import VpunnError, check_choice
+from vpunn.vapo.adam import AdamScalar, AdamState
 from vpunn.vapo.blackbox import minimize_digits
+from vpunn.vapo.digits import DigitHeads, DigitNetwork
 from vpunn.vapo.driver import drive
-from vpunn.vapo.fisher import FisherSolver, fisher_block, information, information_blocks
-from vpunn.vapo.gist import DigitNetwork, GISTScalar, GistSolver
-from vpunn.vapo.heads import DigitHeads, SoftmaxHeads
+from vpunn.vapo.fisher import fisher_block, information, information_blocks
+from vpunn.vapo.gist import GISTScalar
+from vpunn.vapo.heads import DenseMSEHead, QuadraticHeads, SoftmaxHeads
 from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.result import VapoResult
 from vpunn.vapo.schedule import SCHEDULES, Phase, Schedule
@@ -30,11 +31,15 @@ __all__ = [
     "SCHEDULES",
     "AdamScalar",
     "AdamState",
+    "DenseMSEHead",
+    "DigitHeads",
     "DigitNetwork",
     "GISTScalar",
     "LeakyRegression",
     "Phase",
+    "QuadraticHeads",
     "Schedule",
+    "SoftmaxHeads",
     "VapoResult",
     "fisher_block",
     "information",
@@ -42,7 +47,9 @@ __all__ = [
     "minimize",
 ]
 
-_SOLVERS: dict[str, Any] = {"gist": GistSolver, "adam": AdamSolver, "fisher": FisherSolver}
+METHODS = ("gist", "adam", "fisher")
+#: What solvers are made with beside the options of `minimize`.
+INNER = ("self", "problem", "loss", "seed", "start", "theta", "rest", "args", "kwargs", "options")
 
 
 def minimize(
@@ -59,10 +66,10 @@ def minimize(
 ) -> VapoResult:
     """Minimise the loss of heads, of a digit network, or of a black box; returns a `VapoResult`.
 
-    ``method`` is ``gist``, ``adam`` or ``fisher``; ``auto`` takes fisher for plain soft-max heads, adam for other real
-    parameters and gist for digits. A callable is a black box and needs ``p`` and ``n`` (see `blackbox.minimize_digits`).
-    Options by method: gist ``neighbourhood, batch, patience, max_sweeps``; adam ``schedule, tolerance``; fisher ``tolerance,
-    max_steps``. Same seed, same result to the bit, also when resumed from a checkpoint.
+    ``method`` is ``gist``, ``adam`` or ``fisher``: one of the problem's own ``solvers``, of which ``auto`` takes the first. A
+    callable is a black box and needs ``p`` and ``n`` (see `blackbox.minimize_digits`). Options by method: gist ``neighbourhood,
+    batch, patience, max_sweeps``; adam ``schedule, tolerance``; fisher ``tolerance, max_steps``. Same seed, same result to the
+    bit, also when resumed from a checkpoint.
 
     >>> from vpunn.tree import Tree
     >>> heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
@@ -85,26 +92,24 @@ def minimize(
             )
         _check_options(minimize_digits, options, "a black box", ("p", "n"))
         return minimize_digits(problem, start=start, seed=seed, **options)
-    name = _default_method(problem) if method == "auto" else method
-    if name not in _SOLVERS:
-        raise VpunnError(f"method={method!r} is unknown; choose one of auto, {', '.join(_SOLVERS)}.")
-    kind = (
-        problem.solver(name) if hasattr(problem, "solver") else _SOLVERS[name]
-    )  # a problem may bring its own optimisers
-    _check_options(kind, options, f"method={name!r}")
-    solver = kind(problem, seed=seed, start=start, **options)
+    check_choice("method", method, ("auto", *METHODS))
+    solvers = problem.solvers
+    name = next(iter(solvers)) if method == "auto" else method
+    if name not in solvers:
+        raise VpunnError(f"{type(problem).__name__} is solved by {' or '.join(solvers)}, not by {name}.")
+    _check_options(solvers[name], options, f"method={name!r}")
+    solver = solvers[name](problem, seed=seed, start=start, **options)
     return drive(solver, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume, progress=progress)
 
 
-def _default_method(problem: Any) -> str:
-    if isinstance(problem, DigitHeads | DigitNetwork):
-        return "gist"
-    return "fisher" if type(problem) is SoftmaxHeads and not problem.margin else "adam"
-
-
 def _check_options(function: Any, options: dict[str, Any], what: str, needed: tuple[str, ...] = ()) -> None:
-    taken = inspect.signature(function).parameters
-    known = [name for name in taken if name not in ("self", "problem", "loss", "seed", "start")]
+    makers = (
+        [vars(each).get("__init__", object) for each in reversed(function.__mro__)]
+        if isinstance(function, type)
+        else [function]
+    )
+    taken = dict.fromkeys(name for make in makers for name in inspect.signature(make).parameters)
+    known = [name for name in taken if name not in INNER]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise VpunnError(f"{what} takes no option {', '.join(map(repr, unknown))}; it knows {', '.join(known)}.")

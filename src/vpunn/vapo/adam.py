@@ -6,16 +6,17 @@ input-free soft-max heads the optimum is known and the run is compared with it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.vapo.driver import real_start
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
-from vpunn.vapo.leaky import LeakyRegression
 from vpunn.vapo.schedule import Phase, Schedule, find_schedule
+
+if TYPE_CHECKING:
+    from vpunn.vapo.heads import SoftmaxHeads
 
 #: Adam's ε. Gradients of deep balls are as small as 1/items, so the usual 1e-8 would slow them down.
 EPSILON = 1e-12
@@ -84,42 +85,33 @@ class AdamScalar:
         return self
 
 
-class AdamSolver:
-    """Adam on soft-max heads (compiled, full batch or mini-batches); full batch on the other problems."""
+class FullBatchAdam:
+    """Adam by the problem's own gradient, all items at once."""
 
     method = "adam"
 
     def __init__(
         self,
-        problem: SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression,
+        problem: Any,
         *,
         schedule: str | Schedule = "auto",
         start: Numbers | None = None,
         seed: int = 0,
         tolerance: float = 1e-6,
     ) -> None:
-        if not isinstance(problem, SoftmaxHeads | DenseMSEHead | DigitHeads | LeakyRegression):
-            raise VpunnError(
-                f"method='adam' needs gradients, which {type(problem).__name__} has not; use method='gist'."
-            )
         self.problem, self.seed, self.tolerance = problem, seed, tolerance
         self.schedule = find_schedule(schedule)
         self.epochs = self.schedule.epochs
-        values = real_start(problem, start)
-        self.adam = AdamState(values, problem.layout.context if isinstance(problem, SoftmaxHeads) else None)
+        self.adam = self._state(real_start(problem, start))
         self.state = {"v": self.adam.v, "m": self.adam.m, "u": self.adam.u, "steps": self.adam.steps}
-        self._events = _digit_events(problem) if isinstance(problem, SoftmaxHeads) and self.schedule.batch else []
-        self._scratch = np.zeros((2, problem.n_parameters))
-        # Digits may lie far from the start; give the latent enough reach to cross the whole range (AUDIT E-53).
-        far = isinstance(problem, DenseMSEHead | DigitHeads) and self.schedule.name == "auto"
-        self._stretch = max(1.0, problem.tree.max_branching / 50) if far else 1.0
+
+    def _state(self, values: np.ndarray) -> AdamState:
+        return AdamState(values)
 
     def settings(self) -> dict[str, Any]:
         return self.schedule.settings()
 
     def parameters(self) -> np.ndarray:
-        if isinstance(self.problem, DigitHeads):  # digits are names here, not points of a circle: clip, do not wrap
-            return np.clip(np.round(self.adam.v), 0, self.problem.p - 1).astype(np.int64)
         return self.adam.v
 
     def certificate(self) -> None:
@@ -130,16 +122,50 @@ class AdamSolver:
         known = self.problem.known_optimum
         return self.schedule.name == "auto" and known is not None and history[-1] - known <= 0.1 * self.tolerance
 
+    def stretch(self) -> float:
+        """A factor of the schedule's rate."""
+        return 1.0
+
     def epoch(self, number: int) -> int:
         phase, rate = self.schedule.at(number)
-        if isinstance(self.problem, SoftmaxHeads):
-            if self.schedule.batch:
-                return self._shuffled_epoch(self.problem, number, phase, rate)
-            return self._full_batch(self.problem, np.flatnonzero(phase.active(self.problem.positions)), rate)
         gradient = self.problem.gradient(self.parameters())
         gradient[~phase.active(self.problem.positions)] = 0.0
-        self.adam.step(gradient, rate * self._stretch, self.schedule.betas)
+        self.adam.step(gradient, rate * self.stretch(), self.schedule.betas)
         return int(np.count_nonzero(gradient))
+
+
+class FarAdam(FullBatchAdam):
+    """Values that are digits may lie far from the start: ``auto`` has enough reach to cross the whole range (AUDIT E-53)."""
+
+    def stretch(self) -> float:
+        return max(1.0, self.problem.tree.max_branching / 50) if self.schedule.name == "auto" else 1.0
+
+
+class RoundedAdam(FarAdam):
+    """Digits are names here, not points of a circle: latents are rounded and clipped, they do not wrap."""
+
+    def parameters(self) -> np.ndarray:
+        return np.clip(np.round(self.adam.v), 0, self.problem.p - 1).astype(np.int64)
+
+
+class AdamSolver(FullBatchAdam):
+    """Adam on soft-max heads, compiled: full batch, or the paper's mini-batches."""
+
+    problem: SoftmaxHeads
+
+    def __init__(self, problem: SoftmaxHeads, **options: Any) -> None:
+        super().__init__(problem, **options)
+        self._events = _digit_events(problem) if self.schedule.batch else []
+        self._scratch = np.zeros((2, problem.n_parameters))
+
+    def _state(self, values: np.ndarray) -> AdamState:
+        return AdamState(values, self.problem.layout.context)
+
+    def epoch(self, number: int) -> int:
+        phase, rate = self.schedule.at(number)
+        if self.schedule.batch:
+            return self._shuffled_epoch(self.problem, number, phase, rate)
+        return self._full_batch(self.problem, np.flatnonzero(phase.active(self.problem.positions)), rate)
 
     def _grouped(self, heads: SoftmaxHeads, rate: float) -> tuple[Any, Any, Any]:
         """The kernels' arguments: the slots, Adam's arrays and the constants of a step."""

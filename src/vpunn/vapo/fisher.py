@@ -10,14 +10,16 @@ which costs O(n) for all balls and no longer contains the mass that starves deep
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError
 from vpunn.vapo.driver import real_start
-from vpunn.vapo.heads import SoftmaxHeads
+
+if TYPE_CHECKING:
+    from vpunn.vapo.heads import SoftmaxHeads
 
 
 class FisherSolver:
@@ -38,8 +40,6 @@ class FisherSolver:
         tolerance: float = 1e-6,
         max_steps: int = 100,
     ) -> None:
-        if type(problem) is not SoftmaxHeads or problem.margin:
-            raise VpunnError("method='fisher' needs SoftmaxHeads without margin; use method='adam' for other heads.")
         self.problem, self.seed, self.tolerance, self.epochs = problem, seed, tolerance, max_steps
         theta = real_start(problem, start)
         self.state = {"theta": theta}

@@ -7,78 +7,20 @@ search ends, and the last sweep, in which nothing moved, proves that the point i
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError, check_choice, check_whole, examples
 from vpunn.padic import code_prime
-from vpunn.tree import Tree
-from vpunn.tree.sweeps import sweep_down, sweep_up
+from vpunn.tree.sweeps import sweep_up
 from vpunn.vapo.driver import real_start
-from vpunn.vapo.heads import DenseMSEHead, DigitHeads, SoftmaxHeads
-from vpunn.vapo.leaky import LeakyRegression
+
+if TYPE_CHECKING:
+    from vpunn.vapo.digits import DigitHeads
 
 Neighbourhood = Literal["full", "pm1"]
-
-
-class DigitNetwork:
-    """A v-PuNN with digit weights, F(x) = Σ_{B∋x} θ_B mod p, fitted to digits on the leaves.
-
-    The loss counts wrong leaves (``zero-one``) or sums distances on the circle Z/p (``circular``), per leaf. Coefficients
-    of one chain interact; those of disjoint balls do not, so GIST judges a ball on its own slice: O(Σ depth) per sweep.
-    """
-
-    def __init__(
-        self, tree: Tree, leaf_digits: Any, *, p: int | None = None, loss: Literal["zero-one", "circular"] = "zero-one"
-    ) -> None:
-        check_choice("loss", loss, ("zero-one", "circular"))
-        self.tree, self.loss_name = tree, loss
-        self.p = code_prime(tree.max_branching) if p is None else int(p)
-        digits = np.asarray(leaf_digits)
-        if digits.shape != (tree.n_leaves,) or digits.dtype.kind not in "iu":
-            raise VpunnError(
-                f"leaf_digits needs {tree.n_leaves:,} integers, got {digits.dtype} of shape {digits.shape}."
-            )
-        bad = (digits < 0) | (digits >= self.p)
-        if bad.any():
-            raise VpunnError(f"leaf digits must lie in 0..{self.p - 1}, got {examples(digits[bad])}.")
-        self.target = np.zeros(tree.n_nodes, np.int64)
-        self.target[tree.leaves] = digits
-        self.items = self.target  # what distinguishes two problems on one tree
-        self.n_parameters = tree.n_nodes
-
-    def settings(self) -> dict[str, Any]:
-        """What identifies the problem besides the tree and the targets."""
-        return {"head": "DigitNetwork", "loss": self.loss_name, "p": self.p}
-
-    def initial(self) -> np.ndarray:
-        """All digits zero."""
-        return np.zeros(self.n_parameters, np.int64)
-
-    def check_digits(self, theta: Numbers) -> np.ndarray:
-        """Digits as int64 after checking that there is one in 0…p−1 for each ball."""
-        digits = np.asarray(theta)
-        if (
-            digits.shape != (self.n_parameters,)
-            or digits.dtype.kind not in "iu"
-            or ((digits < 0) | (digits >= self.p)).any()
-        ):
-            raise VpunnError(
-                f"expected {self.n_parameters:,} integer digits in 0..{self.p - 1}, got {examples(digits.ravel())}."
-            )
-        return np.asarray(digits).astype(np.int64)
-
-    def predict(self, theta: np.ndarray) -> np.ndarray:
-        """F at every node."""
-        return sweep_down(self.tree, theta) % self.p
-
-    def loss(self, theta: np.ndarray) -> float:
-        """Mean loss over leaves."""
-        leaves = self.tree.leaves
-        gap = (self.predict(theta)[leaves] - self.target[leaves]) % self.p
-        return float((gap != 0).mean() if self.loss_name == "zero-one" else np.minimum(gap, self.p - gap).mean())
 
 
 class GISTScalar:
@@ -151,11 +93,11 @@ class GistSweeps:
         problem: Any,
         theta: np.ndarray,
         *,
-        neighbourhood: Neighbourhood,
-        batch: int | None,
-        patience: int,
-        seed: int,
-        max_sweeps: int,
+        neighbourhood: Neighbourhood = "full",
+        batch: int | None = None,
+        patience: int = 2,
+        seed: int = 0,
+        max_sweeps: int = 1000,
         rest: int = 1,
     ) -> None:
         check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
@@ -166,6 +108,7 @@ class GistSweeps:
         ):
             check_whole(name, value)
         self.problem, self.seed, self.epochs = problem, seed, max_sweeps
+        self.full = neighbourhood == "full"
         self.neighbourhood, self.batch, self.patience, self.rest = neighbourhood, batch, patience, rest
         self.state = {
             "theta": theta,
@@ -219,83 +162,82 @@ class GistSweeps:
         raise NotImplementedError
 
 
-class GistSolver(GistSweeps):
-    """GIST sweeps on `DigitHeads` or a `DigitNetwork`; on soft-max heads, `DenseMSEHead` and `LeakyRegression` with their real
-    values held to digits 0…p−1 (full sweeps only: no ``batch``)."""
+class DigitGist(GistSweeps):
+    """Sweeps on `DigitHeads`."""
 
-    def __init__(
-        self,
-        problem: DigitHeads | DigitNetwork | SoftmaxHeads | DenseMSEHead | LeakyRegression,
-        *,
-        neighbourhood: Neighbourhood = "full",
-        batch: int | None = None,
-        patience: int = 2,
-        start: Numbers | None = None,
-        seed: int = 0,
-        max_sweeps: int = 1000,
-    ) -> None:
-        real = isinstance(problem, SoftmaxHeads | DenseMSEHead | LeakyRegression)
-        if not real and not isinstance(problem, DigitHeads | DigitNetwork):
-            raise VpunnError(
-                f"method='gist' searches digits, which {type(problem).__name__} has not; use method='adam'."
-            )
-        if real and (batch is not None or getattr(problem, "margin", False)):
-            raise VpunnError(
-                f"GIST on {type(problem).__name__} makes full sweeps without margin; leave out batch and margin, or use adam."
-            )
-        self.p = code_prime(problem.tree.max_branching) if real else problem.p  # type: ignore[union-attr]
-        if real:
-            theta = as_digits(real_start(problem, start), self.p, given=start is not None)
-        else:
-            theta = problem.check_digits(problem.initial() if start is None else start)  # type: ignore[union-attr]
-        super().__init__(
-            problem,
-            theta,
-            neighbourhood=neighbourhood,
-            batch=batch,
-            patience=patience,
-            seed=seed,
-            max_sweeps=max_sweeps,
-        )
+    def __init__(self, problem: Any, *, start: Numbers | None = None, **options: Any) -> None:
+        super().__init__(problem, problem.check_digits(problem.initial() if start is None else start), **options)
+
+    def sweep(self, rng: np.random.Generator | None) -> Any:
+        problem = self.problem
+        mass = problem.mass if rng is None else _sampled_mass(problem, self.batch or 1, rng)
+        return _sweep_of_heads(self, mass, problem.loss_code, problem.p, problem.tau)
+
+
+class NetworkGist(DigitGist):
+    """Sweeps on a `DigitNetwork`."""
 
     def sweep(self, rng: np.random.Generator | None) -> Any:
         from vpunn.vapo import _kernels
 
-        problem, theta, full = self.problem, self.state["theta"], self.neighbourhood == "full"
-        if isinstance(problem, LeakyRegression):
-            errors = np.zeros(problem.tree.n_nodes)
-            errors[problem.tree.leaves] = problem.errors(theta)
-            weight = problem.tree.is_leaf.astype(float)
-            return _kernels.leaky_sweep(problem.tree.size, weight, errors, theta, problem.alpha, full, self.p)
-        if not isinstance(problem, DigitNetwork):
-            layout = problem.layout
-            every = np.arange(layout.n_contexts)
-            if isinstance(problem, SoftmaxHeads):
-                score, tau = problem.score_kind, problem.tau
-                return _kernels.logit_sweep(
-                    every, layout.start, problem.mass, layout.digit, theta, full, self.p, score, tau
-                )
-            mass = problem.mass
-            if rng is not None and isinstance(problem, DigitHeads):
-                mass = _sampled_mass(problem, self.batch or 1, rng)
-            loss, tau = (problem.loss_code, problem.tau) if isinstance(problem, DigitHeads) else (_kernels.SQUARED, 1.0)
-            return _kernels.gist_sweep(every, layout.start, mass, layout.digit, theta, full, loss, self.p, tau)[:2]
-        tree = problem.tree
+        problem, tree, theta = self.problem, self.problem.tree, self.state["theta"]
         weight = tree.is_leaf.astype(float)
         if rng is not None:
             weight[:] = 0.0
             weight[rng.choice(tree.leaves, min(self.batch or 1, tree.n_leaves), replace=False)] = 1.0
+        nodes, value, circular = np.arange(tree.n_nodes), problem.predict(theta), problem.loss_name == "circular"
         return _kernels.network_sweep(
-            tree.size,
-            np.arange(tree.n_nodes),
-            problem.target,
-            weight,
-            problem.predict(theta),
-            theta,
-            full,
-            problem.p,
-            problem.loss_name == "circular",
+            tree.size, nodes, problem.target, weight, value, theta, self.full, problem.p, circular
         )[:2]
+
+
+class RealGist(GistSweeps):
+    """Full sweeps on real values that are held to digits 0…p − 1, without ``batch``; here of `DenseMSEHead`."""
+
+    def __init__(self, problem: Any, *, start: Numbers | None = None, **options: Any) -> None:
+        if options.get("batch") is not None:
+            raise VpunnError(f"GIST on {type(problem).__name__} makes full sweeps; leave out batch, or use adam.")
+        self.p = code_prime(problem.tree.max_branching)
+        super().__init__(problem, as_digits(real_start(problem, start), self.p, given=start is not None), **options)
+
+    def sweep(self, rng: np.random.Generator | None) -> Any:
+        from vpunn.vapo import _kernels
+
+        return _sweep_of_heads(self, self.problem.mass, _kernels.SQUARED, self.p, 1.0)
+
+
+class LogitGist(RealGist):
+    """Full sweeps on the logits of soft-max heads."""
+
+    def sweep(self, rng: np.random.Generator | None) -> Any:
+        from vpunn.vapo import _kernels
+
+        problem, layout = self.problem, self.problem.layout
+        every, theta = np.arange(layout.n_contexts), self.state["theta"]
+        return _kernels.logit_sweep(
+            every, layout.start, problem.mass, layout.digit, theta, self.full, self.p, problem.score_kind, problem.tau
+        )
+
+
+class LeakyGist(RealGist):
+    """Full sweeps on the coefficients of a `LeakyRegression`."""
+
+    def sweep(self, rng: np.random.Generator | None) -> Any:
+        from vpunn.vapo import _kernels
+
+        problem, theta = self.problem, self.state["theta"]
+        tree, errors = problem.tree, np.zeros(problem.tree.n_nodes)
+        errors[tree.leaves] = problem.errors(theta)
+        weight = tree.is_leaf.astype(float)
+        return _kernels.leaky_sweep(tree.size, weight, errors, theta, problem.alpha, self.full, self.p)
+
+
+def _sweep_of_heads(solver: GistSweeps, mass: np.ndarray, loss: int, p: int, tau: float) -> Any:
+    from vpunn.vapo import _kernels
+
+    layout, theta = solver.problem.layout, solver.state["theta"]
+    every = np.arange(layout.n_contexts)
+    return _kernels.gist_sweep(every, layout.start, mass, layout.digit, theta, solver.full, loss, p, tau)[:2]
 
 
 def as_digits(values: np.ndarray, p: int, *, given: bool) -> np.ndarray:

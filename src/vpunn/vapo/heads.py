@@ -16,22 +16,23 @@ last one are padding and never count.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
+from vpunn.vapo.adam import AdamSolver, FarAdam
+from vpunn.vapo.fisher import FisherSolver
+from vpunn.vapo.gist import LogitGist, RealGist
 from vpunn.vapo.losses import Weighting, margin_loss, segment_log_softmax, slot_weights
 
 if TYPE_CHECKING:
     from vpunn.scale import BallSums, ClassSums
 
 Factorisation = Literal["node", "markov", "depth"]
-DigitLoss = Literal["zero-one", "squared", "circular", "ordinal"]
 
 #: A logit that stands for probability zero: its exponential underflows, yet sums of it stay finite.
 NEVER = -800.0
@@ -87,7 +88,7 @@ class Layout:
         return np.add.reduceat(slot_values, self.start[:-1])
 
 
-class _Heads:
+class Heads:
     """What all heads share: a layout, item counts per slot, and weights."""
 
     def __init__(
@@ -168,7 +169,7 @@ class _Heads:
         return float(-(self.mass[seen] * np.log(self.frequencies[seen])).sum() / self.total)
 
 
-class SoftmaxHeads(_Heads):
+class SoftmaxHeads(Heads):
     """One logit per slot, a soft-max per context; loss = −Σ w·N·log q / items, in nats per item. O(n) per evaluation.
 
     ``items`` weighs the nodes (default: 1 on each leaf). ``margin`` > 0 adds the hinge of `losses.margin_loss`.
@@ -183,9 +184,15 @@ class SoftmaxHeads(_Heads):
 
     score_kind = 0  # LOGITS in _head_kernels
 
+    @property
+    def solvers(self) -> dict[str, Any]:
+        """What `vapo.minimize` can do, its default first; the hinge of a margin has gradients only."""
+        adam = {"adam": AdamSolver}
+        return adam if self.margin else {"fisher": FisherSolver, **adam, "gist": LogitGist}
+
     def __init__(self, tree: Tree, factorisation: Factorisation = "node", *, tau: float = 0.5, **options: Any) -> None:
         super().__init__(tree, factorisation, **options)
-        self.tau = _check_tau(tau)
+        self.tau = check_tau(tau)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "tau": self.tau}
@@ -306,6 +313,11 @@ class QuadraticHeads(SoftmaxHeads):
 
     score_kind = 1  # QUADRATIC in _head_kernels
 
+    @property
+    def solvers(self) -> dict[str, Any]:
+        """As of soft-max heads, without natural gradients."""
+        return {name: solver for name, solver in super().solvers.items() if name != "fisher"}
+
     def initial(self) -> np.ndarray:
         return self.layout.digit + 1.0
 
@@ -320,11 +332,13 @@ class QuadraticHeads(SoftmaxHeads):
         return self.layout.digit + np.sqrt(-super().closed_form() / self.tau)
 
 
-class DenseMSEHead(_Heads):
+class DenseMSEHead(Heads):
     """The paper's depth-1 head: one number per context, trained to the child digit by squared error (S16).
 
     Kept as an ablation. Its optimum is the *mean* digit, and the rounded mean of names is no name (AUDIT E-44).
     """
+
+    solvers: ClassVar[dict[str, Any]] = {"adam": FarAdam, "gist": RealGist}
 
     def initial(self) -> np.ndarray:
         """Training starts at zero."""
@@ -359,109 +373,7 @@ class DenseMSEHead(_Heads):
         }
 
 
-class DigitHeads(_Heads):
-    """One digit θ ∈ Z/p per context, as the paper stores weights; what GIST searches.
-
-    The loss of a context is Σ_c N_c·ℓ(θ, c) over its children's digits c, with ℓ ``zero-one`` (θ ≠ c), ``squared``,
-    ``circular`` (distance on the circle Z/p) or ``ordinal`` (the soft-max form −log soft-max(−τ(θ−c)²)). Contexts do not
-    share parameters, so the coordinate optimum is the optimum.
-    """
-
-    def __init__(
-        self,
-        tree: Tree,
-        factorisation: Factorisation = "node",
-        *,
-        loss: DigitLoss = "zero-one",
-        p: int | None = None,
-        tau: float = 0.5,
-        items: Any = None,
-        weighting: Weighting = "none",
-    ) -> None:
-        super().__init__(tree, factorisation, items=items, weighting=weighting)
-        check_choice("loss", loss, get_args(DigitLoss))
-        self.loss_name, self.loss_code = loss, get_args(DigitLoss).index(loss)
-        self.p = code_prime(tree.max_branching) if p is None else p
-        if not isinstance(self.p, int | np.integer) or self.p <= tree.max_branching:
-            raise VpunnError(
-                f"p={p} is too small for digits up to {tree.max_branching}; leave p out for the right prime."
-            )
-        self.tau = _check_tau(tau)
-
-    #: No closed form; GIST's certificate stands in for it.
-    known_optimum = None
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "loss": self.loss_name, "p": self.p, "tau": self.tau}
-
-    def initial(self) -> np.ndarray:
-        """All digits zero."""
-        return np.zeros(self.n_parameters, np.int64)
-
-    def check_digits(self, theta: Numbers) -> np.ndarray:
-        """Digits as int64 after checking that there is one in 0…p−1 for each context."""
-        digits = np.asarray(theta)
-        if digits.shape != (self.n_parameters,) or digits.dtype.kind not in "iu":
-            raise VpunnError(
-                f"expected {self.n_parameters:,} integer digits, got {digits.dtype} of shape {digits.shape}."
-            )
-        bad = (digits < 0) | (digits >= self.p)
-        if bad.any():
-            raise VpunnError(f"digits must lie in 0..{self.p - 1}, got {examples(digits[bad])}.")
-        return digits.astype(np.int64)
-
-    def slot_losses(self, theta: np.ndarray) -> np.ndarray:
-        """ℓ(θ of its context, digit) of every slot, also for real θ."""
-        gap = np.abs(self._check(theta)[self.layout.context] - self.layout.digit).astype(float)
-        if self.loss_name == "zero-one":
-            return np.asarray((gap != 0).astype(float))
-        if self.loss_name == "squared":
-            return gap**2
-        if self.loss_name == "circular":
-            return np.asarray(np.minimum(gap % self.p, -gap % self.p))
-        return -segment_log_softmax(-self.tau * gap**2, self.layout.start, self.layout.context)
-
-    def loss(self, theta: np.ndarray) -> float:
-        """Total loss per item."""
-        return float((self.mass * self.slot_losses(theta)).sum() / self.total)
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """∂loss/∂θ of the smooth losses, read at (rounded) θ: the straight-through gradient of digit Adam."""
-        if self.loss_name not in ("squared", "ordinal"):
-            raise VpunnError(f"the {self.loss_name} loss has no useful gradient; use method='gist' or loss='ordinal'.")
-        layout, c = self.layout, self.layout.digit
-        mass = layout.per_context(self.mass)
-        observed = layout.per_context(self.mass * c)
-        if self.loss_name == "squared":
-            return np.asarray(2 * (mass * theta - observed) / self.total)
-        scores = -self.tau * (theta[layout.context] - c) ** 2
-        q = np.exp(segment_log_softmax(scores.astype(float), layout.start, layout.context))
-        return np.asarray(2 * self.tau * (mass * layout.per_context(q * c) - observed) / self.total)
-
-    def accuracies(self, theta: np.ndarray) -> dict[str, float]:
-        """Share of digits named right given the true prefix; at the root; and of the one path the digits name from there."""
-        hit = self._check(theta)[self.layout.context] == self.layout.digit
-        at_root = self.layout.context == self.layout.context[self.layout.slot[1]]
-        end = self.named_leaf(theta)
-        return {
-            "digit": float(self.counts[hit].sum() / self.counts.sum()),
-            "root": float(self.counts[hit & at_root].sum() / self.total),
-            "leaf": 0.0 if end is None else float(self.items[end] / self.total),
-        }
-
-    def named_leaf(self, theta: np.ndarray) -> int | None:
-        """The leaf that the digits lead to from the root; None if some digit on the way names no child."""
-        layout, here = self.layout, 0
-        while not self.tree.is_leaf[here]:
-            below = self.tree.children(here)
-            digit = int(theta[layout.context[layout.slot[below[0]]]])
-            if not 1 <= digit <= len(below):
-                return None
-            here = int(below[digit - 1])
-        return here
-
-
-def _check_tau(tau: float) -> float:
+def check_tau(tau: float) -> float:
     if not 0 < tau < np.inf:
         raise VpunnError(f"tau={tau!r} must be positive and finite; the paper uses 0.5.")
     return float(tau)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from vpunn.errors import VpunnError
 from vpunn.network import LEAK, VPuNN
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
+from vpunn.vapo.adam import FullBatchAdam
+from vpunn.vapo.gist import LeakyGist
 
 
 class LeakyRegression:
@@ -27,6 +29,7 @@ class LeakyRegression:
     """
 
     known_optimum = 0.0
+    solvers: ClassVar[dict[str, Any]] = {"adam": FullBatchAdam, "gist": LeakyGist}
 
     def __init__(self, tree: Tree, leaf_values: Numbers, *, alpha: float = LEAK) -> None:
         try:

@@ -20,7 +20,7 @@ from vpunn.paper.hybrid import HybridAdam, HybridGist, HybridLoss, paper_digits
 from vpunn.paper.reports._run import Bench, spread
 from vpunn.report import Report
 from vpunn.tree import Tree
-from vpunn.vapo.heads import DigitHeads, SoftmaxHeads
+from vpunn.vapo import DigitHeads, SoftmaxHeads
 from vpunn.vapo.schedule import SCHEDULES, Schedule
 
 #: The leaks tried; the paper says that below 0.005 GIST stalls and above 0.02 leaf accuracy falls.
