@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.predict.cases import few_classes
 from vpunn.datasets.tasks import load_task
-from vpunn.hipan import HiPaNClassifier
+from vpunn.placing import HiPaNClassifier
 from vpunn.text import text_features
 
 STOPS: dict[str, dict[str, Any]] = {
@@ -109,12 +109,6 @@ def measure(name: str, folder: Path) -> None:
         line(f"one row, {what}", *cpu_ms(lambda: model.predict(next(turn), **options), 1000))  # noqa: B023
     least, median = cpu_ms(lambda: model.predict(asked), 5)
     line("rows a CPU second", 1e3 * asked.shape[0] / median, 1e3 * asked.shape[0] / least, "rows/s")
-    settled = model.posterior(asked).settled
-    if settled is not None:
-        some = asked[np.flatnonzero(settled)]
-        least, median = cpu_ms(lambda: model.predict(some), 5)
-        what = f"rows that one expert settles ({settled.mean():.0%})"
-        line(what, 1e3 * some.shape[0] / median, 1e3 * some.shape[0] / least, "rows/s")
     faster, dearer = threads(model, asked)
     print(f"| {name} | two threads | {faster:.2f} × faster | {dearer:.2f} × the CPU | |")
 

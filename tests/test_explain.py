@@ -6,12 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
+from vpunn import explain
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError
-from vpunn.explain import contrast, describe_ball, explain, export_tree_for_viz
-from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan._balls import Balls
+from vpunn.explanations import contrast, describe_ball, export_tree_for_viz
+from vpunn.placing import HiPaNClassifier
+from vpunn.regress import VPuNNRegressor
 from vpunn.text import text_features
 from vpunn.tree import Tree
 
@@ -56,30 +59,63 @@ def test_contributions_sum_to_the_score(model, node):
 
 
 def slow_head_score(classifier, x, node):
-    """Σ over the chain of ⟨w_B, x⟩ + b_B with dense weights."""
-    balls: Balls = classifier.balls_
-    n = balls.tree.n_nodes
-    dense = np.zeros((2 * n, classifier.n_features_in_))
-    feature = np.repeat(np.arange(classifier.n_features_in_), np.diff(balls.feature_start))
-    dense[balls.entry_block, feature] = classifier.heads_.weight
-    chain = [node] + [n + u for u in balls.tree.ancestors(node) if not balls.tree.is_leaf[u]]
-    row = classifier._rows(x).words.toarray()[0]
-    return sum(dense[b] @ row + classifier.heads_.bias[b] for b in chain)
+    """What `contrast` says against the root, weighed by the row, and the constants."""
+    weights = dict(contrast(classifier, node, 0, classifier.n_features_in_))
+    row = classifier._rows(x).blocks[0].toarray()[0]
+    found = explain(classifier, x, node, k=len(row))
+    constants = sum(ball.head - sum(value for _, value in ball.features) for ball in found.balls)
+    return constants + sum(weights.get(f"x{f}", 0.0) * value for f, value in enumerate(row))
 
 
-def test_numbers_beside_words_are_told_in_full(model):
-    """A row without a known word: what its numbers add is not rounded."""
+def test_who_spoke_for_it_and_who_against(model):
+    classifier, features, _ = model
+    x = features.transform(["a night bird hoots"])
+    owl, eel = explain(classifier, x), explain(classifier, x, "eel")
+    assert {"sums of rows", "nearest rows", "linear heads", "dictionary"} <= set(owl.spoke)
+    assert sum(owl.spoke.values()) > 1 > 0 > sum(eel.spoke.values())
+    assert owl.verdict.startswith("owl: ") and "nothing spoke for it" in eel.verdict
+    assert owl.near and all(classifier.task_.node[row] == owl.node for row, _ in owl.near)
+    assert set(owl.evidence) == set(eel.evidence) and not owl.blocks
+    nobody = explain(classifier, x, "animal")
+    assert not nobody.spoke and not nobody.evidence and "no expert proposed it" in nobody.verdict
+
+
+def test_numbers_beside_words_speak_by_block(model):
+    """Beside a row without a known word numbers alone speak, and their parts are told in full."""
     classifier, features, X = model
     labels = np.array(list(TEXTS) * 15)
     size = np.random.default_rng(0).normal(size=(60, 2)) + 2.0 * (labels == "owl")[:, None]
     both = HiPaNClassifier(classifier.tree_).fit({"words": X, "size": size}, labels)
-    found = explain(both, {"words": features.transform(["zzz"]), "size": np.array([[2.0, 1.5]])})
-    block = both.dense_["size"]
-    z = (both._rows({"words": features.transform(["zzz"]), "size": np.array([[2.0, 1.5]])}).dense["size"][0],)
-    z = (z[0] - block.space.centre) / block.space.scale
-    for ball, at in zip(found.balls[1:], [both.tree_.n_nodes + found.balls[1].node, found.balls[2].node], strict=True):
-        told = [value for _, value in ball.features]
-        np.testing.assert_allclose(sorted(told), sorted(block.ball_head(at)[0] * z), rtol=1e-6)
+    x = {"words": features.transform(["zzz"]), "size": np.array([[3.0, 3.5]])}
+    found = explain(both, x, "owl")
+    assert set(found.blocks) == {"words", "size"} and found.blocks["size"] > 0
+    assert {name for ball in found.balls for name, _ in ball.features} == {"size[0]", "size[1]"}
+
+
+def test_a_pipeline_is_explained_in_the_users_words(model):
+    classifier, _, _ = model
+    texts = [" ".join(np.roll(text.split(), turn)[:4]) for text in TEXTS.values() for turn in range(8)]
+    labels = np.repeat(list(TEXTS), 8)
+    made = make_pipeline(text_features(characters=None, min_rows=1), HiPaNClassifier(classifier.tree_)).fit(
+        texts, labels
+    )
+    found = explain(made, ["a night bird hoots"], k=3)
+    told = {name for ball in found.balls for name, _ in ball.features}
+    assert found.label == "owl" and "words__night" in told and not any(name.startswith("x1") for name in told)
+    search = GridSearchCV(made, {"hipanclassifier__novelty": [False]}, cv=2).fit(texts, labels)
+    assert explain(search, ["a night bird hoots"]).label == "owl"
+
+
+def test_every_model_explains_its_own_way():
+    X, y = np.array([["a", "b"], ["a", "c"]] * 5, object), np.arange(10.0)
+    model = VPuNNRegressor().fit(X, y)
+    assert explain(model, X[:1]).prediction == pytest.approx(model.predict(X[:1])[0])
+    with pytest.raises(VpunnError, match="explains its number, not a node"):
+        explain(model, X[:1], "a")
+    with pytest.raises(VpunnError, match=r"without k=; it takes X, target, feature_names"):
+        explain(model, X[:1], k=3)
+    with pytest.raises(VpunnError, match="a Tree has no explanations"):
+        explain(Tree.from_parents([-1, 0]), X[:1])
 
 
 def test_ball_descriptions(model):

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from sklearn.model_selection import train_test_split
 
 import vpunn
-from vpunn.explain import explain
+from vpunn.explanations import explain
 from vpunn.plot import activation
 
 #: every public function of SciPy: its first sentence, and the module it belongs to

@@ -40,13 +40,13 @@ LEVELS = np.array([path[:2] for path in PATHS] * 12, dtype=object)
 
 
 def _classifier(flat: bool) -> Any:
-    from vpunn.hipan import HiPaNClassifier
+    from vpunn.placing import HiPaNClassifier
 
     if flat:
-        return HiPaNClassifier(epochs=1, candidates=4).fit(NUMBERS, np.arange(60) % 5)
+        return HiPaNClassifier().fit(NUMBERS, np.arange(60) % 5)
     about = sparse.csr_matrix(RNG.poisson(0.5, (TREE.n_nodes, 14)).astype(float))
     labels = [path[-1] for path in PATHS] * 12
-    return HiPaNClassifier(TREE, epochs=1, candidates=4).fit(WORDS, labels, X_nodes=about)
+    return HiPaNClassifier(TREE).fit(WORDS, labels, X_nodes=about)
 
 
 def _network(values: str) -> Any:
@@ -113,9 +113,9 @@ def _paper() -> Any:
 
 
 def _blocks() -> Any:
-    from vpunn.hipan import HiPaNClassifier
+    from vpunn.placing import HiPaNClassifier
 
-    return HiPaNClassifier(TREE, epochs=1).fit(BLOCKS, [path[-1] for path in PATHS] * 12)
+    return HiPaNClassifier(TREE).fit(BLOCKS, [path[-1] for path in PATHS] * 12)
 
 
 def _path_encoder() -> Any:

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from vpunn import Tree
 from vpunn.errors import DataError, VpunnError
-from vpunn.explain import explain
+from vpunn.explanations import explain
 from vpunn.metrics import sets as scores
 from vpunn.placing.classifier import HiPaNClassifier
 from vpunn.placing.label_sets import true_marginals

@@ -16,7 +16,7 @@ from stores import write_head
 from strategies import trees
 from vpunn import Tree, VPuNNClassifier, VPuNNRegressor
 from vpunn.errors import VpunnError
-from vpunn.explain import explain
+from vpunn.explanations import explain
 from vpunn.regress.shrinkage import fit_shrinkage
 from vpunn.scale import BallSums, Predictor
 

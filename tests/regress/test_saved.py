@@ -15,7 +15,7 @@ import vpunn
 from stores import edit_array, write_head
 from vpunn import PadicEncoder, PadicTargetEncoder, Tree, VPuNNClassifier, VPuNNRegressor
 from vpunn.errors import DataError, VpunnError
-from vpunn.explain import explain
+from vpunn.explanations import explain
 
 RANDOM = np.random.default_rng(0)
 N = 120

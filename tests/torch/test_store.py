@@ -115,7 +115,7 @@ def test_estimator(fitted, tmp_path):
 
 
 def test_explorer_and_report_take_a_head(fitted):
-    from vpunn.explain import explain
+    from vpunn.explanations import explain
     from vpunn.web.beliefs import Ask
     from vpunn.web.opening import as_subject
 

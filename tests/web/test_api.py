@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vpunn.codes import PadicCode
-from vpunn.explain import describe_ball
+from vpunn.explanations import describe_ball
 from vpunn.placing import conformal
 from vpunn.tree import Tree
 from vpunn.web.api import Api, Limits
@@ -362,7 +362,7 @@ def test_openapi_names_every_route(get):
     document = get("/api/openapi.json").json()
     assert {route.path for route in ROUTES} == set(document["paths"])
     for path, parameter in (("/api/labels", "hash"), ("/api/table", "label"), ("/api/triage", "target")):
-        (found,) = document["paths"][path].values()
+        *_, found = document["paths"][path].values()
         assert parameter in [one["name"] for one in found["parameters"]]
     assert json.dumps(document).count("10,000") == 1
 

@@ -28,7 +28,7 @@ Algorithms 1–3 are `build_tree`, `encode_path` and `decode`, to the letter and
 sections 8.1 and 8.2.
 """
 
-from vpunn.explain import describe_ball, export_tree_for_viz
+from vpunn.explanations import describe_ball, export_tree_for_viz
 from vpunn.padic import next_prime
 from vpunn.paper.algorithms import (
     ControlCode,

@@ -140,7 +140,7 @@ def sparse_activation_path(source: HasTree, item: Label) -> list[Any]:
 
     ``source`` is a `Tree` or anything with one (a code, a network, a model).
     """
-    from vpunn.explain import find_node, tree_of
+    from vpunn.explanations import find_node, tree_of
 
     tree = tree_of(source)
     return list(tree.labels[tree.ancestors(find_node(tree, item))])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -14,19 +15,31 @@ from vpunn._progress import announced_compiling, reached
 from vpunn._rows import row_groups, row_weights
 from vpunn._seed import generator_of
 from vpunn._sklearn import BaseEstimator, ClassifierMixin
-from vpunn.errors import VpunnError
-from vpunn.placing import calibration, conformal, engine, inputs, set_answers, set_targets, targets
+from vpunn.errors import VpunnError, check_choice, check_whole
+from vpunn.placing import (
+    calibration,
+    conformal,
+    engine,
+    explanation,
+    holding,
+    inputs,
+    set_answers,
+    set_targets,
+    targets,
+)
 from vpunn.placing.answering import Answering
 from vpunn.placing.engine import Task
-from vpunn.placing.experts import Rows
+from vpunn.placing.explanation import Explanation
 from vpunn.placing.folds import equal_rows, joined
 from vpunn.placing.layout import Layout
+from vpunn.store import Draft
 
 if TYPE_CHECKING:
     from vpunn._types import (
         Descriptions,
         FeatureNames,
         Features,
+        FilePath,
         Groups,
         Label,
         Labels,
@@ -35,8 +48,11 @@ if TYPE_CHECKING:
         Vectorizer,
         Weights,
     )
-    from vpunn.explain import Explanation
+    from vpunn.placing.set_answers import SetExplanation
     from vpunn.placing.set_posterior import SetPosterior
+
+#: What of the training rows is written.
+Keep = Literal["rows", "sums"]
 
 
 class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
@@ -157,7 +173,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             made_here = self.tree is None and flat is None
             return self._learn(task, True if self.novelty == "auto" and made_here else self.novelty, flat, run)
 
-    def _learn(self, task: Task, novelty: Any, flat: np.ndarray | None, run: engine.Run) -> HiPaNClassifier:
+    def _learn(
+        self, task: Task, novelty: Any, flat: np.ndarray | None, run: engine.Run = engine.here
+    ) -> HiPaNClassifier:
         rng = generator_of(self.random_state)
         group = equal_rows([block[: task.n] for block in task.rows.blocks])
         group = group if task.groups is None else joined(group, task.groups)
@@ -167,10 +185,41 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             self._set_classes(flat)
             # 3. calibration on what was held out
             reached("calibration", 0.9)
-            self.miss_scores_ = calibration.miss_scores(self.model_, held, group, rng)
-        self.task_ = task
-        task.groups = None
+            self.miss_scores_, self.held_out_exact_ = calibration.measured(self.model_, held, group, rng)
+        self.task_, self.rows_at_, self.changed_rows_ = task, holding.counts(task), 0
         return self
+
+    def forget(self, rows: Labels) -> HiPaNClassifier:
+        """Take training rows out, by their numbers in the order in which they were learned (rows of weight 0 are not among them).
+
+        All experts are fitted again on the rows that stay, so every sum, head and neighbour is what a fit without these rows has.
+        The combiner and the calibration are from before until `refresh`; ``changed_rows_`` counts how many rows they do not
+        know of. The tree and its labels stay, and rows behind a forgotten one move up. What was saved before still holds the row.
+        """
+        with whole_or_as_before(self):
+            if self._several():
+                set_answers.forget(self, rows)
+                return self
+            task = holding.held(self)
+            gone = holding.row_numbers(rows, task.n)
+            holding.learned(self, holding.without(task, gone), len(gone))
+        return self
+
+    def refresh(self) -> HiPaNClassifier:
+        """Learn everything again from the rows that the model holds, the combiner and the calibration too."""
+        with whole_or_as_before(self):
+            if self._several():
+                set_answers.refresh(self)
+            else:
+                holding.renewed(self, holding.held(self))
+        return self
+
+    def unheard(self, block: str = "") -> np.ndarray:
+        """Columns of a block of words that no training row and no description has; `TextFeatures.forget` blanks their words."""
+        if self._several():
+            return holding.unheard(self.layout_, self.sets_.rows, (), block)
+        task = holding.held(self)
+        return holding.unheard(self.layout_, task.rows, task.described, block)
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.
@@ -214,21 +263,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         targets.check_length(y, len(rows))
         node, weight = self.nodes_of(y), inputs.checked_weight(sample_weight, len(rows))
         keep = np.flatnonzero(weight > 0)
-        old = self.task_
-        first, last = slice(0, old.n), slice(old.n, None)  # descriptions of nodes stay at the end
-        task = Task(
-            old.tree,
-            _stacked([old.rows.take(first), rows.take(keep), old.rows.take(last)]),
-            np.concatenate([old.node[first], node[keep], old.node[last]]).astype(np.int32),
-            np.concatenate([old.weight[first], weight[keep], old.weight[last]]),
-            old.n + len(keep),
-            None,
-            old.described,
-        )
-        with threadpool_limits(1, user_api="blas"):
-            self.model_ = engine.learned_more(self.model_, task)
-        self.task_ = task
-        self._set_classes(self.classes_ if self.flat_ else None)
+        task = holding.with_more(holding.held(self), rows.take(keep), node[keep], weight[keep])
+        holding.learned(self, task, len(keep))
         return self
 
     # ---- answers -----------------------------------------------------------------------------------------------------
@@ -240,26 +276,43 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         targets.refuse_single(y)
         nodes = None if self.flat_ else targets.path_nodes(self.tree_, y)
         if nodes is None:
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, targets.as_it_stands(y), sample_weight))
         right = self.posterior(X).best() == nodes
         return float(np.average(right, weights=row_weights(sample_weight, len(right))))
 
     def explain(
         self, X: Features, node: Label = None, *, k: int = 5, feature_names: FeatureNames = None
-    ) -> Explanation:
-        """Why one row is placed at ``node`` (a label; default: the answer of `predict`), branch by branch; see `vpunn.explain`."""
-        from vpunn.explain import explain
+    ) -> Explanation | SetExplanation:
+        """Why one row is placed at ``node`` (a label; default: the answer of `predict`): what spoke for it and what against, branch
+        by branch, with the ``k`` features that count most in each."""
+        if self._several():
+            check_whole("k", k, 0)
+            return self.explain_set(X, node, k=k, feature_names=feature_names)
+        return explanation.explain(self, X, node, k, feature_names)
 
-        return cast("Explanation", explain(self, X, node, k=k, feature_names=feature_names))
+    def save(self, path: FilePath, *, provenance: Mapping[str, Any] | None = None, keep: Keep = "rows") -> Path:
+        """Write the model as a folder of ``.npy`` arrays and ``model.json`` (no pickle), replacing an older one at the end.
 
-    def explore(self, features: Vectorizer = None, **options: Any) -> Any:
+        The folder holds every training row as the numbers or counted words that the model reads; ``vpunn info`` says how many.
+        With ``keep="sums"`` it holds none: what is written is another model, fitted here on the same rows, that answers with
+        sums per branch and linear heads alone. It knows its own accuracy (``held_out_exact_``) and cannot `partial_fit`,
+        `forget` or `refresh`. The sum of a class that has one row is that row.
+        """
+        return self.draft(provenance, keep=keep).write(path)
+
+    def draft(self, provenance: Mapping[str, Any] | None = None, *, keep: Keep = "rows") -> Draft:
+        """What `save` writes; `Draft.add` puts it into a larger model."""
+        check_choice("keep", keep, get_args(Keep))
+        return super(HiPaNClassifier, self if keep == "rows" else holding.without_rows(self)).draft(provenance)
+
+    def explore(self, X: Features = None, y: Targets = None, *, features: Vectorizer = None, **options: Any) -> Any:
         """Walk the tree with the model's beliefs on it, in a browser or a notebook; ``features`` turns texts into rows.
 
-        See `vpunn.web.explore` for the options.
+        With rows ``X`` that the model has not seen and their labels ``y`` it opens on the mistakes. See `vpunn.web.explore`.
         """
         from vpunn.web import explore
 
-        return explore(self, features=features, **options)
+        return explore(self, X, y, features=features, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -271,16 +324,6 @@ def _described(task: Task, X_nodes: Descriptions, layout: Layout, flat: bool) ->
     rows, node, described = inputs.with_descriptions(task.rows, task.node, X_nodes, layout, task.tree, flat)
     weight = np.concatenate([task.weight, np.ones(len(node) - task.n, np.float32)])
     return Task(task.tree, rows, node, weight, task.n, task.groups, described)
-
-
-def _stacked(parts: list[Rows]) -> Rows:
-    """Rows one after the other."""
-    return Rows(
-        tuple(
-            sparse.csr_matrix(sparse.vstack(same)) if sparse.issparse(same[0]) else np.concatenate(same)
-            for same in zip(*(part.blocks for part in parts), strict=True)
-        )
-    )
 
 
 @contextmanager

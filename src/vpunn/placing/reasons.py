@@ -30,9 +30,7 @@ class Heard(NamedTuple):
 
 def row_counts(model: FittedModel) -> np.ndarray:
     """Training rows of every ball: (nodes,)."""
-    task = model.task_
-    at = np.bincount(task.node[: task.n], minlength=task.tree.n_nodes)
-    return np.asarray(task.tree.subtree_sum(at.astype(np.float64)))
+    return np.asarray(model.tree_.subtree_sum(model.rows_at_.astype(np.float64)))
 
 
 def chain_blocks(model: FittedModel, node: int) -> list[int]:
@@ -122,6 +120,36 @@ def evidence_names(model: FittedModel) -> tuple[list[str], list[str]]:
     plain = [name.removeprefix("elsewhere: ") for name in named]
     blocks = [next((b for b in layout.names if b and name.startswith(f"{b}: ")), "") for name in plain]
     return named, blocks
+
+
+#: What an expert is called where it speaks.
+SPEAKERS = {
+    "Prior": "how common it is",
+    "Sums": "sums of rows",
+    "Nearest": "nearest rows",
+    "Heads": "linear heads",
+    "Dictionary": "dictionary",
+    "Descriptions": "descriptions",
+    "Gaussian": "Gaussians",
+    "NearestNumbers": "nearest rows",
+    "LinearNumbers": "linear heads",
+}
+
+
+def speakers(model: FittedModel) -> dict[str, list[int]]:
+    """The columns of evidence that every expert fills, by what it is called; the block stands before it where there are several."""
+    layout, fitted = model.layout_, model.model_.experts.experts
+    marked = names(
+        [column._replace(name=f"<{k}>") for k, (_, expert) in enumerate(fitted) for column in expert.columns]
+    )
+    found: dict[str, list[int]] = {}
+    for k, (i, expert) in enumerate(fitted):
+        kind = type(expert).__name__
+        prefix = f"{layout.names[i]}: " if k and not layout.single else ""
+        mine = [at for at, name in enumerate(marked) if f"<{k}>" in name]
+        if mine:
+            found[prefix + SPEAKERS.get(kind, kind)] = mine
+    return found
 
 
 def spoke(model: FittedModel, evidence: np.ndarray, groups: list[list[int]]) -> list[float]:

@@ -303,7 +303,7 @@ def add_examples(
     report: Report, model: FittedModel, X: Features, found: Triage, texts: Texts = None, count: int = 4
 ) -> None:
     """The surest mistakes and one right answer, each with the balls that made it."""
-    from vpunn.explain import explain
+    from vpunn.explanations import explain
 
     report.heading("Examples")
     wrong = np.flatnonzero(found.wrong)

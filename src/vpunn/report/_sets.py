@@ -18,7 +18,7 @@ from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn._types import FeatureNames, Features, FittedModel, SetTargets, Texts
-    from vpunn.hipan.sets._posterior import SetPosterior
+    from vpunn.placing.set_posterior import SetPosterior
 
 
 #: A ball belongs to the answer from this probability on.
@@ -236,7 +236,7 @@ def _add_examples(
 
 def _why(model: FittedModel, x: Features, node: int, text: str | None, feature_names: FeatureNames) -> str:
     """The words (or features) that speak for a label, as far as they have names."""
-    from vpunn.explain import explain
+    from vpunn.explanations import explain
     from vpunn.text import by_word
 
     if feature_names is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from vpunn._types import FittedModel
-    from vpunn.hipan.posterior import Posterior
+    from vpunn.placing.distribution import NodeDistribution
 
 #: A ball is called over-confident if its gap survives a false discovery rate of this over all balls looked at.
 DISCOVERY = 0.05
@@ -245,7 +245,9 @@ def triage(model: FittedModel, X: Features, y: Targets, *, min_rows: int = 10) -
     return triage_of(posterior, true, min_rows=min_rows, names=getattr(model, "label_tree_", None))
 
 
-def triage_of(posterior: Posterior, true: np.ndarray, *, min_rows: int = 10, names: Tree | None = None) -> Triage:
+def triage_of(
+    posterior: NodeDistribution, true: np.ndarray, *, min_rows: int = 10, names: Tree | None = None
+) -> Triage:
     """The same from a posterior and the true nodes; ``names`` is a tree of the same shape whose labels are to be shown."""
     tree = posterior.tree
     best, probability = posterior.top_k(1)

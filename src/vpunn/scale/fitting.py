@@ -1,14 +1,14 @@
-"""A classifier fitted on many machines: blocks of rows and shards of classes on dask.distributed, with checkpoints.
+"""A classifier fitted on many machines, with checkpoints: every fold of held-out rows is a task on dask.distributed.
 
-What is divided is the work: proposing, training of heads, judging. The sums, the dictionary and the combiner are made where
-`fit_classifier` is called, and every worker holds the tree, the rows (sent once a round) and the heads (once a pass).
+Learning the experts anew for every fold and asking them about the rows that left is most of a fit. The experts of all rows and the
+combiner are made where `fit_classifier` is called.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 from scipy import sparse
 
 from vpunn._types import Engine, Features, Targets
-from vpunn.errors import VpunnError, check_whole
+from vpunn.errors import VpunnError
 from vpunn.files import written_beside
-from vpunn.hipan import HiPaNClassifier
-from vpunn.hipan._crew import Arrays, Crew
 from vpunn.io.streams import Parts
+from vpunn.placing import HiPaNClassifier
+from vpunn.placing.engine import Arrays
 from vpunn.scale._tasks import Sent, each
 from vpunn.scale.cluster import _engine
 
@@ -30,30 +30,25 @@ def fit_classifier(
     X: Features,
     y: Targets,
     *,
-    shards: int = 8,
     engine: Engine = None,
     checkpoint: str | Path | None = None,
     **options: Any,
 ) -> HiPaNClassifier:
-    """``model.fit(X, y, **options)``, the heads trained in ``shards`` and the work spread over an engine; returns the model.
+    """``model.fit(X, y, **options)``, the work spread over an engine; returns the model, with the bytes of ``model.fit``.
 
-    ``engine`` is a ``distributed.Client`` (None: this process). The result depends on ``shards`` and not on the engine or how many
-    workers it has: the same bytes. One shard gives the bytes of ``model.fit``; several give other weights, a little less
-    accurate (docs/scale.md), because a shard does not see what the others change until they are added up, eight times a pass.
-    The heads of a model of label sets are trained each by itself, so there any number of shards gives the bytes of ``model.fit``.
-    With ``checkpoint``, a folder, every finished part is kept, so that a killed fit goes on to the same bytes; other rows, labels
-    or settings are refused there. The parts are removed at the end.
+    ``engine`` is a ``distributed.Client`` (None: this process); every worker that takes a fold holds the rows and the experts of
+    the others. With ``checkpoint``, a folder, every finished fold is kept, so that a killed fit goes on to the same bytes; other
+    rows, labels or settings are refused there. The parts are removed at the end. A model of label sets is fitted in this process.
 
     >>> from vpunn import HiPaNClassifier, Tree
     >>> tree = Tree.from_paths(["animal/bird", "animal/fish", "plant/tree", "plant/fern"], sep="/", root="life")
     >>> X = np.repeat(np.eye(4), 5, axis=0)
     >>> y = np.repeat(["bird", "fish", "tree", "fern"], 5)
-    >>> fit_classifier(HiPaNClassifier(tree, random_state=0), X, y, shards=2).predict(X[::5]).tolist()
+    >>> fit_classifier(HiPaNClassifier(tree, random_state=0), X, y).predict(X[::5]).tolist()
     ['bird', 'fish', 'tree', 'fern']
     """
     if not isinstance(model, HiPaNClassifier):
         raise VpunnError(f"fit_classifier fits a HiPaNClassifier, got a {type(model).__name__}; sums fit the others.")
-    check_whole("shards", shards)
     kept = None
     if checkpoint is not None:
         if model.random_state is None:
@@ -64,17 +59,12 @@ def fit_classifier(
         tree = None if model.tree is None else model.tree.fingerprint
         job = {
             "command": "fit",
-            "shards": int(shards),
             "tree": tree,
             "settings": {k: repr(v) for k, v in params.items()},
         }
         kept = Parts.open(Path(checkpoint), {**job, "rows": _digest((X, y, options))})
-    crew = _Cluster(int(shards), _engine(engine), None if kept is None else kept.folder)
-    model._crew = crew
-    try:
-        model.fit(X, y, **options)
-    finally:
-        del model._crew
+    run = _Folds(_engine(engine), None if kept is None else kept.folder)
+    model._fit(X, y, **options, run=run)
     if kept is not None:
         kept.finish()
         for path in kept.folder.glob(f"step-{'[0-9]' * 5}-{'[0-9]' * 5}.npz"):  # what else lies there is not ours
@@ -83,34 +73,30 @@ def fit_classifier(
     return model
 
 
-class _Cluster(Crew):
-    def __init__(self, shards: int, engine: Engine, folder: Path | None) -> None:
-        super().__init__(shards)
+class _Folds:
+    """Runs the parts of a fit on an engine; those that a folder holds already are read from it."""
+
+    def __init__(self, engine: Engine, folder: Path | None) -> None:
         self.engine, self.folder, self.step = engine, folder, 0
 
-    def share(self, thing: Any) -> Any:
-        return Sent(thing)
-
-    def run(
-        self, work: Callable[..., Arrays], shared: tuple[Any, ...], parts: Iterable[tuple[Any, ...]]
+    def __call__(
+        self, work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple[Any, ...]]
     ) -> list[Arrays]:
         self.step += 1
-        tasks = list(parts)
         found: dict[int, Arrays] = {}
         if self.folder is not None:
-            found = {i: kept for i in range(len(tasks)) if (kept := _kept(self._path(i))) is not None}
-        left = [i for i in range(len(tasks)) if i not in found]
-        for i, arrays in zip(left, self._results(work, shared, [tasks[i] for i in left]), strict=True):
+            found = {i: kept for i in range(len(parts)) if (kept := _kept(self._path(i))) is not None}
+        left = [i for i in range(len(parts)) if i not in found]
+        everywhere = [Sent(thing) for thing in shared]
+        for i, arrays in zip(left, self._results(work, [(*everywhere, *parts[i]) for i in left]), strict=True):
             found[i] = arrays
             if self.folder is not None:
                 with written_beside(self._path(i)) as beside, open(beside, "wb") as file:
                     np.savez(file, *arrays)
-        return [found[i] for i in range(len(tasks))]
+        return [found[i] for i in range(len(parts))]
 
-    def _results(
-        self, work: Callable[..., Arrays], shared: tuple[Any, ...], tasks: list[tuple[Any, ...]]
-    ) -> Iterator[Arrays]:
-        return each(self.engine, work, [(*shared, *task) for task in tasks])
+    def _results(self, work: Callable[..., Arrays], tasks: list[tuple[Any, ...]]) -> Iterator[Arrays]:
+        return each(self.engine, work, tasks)
 
     def _path(self, part: int) -> Path:
         assert self.folder is not None

@@ -18,7 +18,7 @@ from vpunn.torch._slots import inner_answer_mask
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.explain import Explanation
+    from vpunn.explanations import Explanation
     from vpunn.placing.distribution import NodeDistribution
     from vpunn.store import Draft, Stored
 

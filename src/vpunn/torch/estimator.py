@@ -18,7 +18,7 @@ from vpunn.torch.head import HierarchicalHead
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn.explain import Explanation
+    from vpunn.explanations import Explanation
     from vpunn.store import Draft, Stored
     from vpunn.torch.posterior import HeadPosterior
 

@@ -18,7 +18,7 @@ from vpunn.torch._slots import answers_below, slots_of
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
-    from vpunn.explain import Explanation
+    from vpunn.explanations import Explanation
     from vpunn.torch.posterior import HeadPosterior
 
 

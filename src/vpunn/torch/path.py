@@ -17,7 +17,7 @@ from vpunn.torch._segments import sum_down
 from vpunn.tree import Tree, sweep_down
 
 if TYPE_CHECKING:
-    from vpunn.explain import Explanation
+    from vpunn.explanations import Explanation
     from vpunn.torch.posterior import DensePosterior
 
 

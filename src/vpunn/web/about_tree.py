@@ -229,13 +229,13 @@ def _fraction(value: Fraction) -> str:
 
 
 def describe(api: Api, asked: Asked) -> Reply:
-    """What a ball contains and stands for (`vpunn.explain.describe_ball`)."""
+    """What a ball contains and stands for (`vpunn.explanations.describe_ball`)."""
     return json_reply(api.description(api.node(asked, "id")))
 
 
 def description(subject: Subject, i: int) -> dict[str, Any]:
     """What the model, or without one the tree, knows of a ball."""
-    from vpunn.explain import describe_ball
+    from vpunn.explanations import describe_ball
 
     tree = subject.tree
     if subject.answers is not None:

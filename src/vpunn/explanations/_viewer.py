@@ -10,7 +10,8 @@ import numpy as np
 from vpunn._types import Features, HasTree
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, VpunnError, check_whole
-from vpunn.explain._sources import parts
+from vpunn.explanations._sources import parts
+from vpunn.placing.reasons import row_counts
 from vpunn.tree import Tree
 
 
@@ -37,6 +38,7 @@ def export_tree_for_viz(source: HasTree, x: Features = None, *, max_nodes: int |
         rank = -tree.size.astype(float) if p is None else -p[0]
         # A ball never ranks below its parts; among equals the shallower comes first, so the choice is closed upwards.
         kept = np.sort(np.lexsort((tree.depth, rank))[: max(max_nodes, 1)])
+    rows = None if model is None else row_counts(model)
     codes, coefficients = _codes(source, tree, kept), _coefficients(source)
     built: dict[int, dict[str, Any]] = {}
     for at, i in enumerate(kept.tolist()):
@@ -46,8 +48,8 @@ def export_tree_for_viz(source: HasTree, x: Features = None, *, max_nodes: int |
             entry["code"] = str(codes[at])
         if coefficients is not None:
             entry["coefficient"] = _number(coefficients[i])
-        if model is not None:
-            entry["rows"] = float(model.balls_.counts[tree.n_nodes + i])
+        if rows is not None:
+            entry["rows"] = float(rows[i])
         if p is not None:
             entry["probability"] = float(p[0, i])
         hidden = int(tree.size[i]) - int(np.searchsorted(kept, i + tree.size[i]) - np.searchsorted(kept, i))

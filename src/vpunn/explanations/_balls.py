@@ -11,9 +11,10 @@ import numpy as np
 
 from vpunn._types import FeatureNames, HasTree, Label
 from vpunn.errors import VpunnError, check_whole, examples
-from vpunn.explain._heads import above_siblings
-from vpunn.explain._sources import find_node, namer, parts, strongest
+from vpunn.explanations._sources import find_node, parts
 from vpunn.padic import code_prime
+from vpunn.placing.explanation import above_siblings, namer, strongest
+from vpunn.placing.reasons import row_counts
 from vpunn.tree import Tree
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -105,9 +106,9 @@ def describe_ball(
     counts = tree.leaf_counts.astype(float)
     rows = None
     if model is not None:
-        rows = float(model.balls_.counts[tree.n_nodes + i])
-        if rows > 0:
-            counts = model.balls_.counts[tree.n_nodes :].astype(float)
+        at = row_counts(model)
+        rows = float(at[i])
+        counts = at if rows > 0 else counts
     share = counts[tree.children(i)]
     share = share[share > 0] / max(share.sum(), 1e-12)
     entropy = float(-(share * np.log2(share)).sum()) + 0.0
