@@ -3,6 +3,7 @@
 A message is one sentence: what was wrong, the value (at most five examples and a count), where, and the fix.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from numbers import Integral
@@ -46,6 +47,15 @@ def examples(values: Iterable[object], total: int | None = None, limit: int = 5)
     shown = [v.item() if hasattr(v, "item") else v for v in islice(iter(values), limit)]
     text = ", ".join(map(_short, shown))
     return text if count <= len(shown) else f"{text} and {count - len(shown):,} more"
+
+
+def repeated(values: Iterable[Any]) -> list[Any]:
+    """What stands there more than once, each once, in order of first appearance.
+
+    >>> repeated(["a", "b", "a", "c", "b"])
+    ['a', 'b']
+    """
+    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from vpunn.errors import DataError
+from vpunn.errors import DataError, repeated
 
 if TYPE_CHECKING:
     from vpunn._types import FilePath, FileSource
@@ -104,8 +104,7 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object whose keys are all different; else a ValueError, since which of two values is meant nobody knows."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in found if keys.count(key) > 1)!r} stands twice in one object")
+        raise ValueError(f"the key {repeated([key for key, _ in pairs])[0]!r} stands twice in one object")
     return found
 
 

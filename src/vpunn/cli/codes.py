@@ -306,14 +306,13 @@ def _matrix(
     import pandas as pd
 
     from vpunn.codes import PadicCode
-    from vpunn.errors import check_choice, examples
+    from vpunn.errors import check_choice, examples, repeated
     from vpunn.io.frames import check_table_path, write_table
     from vpunn.tree.sweeps import path_lengths
 
     if out is not None:
         check_table_path(out)
-    twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
-    if twice:
+    if twice := repeated(labels):
         raise VpunnError(
             f"--matrix has a row and a column per label, and {examples(twice)} is given twice; name it once."
         )

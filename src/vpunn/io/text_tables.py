@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpunn import files
-from vpunn.errors import DataError, examples
+from vpunn.errors import DataError, examples, repeated
 from vpunn.io import texts
 from vpunn.io.cells import MISSING
 from vpunn.io.texts import Text, open_text
@@ -166,8 +166,7 @@ def check_mark(delimiter: object) -> None:
 
 def twice_named(names: Sequence[str], where: str) -> None:
     """Refuse two columns of one name."""
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
+    if twice := repeated(names):
         raise DataError(f"{where!r}: two columns are called {examples(twice)}; rename one of them.")
 
 
@@ -175,7 +174,8 @@ def broken_quote(source: files.Source, line: int, error: csv.Error) -> DataError
     """What is wrong with the quotes of a row."""
     if "field larger than" in str(error):
         return source.line_error(
-            line, 'a quote (") opened in this row is not closed for millions of letters; close it.'
+            line,
+            f'a cell has more than {texts.BLOCK:,} letters; if a quote (") opened in this row is not closed, close it.',
         )
     if "unexpected end of data" in str(error):
         return source.line_error(line, 'the quote (") opened in this row is never closed; close it, or double it ("").')

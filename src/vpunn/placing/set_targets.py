@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, examples, repeated
 from vpunn.placing import inputs, targets
 from vpunn.tree import Tree
 
@@ -121,7 +121,7 @@ def _from_indicator(table: sparse.csr_matrix, classes: Labels) -> LabelSets:
     column = np.empty(len(names), object)
     column[:] = names
     if len(set(names)) < len(names):
-        raise VpunnError(f"classes= names a label twice: {examples([n for n in names if names.count(n) > 1])}.")
+        raise VpunnError(f"classes= names a label twice: {examples(repeated(names))}.")
     return LabelSets(table.indptr.astype(np.int64), column[table.indices].tolist(), column)
 
 

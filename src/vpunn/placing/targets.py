@@ -105,9 +105,7 @@ def as_column(y: Targets) -> np.ndarray:
         )
     if isinstance(y, list | tuple) and any(isinstance(value, tuple) for value in y):
         y = object_array(y)
-    array = np.asarray(y)
-    if isinstance(y, list | tuple) and array.dtype.kind in "US" and array.tolist() != list(y):
-        array = object_array(y)  # NumPy would write numbers as texts, and texts without zeros at their end
+    array = as_it_stands(y)
     if array.ndim == 2:
         reject_indicator(array)
     if array.dtype == object and array.ndim == 1:
@@ -119,6 +117,23 @@ def as_column(y: Targets) -> np.ndarray:
     from vpunn._sklearn import column_or_1d
 
     return np.asarray(column_or_1d(array, warn=True))
+
+
+def as_it_stands(y: Targets) -> np.ndarray:
+    """Targets as an array, no two of them the same that were not: NumPy writes numbers beside texts as texts, truth beside numbers
+    as numbers, and texts without the zeros at their end."""
+    array = np.asarray(y)
+    if isinstance(y, np.ndarray) or array.ndim != 1:
+        return array
+    values = list(y)
+    if array.dtype.kind in "US" and array.tolist() != values:
+        return object_array(values)
+    kinds = {type(value) for value in values} if array.dtype.kind in "iuf" else set()
+    if kinds & {bool, np.bool_} and len(kinds) > 1:
+        raise VpunnError(
+            "labels of several types (truth values beside numbers) are not told apart; turn all of them into text."
+        )
+    return array
 
 
 def object_array(values: list[Any] | tuple[Any, ...]) -> np.ndarray:
@@ -214,7 +229,7 @@ def checked(y: Targets, rows: int) -> Targets:
     refuse_lazy(y)
     check_length(y, rows)
     if not isinstance(y, list | tuple):
-        y = np.asarray(y)
+        y = as_it_stands(y)
     column = np.asarray(y, dtype=object) if not hasattr(y, "dtype") else np.asarray(y)
     if column.ndim == 1 and column.dtype.kind == "c":
         raise VpunnError(f"labels are texts or whole numbers, got complex ones such as {column[0]}.")
