@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vpunn._ngrams import KEPT, MIXED, RUN, WORD, beginnings, check_options, mixed_of, runs
 from vpunn._progress import progress_bar
 from vpunn._sklearn import BaseEstimator, TransformerMixin, check_is_fitted, lightly
-from vpunn._types import Targets, Texts
+from vpunn._types import Numbers, Targets, Texts
 from vpunn.errors import VpunnError, check_choice, counted, examples
 from vpunn.store import Draft, Storable, Stored
 
@@ -58,6 +58,18 @@ class TextFeatures(Storable, FeatureUnion):
     def transform(self, X: Texts, **more: Any) -> sparse.csr_matrix:
         """Features of texts, a row each."""
         return super().transform(_checked_texts(X), **more)
+
+    def forget(self, columns: Numbers) -> TextFeatures:
+        """Blank the words of columns (`HiPaNClassifier.unheard`): they are read no more, and stand in no folder saved later."""
+        gone, first = set(np.asarray(columns).tolist()), 0
+        for _, part in self.transformer_list:
+            words = part.get_feature_names_out().tolist()
+            kept = [f"\0{i}" if first + i in gone else word for i, word in enumerate(words)]  # no text has such a word
+            part.vocabulary_ = dict(zip(kept, range(len(kept)), strict=True))
+            if part.vocabulary is not None:
+                part.vocabulary = kept
+            first += len(words)
+        return self
 
     def _to_store(self, draft: Draft) -> None:
         parts = {}

@@ -41,7 +41,10 @@ class Answering(Storable):
     _stored_as = "HiPaNClassifier"
     _store_format = store.FORMAT
     model_: Model
-    task_: Task  #: the rows that were learned from
+    task_: Task | None  #: the rows that were learned from; None: they were left out (`holding`)
+    rows_at_: np.ndarray  #: how many rows every node had
+    held_out_exact_: float  #: the share of held-out rows that was answered exactly
+    changed_rows_: int  #: rows that came or went since the combiner and the calibration were learned
     layout_: Layout
     miss_scores_: np.ndarray
     multilabel_: bool

@@ -19,17 +19,19 @@ from vpunn.placing.held_out import HeldOut
 WORTH_A_COMBINER = 50
 
 
-def miss_scores(model: Model, held: HeldOut, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The conformal scores of held-out rows, each by a combiner that has not seen it; ``group`` of every training row."""
+def measured(model: Model, held: HeldOut, group: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """The conformal scores of held-out rows and the share that is answered exactly, each by a combiner that has not seen it;
+    ``group`` of every training row."""
     half = rng.integers(0, 2, int(group.max()) + 1)[group[held.row]].astype(bool)
-    scores, node = np.zeros(len(half)), held.grown.node[held.place].astype(np.int64)
+    scores, right, node = np.zeros(len(half)), np.zeros(len(half)), held.grown.node[held.place].astype(np.int64)
     few = min(half.sum(), (~half).sum()) < WORTH_A_COMBINER
     for part in (half, ~half):
         if part.any():
             combiner = model.combiner if few else _combiner_of(model, taken(held, ~part), rng)
             posterior = posterior_of(model.tree, model.spread, combiner, taken(held, part).seen)
             scores[part] = conformal.miss_scores(posterior, node[part])
-    return conformal.of_equal_weight(scores, held.weight)
+            right[part] = posterior.best() == node[part]
+    return conformal.of_equal_weight(scores, held.weight), float(np.average(right, weights=held.weight))
 
 
 def _combiner_of(model: Model, held: HeldOut, rng: np.random.Generator) -> Combiner:

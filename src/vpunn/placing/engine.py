@@ -44,6 +44,7 @@ class Task:
     n: int  # rows that may be held out: the others describe nodes
     groups: np.ndarray | None = None
     described: tuple[tuple[Any, ...], ...] = ()
+    sums_only: bool = False  # no expert may hold rows
 
 
 @dataclass
@@ -109,7 +110,7 @@ def fit(
     held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
     share = shares(rows_at, grown, expected, held.how_often(lost))
     # 4. experts of all rows
-    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
+    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
     # 5. combiner
     decides = [i for i, column in enumerate(experts.columns) if column.decides]
     combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
@@ -122,7 +123,9 @@ def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray)
     place = where.place
     kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
     some = task.rows.take(kept)
-    experts = Experts.fit(some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described)
+    experts = Experts.fit(
+        some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described, task.sums_only
+    )
     asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
     return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
 
@@ -178,7 +181,7 @@ def learned_more(model: Model, task: Task) -> Model:
     how_often = [float(model.spread.share[kind].sum()) for kind in kinds_of_places(grown, had_rows)]
     spread = Spread.of(grown, shares(rows_at, grown, model.novelty, how_often))
     rivals = find_rivals(task, place, grown)
-    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described)
+    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
     return replace(model, spread=spread, experts=experts)
 
 

@@ -25,6 +25,8 @@ from vpunn.placing.tree_arrays import Grown, Occupied
 WORDS: tuple[Any, ...] = (Sums, Nearest, Heads, Dictionary, Descriptions)
 #: Experts of a dense block.
 NUMBERS: tuple[Any, ...] = (Gaussian, NearestNumbers, LinearNumbers)
+#: Those that hold rows, or ask one that does.
+HOLD_ROWS: tuple[Any, ...] = (Nearest, Dictionary, Descriptions, NearestNumbers)
 #: Proposals of a way.
 LIMIT = 12
 #: Rows that are examined at a time; answers do not depend on it.
@@ -74,8 +76,9 @@ class Experts:
         grown: Grown,
         room: np.ndarray,
         described: tuple[tuple[Any, ...], ...] = (),
+        sums_only: bool = False,
     ) -> Experts:
-        """From rows at places of the grown tree; ``rivals`` are places too (-1: none)."""
+        """From rows at places of the grown tree; ``rivals`` are places too (-1: none). ``sums_only``: none that holds rows."""
         has_rows = np.bincount(place, minlength=grown.blocks) > 0
         tree = Occupied.of(grown, has_rows)
         leaf_of = np.full(grown.blocks + 1, -1, np.int32)
@@ -87,7 +90,8 @@ class Experts:
             earlier: dict[str, Any] = {}
             sample = first._replace(rows=block, described=described[i] if described else ())
             for kind in WORDS if sp.issparse(block) else NUMBERS:
-                earlier[kind.__name__] = kind.fit(sample, earlier)
+                if not (sums_only and kind in HOLD_ROWS):
+                    earlier[kind.__name__] = kind.fit(sample, earlier)
             experts += [(i, expert) for expert in earlier.values()]
         return cls(experts, tree, grown, room)
 

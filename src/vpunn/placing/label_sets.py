@@ -25,6 +25,7 @@ from vpunn.errors import VpunnError
 from vpunn.placing import set_descriptions as described
 from vpunn.placing.experts import Rows
 from vpunn.placing.folds import equal_rows, folds, joined
+from vpunn.placing.holding import stacked
 from vpunn.placing.set_calibration import DEPTHS, fit_repair, risk_threshold
 from vpunn.placing.set_combiner import SetCombiner
 from vpunn.placing.set_nodes import Nodes, closed_sets, has
@@ -50,7 +51,7 @@ class SetExperts:
     nodes: Nodes
     words: Words
     numbers: tuple[NumberExperts, ...]
-    texts: tuple[sp.csr_matrix, ...]  # descriptions, (nodes, features)
+    texts: tuple[sp.csr_matrix, ...]  # descriptions, (nodes of the tree, features)
 
     @classmethod
     def fit(
@@ -70,7 +71,7 @@ class SetExperts:
     @cached_property
     def descriptions(self) -> list[described.Description]:
         """Every kind, of the nodes that rows have."""
-        return [described.Description.of(text, self.words.trust) for text in self.texts]
+        return [described.Description.of(text, self.words.trust) for text in _of_nodes(self.texts, self.nodes)]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,6 +158,7 @@ class SetModel:
     shift: np.ndarray = field(default_factory=lambda: np.zeros(DEPTHS + 1))
     rest: float = 0.0  # rate of nodes that are no candidates, as a share of their rate in training
     risk: Risk = field(default_factory=lambda: Risk(np.zeros(0), np.zeros(0), 0))
+    groups: np.ndarray | None = None  # of rows that are held out together
 
     @property
     def nodes(self) -> Nodes:
@@ -206,27 +208,35 @@ class SetModel:
 
     def with_rows(self, rows: Rows, closed: sp.csr_matrix, weight: np.ndarray, rng: np.random.Generator) -> SetModel:
         """The model with further rows and their nodes (rows, nodes): experts are fitted on all rows, the combiner stays."""
-        old = self.experts.words.truth.tocoo()
-        shape = (old.shape[0], self.tree.n_nodes)
-        before = sp.csr_matrix((old.data, (old.row, self.ball[old.col])), shape=shape)
-        every = sp.csr_matrix(sp.vstack([before, closed]))
-        nodes, truth = _nodes(self.tree, every)
-        blocks = tuple(
-            sp.csr_matrix(sp.vstack([a, b])) if sp.issparse(a) else np.concatenate([a, b])
-            for a, b in zip(self.rows.blocks, rows.blocks, strict=True)
-        )
-        texts = _of_nodes(_of_tree(self.experts.texts, self.ball, self.tree), nodes.node)
-        all_rows, weight = Rows(blocks), np.concatenate([self.weight, weight])
-        experts = SetExperts.fit(all_rows, nodes, truth, weight, texts, rng)
-        known = np.union1d(self.class_nodes, closed_leaves(self.tree, closed))
-        return replace(self, class_nodes=known, rows=all_rows, weight=weight, experts=experts)
+        more = None if self.groups is None else self.groups.max() + 1 + np.arange(len(weight))
+        groups = None if more is None else np.concatenate([self.groups, more])
+        every, closed = stacked([self.rows, rows]), sp.csr_matrix(sp.vstack([self.closed, closed]))
+        return self._of_rows(every, closed, np.concatenate([self.weight, weight]), groups, rng)
 
+    def without_rows(self, gone: np.ndarray, rng: np.random.Generator) -> SetModel:
+        """The model without some of its rows: experts are fitted on the others, the combiner stays."""
+        stay = np.setdiff1d(np.arange(len(self.rows)), gone)
+        groups = None if self.groups is None else self.groups[stay]
+        return self._of_rows(self.rows.take(stay), self.closed[stay], self.weight[stay], groups, rng)
 
-def closed_leaves(tree: Tree, closed: sp.csr_matrix) -> np.ndarray:
-    """Nodes that are the most specific of some row."""
-    from vpunn.placing.set_posterior import deepest_only
+    def _of_rows(
+        self,
+        rows: Rows,
+        closed: sp.csr_matrix,
+        weight: np.ndarray,
+        groups: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> SetModel:
+        nodes, truth = _nodes(self.tree, closed)
+        experts = SetExperts.fit(rows, nodes, truth, weight, self.experts.texts, rng)
+        return replace(self, rows=rows, weight=weight, experts=experts, groups=groups)
 
-    return np.unique(deepest_only(tree, closed).indices)
+    @property
+    def closed(self) -> sp.csr_matrix:
+        """The nodes of the rows, (rows, nodes of the tree)."""
+        known = self.experts.words.truth.tocoo()
+        shape = (known.shape[0], self.tree.n_nodes)
+        return sp.csr_matrix((known.data, (known.row, self.ball[known.col])), shape=shape)
 
 
 class _Held(NamedTuple):
@@ -265,22 +275,21 @@ def fit(
     # 1. nodes
     closed = closed_sets(tree, sets)
     nodes, truth = _nodes(tree, closed)
-    of_nodes = _of_nodes(texts, nodes.node)
     # 2. folds
     held_out = [] if validation else _folds(rows, groups, rng)
     # 3. evidence of rows that the experts have not seen
     words, held = words_of(rows), []
-    wide = described.beyond(of_nodes, words)
+    wide = described.beyond(_of_nodes(texts, nodes), words)
     for leaving in held_out:
         kept = np.setdiff1d(np.arange(len(rows)), leaving, assume_unique=True)
         kept = kept if len(kept) else leaving
-        known = of_nodes if wide else described.readable(of_nodes, words[kept])
+        known = texts if wide else described.readable(texts, words[kept])
         experts = SetExperts.fit(rows.take(kept), nodes, truth[kept], weight[kept], known, rng)
         order = rng.permutation(leaving)
         held.append(_Held(experts.examine(rows.take(order)), closed[order], weight[order]))
         del experts
     # 5. experts of all rows
-    experts = SetExperts.fit(rows, nodes, truth, weight, of_nodes, rng)
+    experts = SetExperts.fit(rows, nodes, truth, weight, texts, rng)
     if validation:
         order = rng.permutation(len(validation[0]))
         asked = validation[0].take(order), validation[1][order]
@@ -297,7 +306,7 @@ def fit(
     combiner = SetCombiner.fit(
         learned.seen.evidence, true, learned.weight[row], len(learned.weight), experts.alone, rng
     )
-    model = SetModel(tree, class_nodes, rows, weight, experts, combiner)
+    model = SetModel(tree, class_nodes, rows, weight, experts, combiner, groups=groups)
     return _repaired(model, _Held.joined(check))
 
 
@@ -321,13 +330,8 @@ def _nodes(tree: Tree, closed: sp.csr_matrix) -> tuple[Nodes, sp.csr_matrix]:
     return Nodes.of(tree, node), sp.csr_matrix(closed[:, node])
 
 
-def _of_nodes(texts: tuple[sp.csr_matrix, ...], node: np.ndarray) -> tuple[sp.csr_matrix, ...]:
-    return tuple(sp.csr_matrix(text[node]) for text in texts)
-
-
-def _of_tree(texts: tuple[sp.csr_matrix, ...], node: np.ndarray, tree: Tree) -> tuple[sp.csr_matrix, ...]:
-    place = sp.csr_matrix((np.ones(len(node), np.float32), (node, np.arange(len(node)))), (tree.n_nodes, len(node)))
-    return tuple(sp.csr_matrix(place @ text) for text in texts)
+def _of_nodes(texts: tuple[sp.csr_matrix, ...], nodes: Nodes) -> tuple[sp.csr_matrix, ...]:
+    return tuple(sp.csr_matrix(text[nodes.node]) for text in texts)
 
 
 def _repaired(model: SetModel, held: _Held) -> SetModel:

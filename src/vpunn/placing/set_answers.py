@@ -13,7 +13,7 @@ from vpunn._rows import row_groups
 from vpunn._seed import generator_of
 from vpunn._threads import in_threads
 from vpunn.errors import VpunnError, check_choice
-from vpunn.placing import inputs, label_sets, set_targets, targets
+from vpunn.placing import holding, inputs, label_sets, set_targets, targets
 from vpunn.placing.layout import Layout
 from vpunn.placing.set_nodes import closed_sets
 from vpunn.placing.set_posterior import SetPosterior, deepest_only
@@ -81,6 +81,7 @@ def fit(
             texts=texts,
             validation=asked,
         )
+    model.changed_rows_ = 0
     set_classes(model, flat)
     return model
 
@@ -114,7 +115,34 @@ def learn_more(model: HiPaNClassifier, X: Features, y: SetTargets, sample_weight
         grown = model.sets_.with_rows(rows.take(keep), closed, weight[keep], generator_of(model.random_state))
     known = np.union1d(model.sets_.class_nodes, sets[1][sets[1] > 0])
     model.sets_ = replace(grown, class_nodes=known)
+    model.changed_rows_ += len(keep)
     set_classes(model, model.classes_ if model.flat_ else None)
+
+
+def forget(model: HiPaNClassifier, rows: Labels) -> None:
+    """Fewer rows: all experts are fitted on the others, the combiner stays as it is."""
+    gone = holding.row_numbers(rows, len(model.sets_.rows))
+    with threadpool_limits(1, user_api="blas"):
+        model.sets_ = model.sets_.without_rows(gone, generator_of(model.random_state))
+    model.changed_rows_ += len(gone)
+
+
+def refresh(model: HiPaNClassifier) -> None:
+    """The fit anew on the rows that the model holds, some of them held out for the combiner."""
+    sets = model.sets_
+    known = sets.closed.indptr.astype(np.int64), sets.closed.indices
+    with threadpool_limits(1, user_api="blas"):
+        model.sets_ = label_sets.fit(
+            sets.tree,
+            sets.rows,
+            known,
+            sets.class_nodes,
+            sets.weight,
+            generator_of(model.random_state),
+            groups=sets.groups,
+            texts=sets.experts.texts,
+        )
+    model.changed_rows_ = 0
 
 
 def set_classes(model: Answering, flat: np.ndarray | None) -> None:

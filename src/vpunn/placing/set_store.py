@@ -35,9 +35,12 @@ def write(model: Answering, draft: Draft) -> None:
         "rows": writer.write("rows", sets.rows.blocks),
     }
     draft.settings |= {"sets": told, "rest": float(sets.rest), "risk_rows": int(sets.risk.rows)}
+    draft.settings |= {"training_rows": len(sets.rows), "changed_rows": int(model.changed_rows_)}
+    if sets.groups is not None:
+        draft.array("row.group", sets.groups.astype(np.int32))
     draft.array("nodes", sets.ball.astype(np.int32))
     draft.array("class_nodes", sets.class_nodes.astype(np.int32))
-    draft.array("weight", sets.weight.astype(np.float32))
+    draft.array("row.weight", sets.weight.astype(np.float32))
     for name, value in (("slope", sets.slope), ("shift", sets.shift), ("risk.p", sets.risk.p)):
         draft.array(name, np.asarray(value, np.float64))
     draft.array("risk.weight", np.asarray(sets.risk.weight, np.float64))
@@ -50,7 +53,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     node = np.array(stored.array("nodes", dtype="i4", shape=(None,), low=1, high=tree.n_nodes), np.int64)
     if not len(node) or (np.diff(node) <= 0).any():
         raise stored.damaged("array 'nodes' is not in order")
-    weight = stored.array("weight", dtype="f4", shape=(None,), low=0, high=2 * LARGEST_WEIGHT)
+    weight = stored.array("row.weight", dtype="f4", shape=(None,), low=0, high=2 * LARGEST_WEIGHT)
     told = stored.setting("sets", dict)
     if set(told) != {"words", "numbers", "texts", "combiner", "rows"}:
         raise stored.damaged("the parts of the model are not as they should be")
@@ -75,7 +78,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         reader.of_block({"columns": n}).read(f"numbers.{i}", t, Part(NumberExperts))
         for i, (t, n) in enumerate(zip(told["numbers"], dense, strict=True))
     )
-    texts = words.read("texts", told["texts"], Several((Matrix("nodes", "columns"),)))
+    texts = words.read("texts", told["texts"], Several((Matrix(tree.n_nodes, "columns"),)))
     experts = SetExperts(Nodes.of(tree, node), of_words, numbers, texts)
     combiner = reader.of_block({"evidence": len(experts.names)}).read("combiner", told["combiner"], Part(SetCombiner))
     p = stored.array("risk.p", dtype="f8", shape=(None,), low=0, high=1.001)
@@ -96,6 +99,8 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         np.array(stored.array("shift", dtype="f8", shape=(DEPTHS + 1,))),
         float(min(max(rest, 0.0), 1.0)),
         risk,
+        stored.array("row.group", dtype="i4", shape=(len(weight),), low=0) if "row.group" in stored else None,
     )
+    model.changed_rows_ = max(stored.setting("changed_rows", int), 0)
     set_classes(model, flat)
     return model

@@ -20,6 +20,7 @@ from vpunn.placing.descriptions import Descriptions
 from vpunn.placing.engine import Model, Task
 from vpunn.placing.evidence import names
 from vpunn.placing.experts import Experts, Rows
+from vpunn.placing.holding import counts
 from vpunn.placing.inputs import LARGEST_WEIGHT
 from vpunn.placing.layout import Layout
 from vpunn.placing.posterior import Spread
@@ -53,14 +54,24 @@ def write(model: Answering, draft: Draft) -> None:
             for i, (block, expert) in enumerate(made.experts.experts)
         ],
         "combiner": writer.write("combiner", made.combiner),
-        "rows": [writer.write(f"row.{i}", block) for i, block in enumerate(task.rows.blocks)],
+        "rows": [] if task is None else [writer.write(f"row.{i}", block) for i, block in enumerate(task.rows.blocks)],
     }
     draft.text("parts", json.dumps(told))
-    draft.settings |= {"training_rows": task.n, "described_rows": len(task.node) - task.n}
     draft.settings["experts"] = [type(expert).__name__ for _, expert in made.experts.experts]
+    draft.settings |= {
+        "training_rows": int(model.rows_at_.sum()),
+        "described_rows": 0 if task is None else len(task.node) - task.n,
+        "held_out_exact": float(model.held_out_exact_),
+        "changed_rows": int(model.changed_rows_),
+    }
+    draft.array("miss_scores", model.miss_scores_)
+    if task is None:
+        draft.array("rows_at", model.rows_at_.astype(np.int32))
+        return
     draft.array("row.node", task.node.astype(np.int32))
     draft.array("row.weight", task.weight.astype(np.float32))
-    draft.array("miss_scores", model.miss_scores_)
+    if task.groups is not None:
+        draft.array("row.group", task.groups.astype(np.int32))
 
 
 def write_front(model: Answering, draft: Draft) -> None:
@@ -124,8 +135,15 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     share = stored.array("share", dtype="f8", shape=(grown.blocks,), low=0)
     novelty = stored.setting("novel", bool)
     model.model_ = Model(tree, grown, Spread.of(grown, share), made, combiner, novelty)
-    model.task_ = _task(stored, told["rows"], model, readers)
+    if told["rows"] or "row.node" in stored:
+        model.task_ = _task(stored, told["rows"], model, readers)
+        model.rows_at_ = counts(model.task_)
+    else:
+        model.task_ = None
+        model.rows_at_ = stored.array("rows_at", dtype="i4", shape=(tree.n_nodes,), low=0)
     model._set_classes(flat)
+    model.held_out_exact_ = float(min(max(stored.setting("held_out_exact", (int, float)), 0.0), 1.0))
+    model.changed_rows_ = max(stored.setting("changed_rows", int), 0)
     model.miss_scores_ = stored.array("miss_scores", dtype="f8", shape=(None,), low=0, high=1.001)
     return model
 
@@ -174,4 +192,6 @@ def _task(stored: Stored, told: list[Any], model: Answering, readers: list[Reade
         if isinstance(expert, Descriptions):
             kinds[block] = expert.kinds
     described = tuple(kinds) if any(kinds) else ()
-    return Task(tree, Rows(blocks), node, weight, len(node) - more, None, described)
+    n = len(node) - more
+    groups = stored.array("row.group", dtype="i4", shape=(n,), low=0) if "row.group" in stored else None
+    return Task(tree, Rows(blocks), node, weight, n, groups, described)
