@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.common import write_results
 from numba import njit
 
+from vpunn.errors import VpunnError
 from vpunn.regress import Boxes, TreeValue
 from vpunn.regress._value_kernels import td_step, value_of
 from vpunn.tree import Tree
@@ -58,6 +59,8 @@ class Maze:
                 rooms += [(r, c, at, wide), (r + at + 1, c, high - at - 1, wide)]
         self.wall[0, 0] = self.wall[-1, -1] = False
         self.shortest = self._breadth_first()
+        if self.shortest < 0:
+            raise VpunnError(f"the maze of seed {seed} has no way to its exit; take another seed.")
         self.states: np.ndarray | None = None  # of every cell, as the agent sees them
 
     def _breadth_first(self) -> int:
@@ -228,10 +231,18 @@ def episodes(make: Callable[[float], Any], env: Any, rate: float, allowed: int, 
     return allowed
 
 
+def _maze(seed: int) -> Maze:
+    """The maze of a seed, or the next that has a way to its exit."""
+    try:
+        return Maze(seed)
+    except VpunnError:
+        return _maze(seed + 1000)
+
+
 def environment(name: str, seed: int) -> tuple[Any, np.ndarray, np.ndarray, int, float]:
     """The environment, its bounds, its actions and the goal."""
     if name == "maze":
-        maze = next(m for m in (Maze(seed + 1000 * k) for k in range(1000)) if m.shortest > 0)
+        maze = _maze(seed)
         return maze, maze.low, maze.high, maze.actions, -2.0 * maze.shortest
     import gymnasium
 
