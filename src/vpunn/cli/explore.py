@@ -99,14 +99,14 @@ def open_source(
     source: str, format: str | None = None, policy: str = "first", option: list[str] | None = None
 ) -> Subject:
     """A model folder, a tree file or a data set, ready to be shown."""
-    from vpunn.web.opening import is_model, open_model
+    from vpunn.web.opening import dataset_title, is_model, open_model
     from vpunn.web.subject import Subject
 
     path = Path(source)
     if path.is_dir() and is_model(path):
         return open_model(path)
     tree = read_source(source, format, policy, option)
-    return Subject(tree, path.name if path.exists() else source)
+    return Subject(tree, path.name if path.exists() else dataset_title(source))
 
 
 def _check_host(host: str, allowed: list[str] | None) -> None:

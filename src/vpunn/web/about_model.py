@@ -30,8 +30,25 @@ def triage(api: Api, asked: Asked) -> Reply:
     """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
     answers: Any = api.answers
     read_limits(asked.body, api.limits)
-    api.scored = ScoredTable(answers, asked.body, asked.get("target"), api.limits.rows)
+    api.scored = ScoredTable.of_table(answers, asked.body, asked.get("target"), api.limits.rows)
     return json_reply(api.scored.summary())
+
+
+def scored(api: Api, asked: Asked) -> Reply:
+    """The same of the table last sent, or of the rows that the explorer was opened with."""
+    return json_reply(last(api).summary())
+
+
+def last(api: Api) -> ScoredTable:
+    """The table last sent to `triage`."""
+    if api.scored is None:
+        raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
+    return api.scored
+
+
+def examples(api: Api, asked: Asked) -> Reply:
+    """A few training rows to ask first."""
+    return json_reply(api.answers.examples())
 
 
 def table(api: Api, asked: Asked) -> Reply:
@@ -42,14 +59,10 @@ def table(api: Api, asked: Asked) -> Reply:
 
 def confusion(api: Api, asked: Asked) -> Reply:
     """Which branches of a depth are taken for which in the table last sent to `triage`."""
-    if api.scored is None:
-        raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
-    return json_reply(api.scored.confusion(asked.number("depth", 1, 1, api.subject.tree.max_depth or 1)))
+    return json_reply(last(api).confusion(asked.number("depth", 1, 1, api.subject.tree.max_depth or 1)))
 
 
 def rows(api: Api, asked: Asked) -> Reply:
     """Rows of the table last sent to `triage` behind a ball."""
     node = api.node(asked, "id")
-    if api.scored is None:
-        raise ApiError(404, "no test table has been sent yet; POST one to /api/triage.", "path")
-    return json_reply(api.scored.rows(node))
+    return json_reply(last(api).rows(node))

@@ -43,7 +43,7 @@ class Api:
         self.routes = (*ROUTES, *page_routes()) if page else ROUTES
         self.limits = limits or Limits()
         self.layers = Layers(subject)
-        self.scored: ScoredTable | None = None
+        self.scored: ScoredTable | None = subject.scored
         self.sorted_children = lru_cache(maxsize=16)(partial(sort_children, subject))
         self.description = lru_cache(maxsize=256)(partial(description, subject))
 
@@ -114,4 +114,5 @@ class Api:
             "layers": self.layers.names(),
             "color": next(iter(subject.own), None),
             "model": None if subject.answers is None else subject.answers.summary(),
+            "scored": self.scored is not None,
         }

@@ -15,6 +15,7 @@ from vpunn.web.subject import clean, clip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vpunn._types import Features, Targets
     from vpunn.tree import Tree
     from vpunn.web.beliefs import ClassifierAnswers
 
@@ -85,21 +86,37 @@ class ScoredTable:
 
     __test__ = False  # pytest collects classes by this name
 
-    def __init__(self, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> None:
+    def __init__(
+        self, answers: ClassifierAnswers, X: Features, y: Targets, texts: Sequence[str], notes: Sequence[str] = ()
+    ) -> None:
         from vpunn.report import triage
+
+        self.texts, self.notes, self.found = texts, list(notes), triage(answers.model, X, y)
+
+    @classmethod
+    def of_rows(cls, answers: ClassifierAnswers, X: Features, y: Targets) -> ScoredTable:
+        """Rows as the model was fitted on."""
+        from vpunn.web.remembered import ReadRows
+
+        rows = ReadRows(answers, answers.model._rows(X))
+        return cls(answers, X, y, [rows.question(i) for i in range(len(rows.rows))])
+
+    @classmethod
+    def of_table(cls, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> ScoredTable:
+        """A CSV with a column of right answers."""
         from vpunn.tables.cells import split_paths
         from vpunn.tables.inputs import split_names
 
         asked = AskedTable(answers, data, max_rows)
-        self.texts, self.notes, frame = asked.texts, asked.notes, asked.frame
+        frame = asked.frame
         names = split_names(target) or answers.targets or ["label"]
         asked.check(names, "target")
         if answers.path_sep is not None and len(names) == 1:
             frame, names = split_paths(frame, names[0], answers.path_sep, "the table")
         labels = [frame[name].to_numpy() for name in names]
-        self.truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
+        truth = labels[0] if len(labels) == 1 else np.stack([np.asarray(v, object) for v in labels], 1)
         try:
-            self.found = triage(answers.model, asked.X, self.truth)
+            return cls(answers, asked.X, truth, asked.texts, asked.notes)
         except VpunnError as error:
             raise ApiError(422, str(error), "target") from None
 

@@ -16,6 +16,7 @@ import numpy as np
 from vpunn._rows import slices
 from vpunn.errors import examples
 from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
+from vpunn.web.remembered import Remembered
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
 
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 #: Balls less probable than this are not sent: they would not be visible.
 FAINT = 1e-3
-#: Answers listed for a row at most, words shown for a turn, and rows shown of a triage.
+#: Answers listed for a row at most, and words shown for a turn.
 MAX_TOP = 100
 WORDS = 8
-SHOWN_ROWS = 100
+#: Training rows that are shown beside an answer.
+NEAREST = 3
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,15 @@ class ClassifierAnswers:
         return np.array(
             [*self.features.get_feature_names_out(), *self.numeric, *(n for n, all_of in kinds for _ in all_of)]
         )
+
+    @cached_property
+    def remembered(self) -> Remembered:
+        """The training rows that the model holds."""
+        return Remembered(self)
+
+    def examples(self) -> list[dict[str, Any]]:
+        """A few questions to start with."""
+        return self.remembered.examples()
 
     @property
     def tree(self) -> Tree:
@@ -204,7 +215,7 @@ class ClassifierAnswers:
             if ask.beliefs:
                 answers[0]["beliefs"] = self._beliefs(posterior, start)
             if ask.explain:
-                answers[0]["turns"] = self._turns(ask)
+                answers[0] |= self._why(ask)
             found.append({"answers": answers, "notes": list(ask.notes)})
             start += len(ask)
         return found
@@ -272,8 +283,8 @@ class ClassifierAnswers:
         nodes = np.flatnonzero(p >= FAINT)
         return {"nodes": nodes.tolist(), "probabilities": np.minimum(p[nodes], 1.0).tolist()}
 
-    def _turns(self, ask: Ask) -> list[dict[str, Any]]:
-        """For each turn on the way to the answer, what spoke for it: words and numbers as `vpunn explain` tells them."""
+    def _why(self, ask: Ask) -> dict[str, Any]:
+        """What spoke, as `vpunn explain` tells it: words and numbers at each turn, parts of the model, rows most like this one."""
         from vpunn.explanations import BallContribution, explain
 
         names = (self.numeric or None) if self.names is None else self.names
@@ -281,7 +292,7 @@ class ClassifierAnswers:
         found: Any = explain(self.model, ask.X, k=k, feature_names=names)
         # Of label sets the likeliest label is explained; else each ball (the posterior comes from a classifier).
         balls = [found] if self.several else [ball for ball in found.balls if isinstance(ball, BallContribution)]
-        return [
+        turns = [
             {
                 **self._name(ball.node),
                 "stops": bool(getattr(ball, "stops_here", False)),
@@ -291,6 +302,10 @@ class ClassifierAnswers:
             }
             for ball in balls
         ]
+        near = found.neighbours if self.several else found.near
+        at = found.node if self.several else None
+        nearest = [{**self.remembered.told(row, at), "likeness": likeness} for row, likeness in near[:NEAREST]]
+        return {"turns": turns, "speakers": list(getattr(found, "spoke", {}).items()), "nearest": nearest}
 
     def _spoke(self, ask: Ask, features: list[tuple[str, float]]) -> list[tuple[str, float]]:
         from vpunn.text import by_word

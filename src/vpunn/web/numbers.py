@@ -7,6 +7,7 @@ coefficients on a path, with what covariates add, is the prediction.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from vpunn.regress import VPuNNRegressor
     from vpunn.tables.regressor import TableRegressor
+
+
+#: Leaves offered as first questions.
+EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,15 @@ class RegressorAnswers:
             "target": self.target,
             "answers": self.kind,
         }
+
+    def examples(self) -> list[dict[str, Any]]:
+        """Leaves of different branches to ask first, their covariates left to the medians."""
+        tree, found = self.tree, []
+        for child in np.random.default_rng(0).permutation(tree.children(0)).tolist()[:EXAMPLES]:
+            path = [str(tree.labels[i]) for i in tree.ancestors(child + int(tree.size[child]) - 1).tolist()[1:]]
+            cells = dict.fromkeys(self.columns, "") | dict(zip(self.levels, path, strict=False))
+            found.append({"text": json.dumps(cells), "shown": clean(" › ".join(path))})
+        return found
 
     def ball_columns(self) -> dict[str, tuple[np.ndarray, str]]:
         """One number per ball and what it is: of the ball itself (``value``), or beyond its parent (``difference``)."""

@@ -11,8 +11,12 @@ from vpunn.tree import Tree
 from vpunn.web.beliefs import ClassifierAnswers
 from vpunn.web.subject import Subject
 
+#: What roots are called that were made for trees without one.
+UNNAMED = ("", "root")
+
 if TYPE_CHECKING:
-    from vpunn._types import HasTree, Vectorizer
+    from vpunn._types import Features, HasTree, Targets, Vectorizer
+    from vpunn.web.batch import ScoredTable
 
 
 def as_subject(
@@ -52,6 +56,18 @@ def as_subject(
     return Subject(tree, title or _title(source, tree), answers)
 
 
+def scored_rows(subject: Subject, source: HasTree, X: Features, y: Targets) -> ScoredTable:
+    """Rows with right answers, answered by the subject's classifier; a model of tables reads them from its columns."""
+    from vpunn.web.batch import ScoredTable
+
+    answers = subject.answers
+    if not isinstance(answers, ClassifierAnswers) or answers.several:
+        raise VpunnError("the explorer shows the mistakes of a classifier with one label a row; leave X and y out.")
+    if y is None:
+        raise VpunnError("mistakes need the right answers: explore(X, y).")
+    return ScoredTable.of_rows(answers, source.rows(X, "X") if hasattr(source, "inputs") else X, y)
+
+
 def _title(source: HasTree, tree: Tree) -> str:
     given = getattr(source, "title", None)
     return str(given) if isinstance(given, str) and given else str(tree.labels[0])
@@ -74,12 +90,27 @@ def open_model(path: Path) -> Subject:
     return as_subject(load(path), path.name)
 
 
-def table_subject(table: Any, title: str | None = None) -> Subject:
-    """A subject from a model of tables, which names the columns it reads."""
+def table_subject(table: Any, name: str | None = None) -> Subject:
+    """A subject from a model of tables, which names the columns it reads; ``name`` is its title if it has no better one."""
     from vpunn.tables.regressor import TableRegressor
     from vpunn.web.numbers import number_subject
 
-    title = title or ", ".join(table.inputs.target)
+    inputs = table.inputs
+    target = ", ".join(inputs.target)
     if isinstance(table, TableRegressor):
-        return number_subject(table, title)
-    return Subject(table.tree_, title, ClassifierAnswers(table.model, table.features, table.inputs))
+        return number_subject(table, f"{target} by {', '.join(inputs.levels)}" if inputs.levels else target)
+    subject = Subject(table.tree_, name or target, ClassifierAnswers(table.model, table.features, table.inputs))
+    if inputs.task is not None:
+        subject.title = dataset_title(inputs.task)
+    elif subject.name(0) not in UNNAMED:
+        subject.title = subject.name(0)
+    return subject
+
+
+def dataset_title(name: str) -> str:
+    """What a data set is called, briefly; a name that is none stays."""
+    from vpunn.datasets.catalog import ALIASES, CATALOG
+
+    key = ALIASES.get(name, name)
+    named = key in CATALOG and key.startswith(name.partition("-")[0])  # mammalia is a part of ncbi
+    return CATALOG[key].title.partition(",")[0] if named else name

@@ -234,6 +234,20 @@ ROUTES = (
     ),
     Route(
         "GET",
+        "/api/examples",
+        "a few training rows to ask first, as the model holds them",
+        about_model.examples,
+        when=("places", "sets", "number"),
+    ),
+    Route(
+        "GET",
+        "/api/triage",
+        "where the model fails on the table last sent, or on the rows that the explorer was opened with",
+        about_model.scored,
+        when=("places",),
+    ),
+    Route(
+        "GET",
         "/api/rows",
         "rows of the table last sent to /api/triage",
         about_model.rows,

@@ -19,6 +19,7 @@ from vpunn.web.search import SearchIndex, as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vpunn.web.batch import ScoredTable
     from vpunn.web.beliefs import ClassifierAnswers
     from vpunn.web.numbers import RegressorAnswers
 
@@ -51,6 +52,7 @@ class Subject:
         self.answers = answers
         self.own = dict(own or {})
         self.state = "ready"  #: ``warming`` or ``failed`` while or after what visitors need was made before they come
+        self.scored: ScoredTable | None = None  #: rows with right answers that the page opens with
         self._lock = Lock()
         names = tree.columns.get("name")
         self._names = tree.labels if names is None else names

@@ -9,7 +9,7 @@ const SMALL = new Set("a an and are as at be by for from in into is it its of on
 
 // What is shown: places that are asked for by name, so the caller has their names at hand.
 export function placesOf(answer, shape) {
-  const best = [...(answer.labels ?? []), ...answer.top].map((one) => one.node);
+  const best = [...(answer.labels ?? []), ...answer.top, ...(answer.nearest ?? [])].map((one) => one.node);
   return [...new Set([...best, ...answer.path.map((one) => one.node), ...(answer.stop ? [answer.stop.node] : [])].flatMap((i) => shape.path(i)))];
 }
 
@@ -26,7 +26,7 @@ export class Answer {
 
   inside(i) { return !this.answer.stop || this.app.shape.contains(this.answer.stop.node, i); }
 
-  parts() { return [this.verdict(), this.ranked(), this.fork(), this.why(), this.nearest()].flat(); }
+  parts() { return [this.verdict(), this.ranked(), this.fork(), this.why(), this.nearest(), this.speakers()].flat(); }
 
   // ---- the sentence --------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,8 @@ export class Answer {
 
   place({ node, probability }) {
     const { app } = this, above = app.shape.path(node).slice(0, -1).slice(-ABOVE).map((i) => this.name(i)).join(" › ");
-    return make("li", {}, this.link(node), make("span", { class: "p" }, percent(probability)), this.bar(probability), make("small", {}, above));
+    const own = app.shape.size[node] > 1 ? make("span", { class: "own", title: "here, and in no branch below" }, " itself") : null;
+    return make("li", {}, make("span", {}, this.link(node), own), make("span", { class: "p" }, percent(probability)), this.bar(probability), make("small", {}, above));
   }
 
   bar(p) {
@@ -89,20 +90,29 @@ export class Answer {
     if (!words.length) return null;
     const told = ([word, value]) => !SMALL.has(word) && Math.abs(value) >= LITTLE * most;
     const loud = words.filter(told), rest = words.filter((one) => !told(one));
-    const row = ([word, value]) => {
-      const bar = make("i", { class: value < 0 ? "signed against" : "signed for", "aria-hidden": "true" });
-      bar.style.setProperty("--v", Math.abs(value) / most);
-      return make("li", {}, make("span", { class: "word" }, word), bar, make("span", { class: "p", title: value < 0 ? "spoke against" : "spoke for" }, `${value < 0 ? "−" : "+"}${short(Math.abs(value))}`));
-    };
-    const best = this.answer.path.at(-1).node;
+    const row = (one) => this.bars(one, most), best = this.answer.path.at(-1).node;
     return [make("h3", {}, `What spoke for and against ${this.name(best)}`), make("ul", { class: "reasons", id: "reasons" }, loud.map(row)),
       rest.length ? make("details", {}, make("summary", {}, `${count(rest.length, "word")} that said little`), make("ul", { class: "reasons" }, rest.map(row))) : null];
+  }
+
+  // A word or a part of the model with what it added, to the right or to the left.
+  bars([word, value], most) {
+    const bar = make("i", { class: value < 0 ? "signed against" : "signed for", "aria-hidden": "true" });
+    bar.style.setProperty("--v", Math.abs(value) / most);
+    return make("li", {}, make("span", { class: "word", title: word }, word), bar, make("span", { class: "p", title: value < 0 ? "spoke against" : "spoke for" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`));
+  }
+
+  // Which parts of the model were for the best guess.
+  speakers() {
+    const told = (this.answer.speakers ?? []).filter(([, value]) => Math.abs(value) >= 0.01), most = Math.max(...told.map(([, v]) => Math.abs(v)), 1e-12);
+    if (!told.length) return null;
+    return make("details", {}, make("summary", {}, "Which parts of the model spoke"), make("ul", { class: "reasons wide", id: "speakers" }, told.sort((p, q) => q[1] - p[1]).map((one) => this.bars(one, most))));
   }
 
   nearest() {
     const found = this.answer.nearest ?? [];
     if (!found.length) return null;
-    return [make("h3", {}, "Nearest known items"), make("ul", { class: "items", id: "nearest" }, found.map((one) => make("li", {}, one.text ? make("span", {}, one.text) : null, make("small", {}, one.text ? " in " : "", this.link(one.node, one.name ?? one.label), ` · ${percent(Math.max(one.likeness, 0))} alike`))))];
+    return [make("h3", {}, "Nearest known items"), make("ul", { class: "items", id: "nearest" }, found.map((one) => make("li", {}, make("a", { href: this.app.state.link({ text: one.text, tab: "ask" }) }, one.shown), make("small", {}, " in ", this.link(one.node), ` · ${percent(Math.max(one.likeness, 0))} alike`))))];
   }
 }
 

@@ -13,6 +13,14 @@ export class Ask {
     if (this.model) this.build();
   }
 
+  // A few rows that the model has learned from, to be asked again.
+  async examples() {
+    let found = [];
+    try { found = await this.app.api.json("examples"); } catch { return; } // a page without them is whole
+    const link = (one) => make("li", {}, make("a", { href: this.app.state.link({ text: one.text, tab: "ask" }) }, one.shown));
+    fill($("examples"), found.length ? [make("h3", {}, "For example"), make("ul", { class: "items" }, found.map(link))] : []);
+  }
+
   build() {
     const { model } = this, form = $("ask");
     if (model.input === "columns") {
@@ -84,6 +92,7 @@ export class Ask {
       return;
     }
     if (turn !== this.turn) return;
+    $("examples").hidden = true;
     if (this.model.answers === "number") this.showNumber(found.answers[0], moveThere); else await this.show(found.answers[0], moveThere);
     if (turn !== this.turn) return;
     $("answer").prepend(...found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)));
@@ -96,6 +105,7 @@ export class Ask {
     view.answers = [];
     view.changed();
     fill($("answer"));
+    $("examples").hidden = false;
     this.app.showLegend();
   }
 

@@ -82,7 +82,7 @@ export class Icicle extends Levels {
   hint(i, right, y, room) {
     const { view } = this, levels = view.shape.below(i);
     if (!levels) return 0;
-    const whole = `${count(levels, "level")} ›`, words = view.widthOf(whole) + view.widthOf(view.labels.get(i) ?? "") + 24 < room ? whole : "›", wide = view.widthOf(words);
+    const whole = `${count(levels, "level")} ›`, words = view.widthOf(whole) + view.widthOf(view.named(i, Infinity)) + 24 < room ? whole : "›", wide = view.widthOf(words);
     view.context.fillText(words, right - 6 - wide, y);
     return wide + 8;
   }

@@ -44,6 +44,8 @@ class Explorer {
     this.controls();
     await this.follow(null, this.state.now);
     this.ready = true;
+    if (this.summary.model) this.ask.examples();
+    if (this.summary.scored) this.tables.mistakes();
     document.body.dataset.ready = "yes";
   }
 

@@ -35,10 +35,21 @@ export class Tables {
       const scored = head.includes(target) ? await api.post("triage", text, kind) : null;
       this.answered = await api.post("answers", text, kind);
       await this.app.labels.need([...new Set(this.answered.rows.map((row) => row.node))]);
-      fill(place, scored ? this.triage(scored) : null, make("div", { id: "rows" }), make("section", { id: "answered" }));
-      if (scored) this.confusion(1);
+      this.show(scored);
       this.list();
     } catch (error) { fill(place, make("p", { class: "wrong", role: "alert" }, error.message)); }
+  }
+
+  // Rows that the explorer was opened with: where the model fails on them.
+  async mistakes() {
+    try { this.show(await this.app.api.json("triage")); } catch (error) { this.app.say(error); return; }
+    $("triage").scrollIntoView({ block: "start" });
+    await this.rows(0);
+  }
+
+  show(scored) {
+    fill($("triage"), scored ? this.triage(scored) : null, make("div", { id: "rows" }), make("section", { id: "answered" }));
+    if (scored) this.confusion(1);
   }
 
   // ---- all rows ------------------------------------------------------------------------------------------------------
