@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn import metrics
 from vpunn.errors import counted
 from vpunn.io.frames import check_columns
-from vpunn.placing.distribution import NodeDistribution
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -99,29 +97,3 @@ def paths_of(tree: Tree, nodes: np.ndarray) -> list[str]:
     different, place = np.unique(nodes, return_inverse=True)
     texts = [" / ".join(map(str, tree.path(node))) for node in different.tolist()]
     return [texts[i] for i in place.ravel().tolist()]
-
-
-def by_depth(
-    posterior: NodeDistribution, truth: np.ndarray, answer: np.ndarray, wrong: np.ndarray
-) -> list[dict[str, Any]]:
-    """Accuracy and calibration of the balls on the answers' paths, a row per depth that an answer reaches."""
-    tree = posterior.tree
-    balls, p = posterior.chain(answer)
-    rows = []
-    for depth in range(1, balls.shape[1]):
-        there = np.flatnonzero(balls[:, depth] >= 0)
-        if not len(there):
-            break
-        right = tree.is_ancestor(balls[there, depth], truth[there]) & ~wrong[there]
-        found = metrics.calibration_error_interval(p[there, depth], right)
-        rows.append(
-            {
-                "depth": depth,
-                "rows": len(there),
-                "right": float(right.mean()),
-                "said": float(p[there, depth].mean()),
-                "ECE": found.value,
-                "by chance": found.noise,
-            }
-        )
-    return rows

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from vpunn import metrics
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, counted
@@ -21,13 +20,14 @@ from vpunn.placing import Views
 from vpunn.placing.answering import Answering
 from vpunn.placing.distribution import Rule, stop_at
 from vpunn.store import Stored
-from vpunn.tables.answers import Answers, Evaluation, by_depth, kept_columns
+from vpunn.tables.answers import Answers, Evaluation, kept_columns
 from vpunn.tables.cells import LabelCells, texts_of
 from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
+from vpunn.tables.scores import ClassScores
 from vpunn.tables.truth import Truth, Unseen, true_nodes
 from vpunn.tree import Tree
 from vpunn.tree.lookup import UNKNOWN
@@ -221,23 +221,7 @@ class TableClassifier(TableFace):
 
     def score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
         """Scores of the answers against nodes; rows marked ``wrong`` have no right answer at all."""
-        tree = self.model.tree_
-        posterior = self.model.posterior(X)
-        best, p = posterior.top_k(min(5, len(self.model.class_nodes_)))
-        wrong = np.zeros(len(nodes), bool) if wrong is None else wrong
-        hit = (best == nodes[:, None]) & ~wrong[:, None]
-        cautious = stop_at(posterior, "risk", alpha=0.1, scores=self.model.miss_scores_)
-        covered = tree.is_ancestor(cautious, nodes) & ~wrong
-        scores = {
-            "rows": len(nodes),
-            "exact": float(hit[:, 0].mean()),
-            "top-5": float(hit.any(1).mean()),
-            **metrics.hierarchical_summary(tree, nodes, best[:, 0]),
-            "ECE": metrics.calibration_error(p[:, 0], hit[:, 0]),
-            "coverage at 90 %": float(np.mean(covered)),
-        }
-        scores = {key: value for key, value in scores.items() if np.ndim(value) == 0 and key != "n"}
-        return Evaluation(scores, by_depth(posterior, nodes, best[:, 0], wrong))
+        return ClassScores.of(self.model, X, nodes, wrong).evaluation()
 
 
 TableModel = TableClassifier | TableRegressor

@@ -16,6 +16,7 @@ from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.samples import TableRows
+from vpunn.tables.scores import NORMAL_QUANTILE, NumberScores
 from vpunn.tables.truth import Truth, Unseen, true_numbers
 from vpunn.tree import Tree
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from vpunn._types import Features, FilePath
     from vpunn.regress import VPuNNRegressor
-
-#: Predictions are given with an interval of 90 %.
-NORMAL_QUANTILE = 1.6448536269514722
 
 
 class TableRegressor(TableFace):
@@ -99,18 +97,7 @@ class TableRegressor(TableFace):
         rows = frame.iloc[truth.rows]
         X = self.rows(rows, where)
         mean, sd = self.model.predict(X, return_std=True)
-        error = truth.answers - mean
-        spread = truth.answers - truth.answers.mean()
-        total = float(spread @ spread)
-        scores = {
-            "rows": len(rows),
-            "RMSE": float(np.sqrt(np.mean(error**2))),
-            "MAE": float(np.abs(error).mean()),
-            "R²": 1.0 - float(error @ error) / total if total > 0 else float("nan"),
-            "coverage at 90 %": float(np.mean(np.abs(error) <= NORMAL_QUANTILE * sd)),
-            "mean sd": float(sd.mean()),
-        }
-        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
+        return NumberScores.of(truth.answers, mean, sd).evaluation((*truth.notes, *self.notes_on(X, rows, where)))
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
         """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""
