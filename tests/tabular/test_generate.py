@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import vpunn
 from stores import edit_array
 from vpunn.errors import DataError, VpunnError
-from vpunn.tabular import LatentTreeEncoder, Mahalanobis, TabHiPaN, median_bandwidth, mmd, two_sample_auc
+from vpunn.tabular import Generator, LatentTreeEncoder, Mahalanobis, TabHiPaN, median_bandwidth, mmd, two_sample_auc
 from vpunn.tabular._boost import Booster, guess_kind
 from vpunn.tabular._forest import Forest
 from vpunn.tabular._table import TableCoder
@@ -42,7 +42,9 @@ def model() -> TabHiPaN:
     pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
     table = people()
     encoder = LatentTreeEncoder(p=3, K=3)
-    return TabHiPaN(encoder, epochs=60, hidden=32, latent=4, rounds=20).fit(table, table["height"] + table["children"])
+    return TabHiPaN(encoder, generator=Generator(60, hidden=32, latent=4), rounds=20).fit(
+        table, table["height"] + table["children"]
+    )
 
 
 # ---- predicting --------------------------------------------------------------------------------------------------------
@@ -69,7 +71,7 @@ def test_boosters_learn_numbers_and_classes_with_gaps(engine):
 def test_without_lightgbm_scikit_learn_takes_over(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     rows = np.random.default_rng(0).normal(size=(60, 2))
-    model = TabHiPaN(epochs=0, rounds=10).fit(rows, rows[:, 0])
+    model = TabHiPaN(rounds=10).fit(rows, rows[:, 0])
     assert model.plain_.engine == "sklearn"
     assert model.predict(rows).shape == (60,)
 
@@ -77,7 +79,7 @@ def test_without_lightgbm_scikit_learn_takes_over(monkeypatch):
 def test_without_torch_one_sentence_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(VpunnError, match=r"pip install 'vpunn\[tab\]'"):
-        TabHiPaN(epochs=1).fit(np.random.default_rng(0).normal(size=(20, 2)))
+        TabHiPaN(generator=Generator()).fit(np.random.default_rng(0).normal(size=(20, 2)))
 
 
 def test_kinds_are_guessed():
@@ -89,8 +91,8 @@ def test_kinds_are_guessed():
 
 def test_the_target_never_enters_the_code():
     table = people()
-    a = TabHiPaN(epochs=0, rounds=5).fit(table, table["height"])
-    b = TabHiPaN(epochs=0, rounds=5).fit(table, -table["height"])
+    a = TabHiPaN(rounds=5).fit(table, table["height"])
+    b = TabHiPaN(rounds=5).fit(table, -table["height"])
     np.testing.assert_array_equal(a.encoder_.leaf_, b.encoder_.leaf_)
 
 
@@ -211,7 +213,7 @@ def test_impossible_edits_are_one_sentence(model):
             model.edit(row, **settings_)
     with pytest.raises(VpunnError, match="one row"):
         model.edit(people(2))
-    bare = TabHiPaN(epochs=0).fit(people(50))
+    bare = TabHiPaN().fit(people(50))
     with pytest.raises(VpunnError, match="no generator"):
         bare.sample(3)
     with pytest.raises(VpunnError, match="without a target"):
@@ -277,12 +279,12 @@ def test_bad_targets_are_one_sentence():
         ("regression", [1.0, np.nan] + [1.0] * 28, "missing or infinite in row 1"),
     ):
         with pytest.raises(VpunnError, match=word):
-            TabHiPaN(epochs=0, rounds=2, kind=kind).fit(rows, target)
+            TabHiPaN(rounds=2, kind=kind).fit(rows, target)
 
 
 def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
     rows = np.random.default_rng(0).normal(size=(60, 2))
-    fitted = TabHiPaN(epochs=0, rounds=5).fit(rows, rows.sum(axis=1))
+    fitted = TabHiPaN(rounds=5).fit(rows, rows.sum(axis=1))
     for name, values, said in (
         ("encoder/prototypes", lambda a: a[:, :1], "shape"),
         ("encoder/prototype_ball", lambda a: a * 0, "no leaf ball"),
@@ -311,7 +313,7 @@ def test_scikit_learn_boosting_is_saved_as_arrays(tmp_path, monkeypatch, classes
     y = np.nan_to_num(rows).sum(axis=1) + rng.integers(0, 2, 300)
     rows = pd.DataFrame(rows, columns=list("abc")).assign(town=rng.choice(["Ulm", "Bonn", "Jena"], 300))
     target = y if not classes else np.array(list("abc"))[np.digitize(y, [1.0, 3.0][: classes - 1])]
-    model = TabHiPaN(epochs=0, rounds=20).fit(rows, target)
+    model = TabHiPaN(rounds=20).fit(rows, target)
     answer = model.predict(rows) if not classes else model.predict_proba(rows)
     again = TabHiPaN.load(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(again.predict(rows) if not classes else again.predict_proba(rows), answer)
@@ -340,8 +342,8 @@ def test_a_forest_answers_as_scikit_learn_does():
 def test_any_random_state_will_do():
     rows = np.random.default_rng(0).normal(size=(80, 2))
     for state in (None, np.random.RandomState(3), np.int64(3)):
-        assert TabHiPaN(epochs=0, random_state=state).fit(rows).seed_ >= 0
-    one, two = (TabHiPaN(epochs=0, random_state=np.random.RandomState(3)).fit(rows).seed_ for _ in range(2))
+        assert TabHiPaN(random_state=state).fit(rows).seed_ >= 0
+    one, two = (TabHiPaN(random_state=np.random.RandomState(3)).fit(rows).seed_ for _ in range(2))
     assert one == two
 
 
@@ -360,5 +362,5 @@ def test_edit_refuses_an_incomplete_row(model):
 def test_one_seed_reaches_the_encoder():
     rows = np.random.default_rng(0).normal(size=(300, 3))
     encoder = LatentTreeEncoder("kmeans", p=5, K=3)
-    one, two = (TabHiPaN(encoder, epochs=0, random_state=7).fit(rows).encoder_.transform(rows) for _ in range(2))
+    one, two = (TabHiPaN(encoder, random_state=7).fit(rows).encoder_.transform(rows) for _ in range(2))
     assert (one == two).all()

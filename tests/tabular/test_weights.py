@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import vpunn
 from vpunn.errors import VpunnError
-from vpunn.tabular import LatentTreeEncoder, Mahalanobis, TabHiPaN, _growing, encoder
+from vpunn.tabular import Generator, LatentTreeEncoder, Mahalanobis, TabHiPaN, _growing, encoder
 from vpunn.tabular._boost import Booster
 from vpunn.tabular._growing import grow_kmeans
 from vpunn.tabular._table import TableCoder
@@ -136,7 +136,7 @@ def test_a_weighted_tree_is_saved(tmp_path, method):
 def test_wrong_weights_are_refused(wrong):
     table, weight = people(), np.ones(60)
     weight[7] = wrong
-    for model in (LatentTreeEncoder(), TabHiPaN(epochs=0)):
+    for model in (LatentTreeEncoder(), TabHiPaN()):
         with pytest.raises(VpunnError, match="finite and at least 0"):
             model.fit(table, sample_weight=weight)
     weight[7] = 1e-200
@@ -244,7 +244,7 @@ def test_a_model_drops_rows_of_weight_zero_and_knows_equal_weights():
     used = weight > 0
 
     def learned(rows, **options):
-        model = TabHiPaN(LatentTreeEncoder(K=2), epochs=2, hidden=8, rounds=5)
+        model = TabHiPaN(LatentTreeEncoder(K=2), generator=Generator(2, hidden=8), rounds=5)
         return model.fit(table[rows], target[rows], **options)
 
     def answers(model):
@@ -262,6 +262,6 @@ def test_the_generator_follows_weights():
     random = np.random.default_rng(0)
     town = random.choice(["Ulm", "Bonn"], 300)
     table = pd.DataFrame({"height": random.normal(size=300), "town": town})
-    model = TabHiPaN(LatentTreeEncoder(p=3, K=1), epochs=40, hidden=16, latent=2)
+    model = TabHiPaN(LatentTreeEncoder(p=3, K=1), generator=Generator(40, hidden=16, latent=2))
     made = model.fit(table, sample_weight=np.where(town == "Ulm", 9.0, 1.0)).sample(1000, seed=1)
     assert abs((made["town"] == "Ulm").mean() - 0.9) < 0.06

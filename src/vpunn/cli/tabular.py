@@ -107,14 +107,15 @@ def fit(
     from vpunn.io.frames import pop_column, read_table
     from vpunn.store import check_replaceable
     from vpunn.tabular.experiments import prediction_trial
-    from vpunn.tabular.tabhipan import TabHiPaN
+    from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
     check_replaceable(out)
     rows, wanted = pop_column(read_table(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
     encoder = _encoder(method, p, K, levels, seed, refine)
-    model = TabHiPaN(encoder, kind=kind, rounds=rounds, epochs=epochs, random_state=seed).fit(rows, wanted)
+    generator = Generator(epochs) if epochs else None
+    model = TabHiPaN(encoder, kind=kind, rounds=rounds, generator=generator, random_state=seed).fit(rows, wanted)
     code = model.encoder_.code_
     facts: dict[str, Any] = {"rows": len(rows), "leaf balls": model.tree_.n_leaves, "p": code.p, "K": code.K}
     if wanted is not None:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from vpunn.tabular.joint import JointTree, joint_tree
     from vpunn.tabular.linkage import ward_cost, ward_linkage
     from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
-    from vpunn.tabular.tabhipan import TabHiPaN, Twins
+    from vpunn.tabular.tabhipan import Generator, TabHiPaN, Twins
     from vpunn.tabular.trie import PrefixTrie
 
 _WHERE = {
+    "Generator": "tabhipan",
     "JointTree": "joint",
     "LatentTreeEncoder": "encoder",
     "Mahalanobis": "evaluate",
@@ -40,6 +41,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Generator",
     "JointTree",
     "LatentTreeEncoder",
     "Mahalanobis",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,25 @@ from vpunn.tabular.evaluate import Mahalanobis
 CANDIDATES = 5
 
 
+@dataclass(frozen=True)
+class Generator:
+    """Size and training of a generator: a variational autoencoder conditioned on the code (PyTorch)."""
+
+    epochs: int = 100
+    latent: int = 8
+    hidden: int = 128
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            check_whole(name, value)
+
+
 class TabHiPaN(Storable, BaseEstimator):
-    """Latent tree, predictors with and without its code, and a generator conditioned on it.
+    """Latent tree, predictors with and without its code, and, if asked for, a generator conditioned on it.
 
     ``fit(X, y)`` learns the tree from ``X`` alone (``y`` never enters the code), a `Booster` on the columns, a second
-    one on the columns plus the balls of each row, and a `CodeVAE`. Without ``y`` there are no predictors; with
-    ``epochs=0`` there is no generator (and PyTorch is not needed).
+    one on the columns plus the balls of each row, and the generator. Without ``y`` there are no predictors; without
+    ``generator`` there is none, and PyTorch is not needed.
 
     Parameters
     ----------
@@ -38,15 +51,15 @@ class TabHiPaN(Storable, BaseEstimator):
         Guessed from ``y`` if not given.
     rounds : int
         Boosting rounds.
-    epochs, latent, hidden : int
-        Training and size of the generator.
+    generator : Generator, optional
+        What `sample` and `edit` draw rows with; none by default.
     random_state : int, RandomState instance or None
         One seed for everything (an encoder with a ``random_state`` of its own keeps that); the same int gives the same
         bytes, a generator is drawn from, None draws anew.
 
     >>> random = np.random.default_rng(0)
     >>> rows = np.repeat([[0.0, 0.0], [5.0, 5.0]], 40, axis=0) + random.normal(size=(80, 2))
-    >>> model = TabHiPaN(LatentTreeEncoder(p=3, K=2), epochs=0, rounds=20).fit(rows, rows.sum(axis=1))
+    >>> model = TabHiPaN(LatentTreeEncoder(p=3, K=2), rounds=20).fit(rows, rows.sum(axis=1))
     >>> model.predict(rows[:1]).shape, model.predict(rows[:1], code=False).shape
     ((1,), (1,))
     """
@@ -57,23 +70,19 @@ class TabHiPaN(Storable, BaseEstimator):
         *,
         kind: str | None = None,
         rounds: int = 300,
-        epochs: int = 100,
-        latent: int = 8,
-        hidden: int = 128,
+        generator: Generator | None = None,
         random_state: Seed = 0,
         verbose: bool | None = None,
     ) -> None:
         self.encoder = encoder
         self.kind = kind
         self.rounds = rounds
-        self.epochs = epochs
-        self.latent = latent
-        self.hidden = hidden
+        self.generator = generator
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Features, y: Targets = None, *, sample_weight: Weights = None) -> TabHiPaN:
-        """Learn tree, predictors (if ``y`` is given) and generator (unless ``epochs=0``).
+        """Learn tree, predictors (if ``y`` is given) and generator (if one is wanted).
 
         A row counts in the tree like as many copies as it weighs (see `LatentTreeEncoder.fit`), and in the losses of predictors and
         generator by the ratios of the weights; rows of weight 0 take no part.
@@ -86,7 +95,7 @@ class TabHiPaN(Storable, BaseEstimator):
         own = clone(base)
         if own.random_state is None:
             own.set_params(random_state=self.seed_)
-        if self.epochs:
+        if self.generator is not None:
             import_torch()  # say that it is missing before anything is learned
         self.encoder_ = own.fit(X, sample_weight=sample_weight)
         self.tree_ = self.encoder_.tree_
@@ -102,10 +111,9 @@ class TabHiPaN(Storable, BaseEstimator):
         self.metric_ = Mahalanobis(table.scale(numbers, codes), weights)
         if target is not None:
             self._fit_boosters(numbers, codes, leaf, target, weights)
-        if self.epochs:
-            self.vae_ = CodeVAE(
-                table, self.tree_, epochs=self.epochs, latent=self.latent, hidden=self.hidden, seed=self.seed_
-            ).fit(numbers, codes, leaf, verbose=self.verbose, weights=weights)
+        if self.generator is not None:
+            vae = CodeVAE(table, self.tree_, seed=self.seed_, **asdict(self.generator))
+            self.vae_ = vae.fit(numbers, codes, leaf, verbose=self.verbose, weights=weights)
         return self
 
     # ---- prediction --------------------------------------------------------------------------------------------------
@@ -161,7 +169,7 @@ class TabHiPaN(Storable, BaseEstimator):
     def _check_generator(self) -> None:
         check_is_fitted(self, "encoder_")
         if not hasattr(self, "vae_"):
-            raise VpunnError("this TabHiPaN has no generator; fit it with epochs above 0.")
+            raise VpunnError("this TabHiPaN has no generator; fit TabHiPaN(generator=Generator()).")
 
     def _draw_leaves(self, ball: int, n: int, random: np.random.Generator) -> np.ndarray:
         part = self.tree_.slice(ball)
@@ -234,7 +242,8 @@ class TabHiPaN(Storable, BaseEstimator):
 
     def _to_store(self, draft: Draft) -> None:
         check_is_fitted(self, "encoder_")
-        draft.params(self, skip=("encoder",))
+        draft.params(self, skip=("encoder", "generator"))
+        draft.settings["generator"] = None if self.generator is None else asdict(self.generator)
         if self.encoder is not None:
             wanted = Draft("LatentTreeEncoder")
             wanted.params(self.encoder, skip=())
@@ -251,8 +260,10 @@ class TabHiPaN(Storable, BaseEstimator):
 
     @classmethod
     def _from_store(cls, stored: Stored) -> TabHiPaN:
-        wanted = stored.settings.get("encoder")
-        model = cls(None if wanted is None else LatentTreeEncoder(**wanted), **stored.params(cls))
+        wanted, size = stored.settings.get("encoder"), stored.setting("generator", (dict, type(None)))
+        generator = None if size is None else Generator(**size)
+        encoder = None if wanted is None else LatentTreeEncoder(**wanted)
+        model = cls(encoder, generator=generator, **stored.params(cls))
         model.encoder_ = stored.get("encoder", LatentTreeEncoder)
         model.seed_ = stored.setting("seed", int)
         model.tree_, table = model.encoder_.tree_, model.encoder_.table_

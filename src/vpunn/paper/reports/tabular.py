@@ -346,11 +346,13 @@ def edit_wines(shelf: WineShelf) -> dict[str, Any]:
     """Digit 3 of held-out wines edited, and the paper's own wine 4869."""
     from vpunn.tabular.encoder import LatentTreeEncoder
     from vpunn.tabular.experiments import edit_trial, split_rows
-    from vpunn.tabular.tabhipan import TabHiPaN
+    from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
     table = shelf.table.drop_duplicates()
     train, test = split_rows(table, 0)
-    model = TabHiPaN(LatentTreeEncoder(random_state=0), epochs=shelf.epochs, random_state=0).fit(table.iloc[train])
+    model = TabHiPaN(LatentTreeEncoder(random_state=0), generator=Generator(shelf.epochs), random_state=0).fit(
+        table.iloc[train]
+    )
     with progress_bar(f"editing {shelf.edits} wines", shelf.edits, 0.02 * shelf.edits) as advance:
         found = edit_trial(model, table.iloc[test], 3, shelf.edits, advance=advance)
     real = np.abs(model.encoder_.table_.matrix(table.iloc[test]))
