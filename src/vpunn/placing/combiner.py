@@ -29,28 +29,23 @@ UNLIKELY = 1e-4
 
 
 class Seen(NamedTuple):
-    """Evidence about held-out rows, one line for each offered slot, row by row."""
+    """Standardised evidence about held-out rows, one line for each offered slot, row by row."""
 
     evidence: np.ndarray  # (lines, columns) float32
     start: np.ndarray  # (rows + 1,) the lines of each row
     known: np.ndarray  # (lines,) whether the slot is a place with rows
     true: np.ndarray  # (rows,) the line of the answer
-    weight: np.ndarray  # (rows,) their sum is how many rows there are
+    weight: np.ndarray  # (rows,) their sum is how many rows there are; 0: nothing is learned from the row
 
-    def take(self, lines: np.ndarray) -> Seen:
-        """Some of the lines (in order, the true ones among them)."""
-        before = np.concatenate([[0], np.cumsum(lines)])
-        return Seen(self.evidence[lines], before[self.start], self.known[lines], before[self.true], self.weight)
-
-    def every(self, step: int) -> Seen:
-        """Every so manieth row."""
-        if step < 2:
-            return self
-        chosen = np.zeros(len(self.true), bool)
-        chosen[::step] = True
-        some = self.take(np.repeat(chosen, np.diff(self.start)))
-        start = np.concatenate([[0], np.cumsum(np.diff(self.start)[::step])])
-        return Seen(some.evidence, start, some.known, some.true[::step], self.weight[::step])
+    def some(self, most: int) -> Seen:
+        """A copy of those that count, every so manieth of them if they are more than twice as many."""
+        rows = np.flatnonzero(self.weight > 0)
+        rows = rows[:: max(1, len(rows) // most)]
+        counts = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        lines = np.repeat(self.start[rows] - start[:-1], counts) + np.arange(start[-1])
+        true = start[:-1] + self.true[rows] - self.start[rows]
+        return Seen(self.evidence[lines], start, self.known[lines], true, self.weight[rows])
 
 
 class Combiner(NamedTuple):
@@ -68,25 +63,24 @@ class Combiner(NamedTuple):
     outer: np.ndarray  # (hidden,)
 
     @classmethod
-    def fit(cls, seen: Seen, decides: list[int], rng: np.random.Generator, hidden: int = HIDDEN) -> Combiner:
-        """``decides``: the columns any of which could answer alone. The evidence is standardised in place."""
-        z = seen.evidence
-        total = np.zeros((2, z.shape[1]))
-        _add_rows(z, total[0])
-        mean = (total[0] / len(z)).astype(np.float32)
-        _add_squares(z, mean, total[1])
-        spread = np.sqrt(total[1] / len(z)).astype(np.float32)
-        spread[spread < 1e-6] = 1
-        _standardise(z, mean, spread)
-        linear = _convex(seen.every(len(seen.true) // CONVEX_ROWS), decides)
-        n, d = float(seen.weight.sum()), z.shape[1]
-        likely = _shares(z @ linear.astype(np.float32), seen.start) >= UNLIKELY
-        likely[seen.true] = True
+    def fit(
+        cls,
+        seen: Seen,
+        scale: tuple[np.ndarray, np.ndarray],
+        decides: list[int],
+        rng: np.random.Generator,
+        hidden: int = HIDDEN,
+    ) -> Combiner:
+        """``scale``: mean and spread of the evidence before it was standardised; ``decides``: the columns any of which could
+        answer alone."""
+        few = seen.some(CONVEX_ROWS)
+        linear = _convex(few, decides)
+        n, d = float(seen.weight.sum()), len(linear)
         start = [linear, rng.normal(0, d**-0.5, (d, hidden)), np.zeros(hidden), np.zeros(hidden)]
-        made = _adam(seen.take(likely), [a.astype(np.float32) for a in start], rng)
+        made = _adam(seen, [a.astype(np.float32) for a in start], rng)
         worth = np.float32(n / (n + ENOUGH))
         mixed = linear + worth * (made[0] - linear)
-        return cls(mean, spread, mixed.astype(np.float32), made[1], made[2], worth * made[3])
+        return cls(*scale, mixed.astype(np.float32), made[1], made[2], worth * made[3])
 
     def probability(self, evidence: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The probability of every line among those of its row."""
@@ -96,6 +90,18 @@ class Combiner(NamedTuple):
             evidence, start, tuple(self), (nought, self.bias + nought @ self.inner, np.empty_like(self.bias)), out
         )
         return out
+
+
+def standardise(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """In place, cut at eight deviations; the mean and the standard deviation of every column. No copy is made of any."""
+    total = np.zeros((2, z.shape[1]))
+    _add_rows(z, total[0])
+    mean = (total[0] / len(z)).astype(np.float32)
+    _add_squares(z, mean, total[1])
+    spread = np.sqrt(total[1] / len(z)).astype(np.float32)
+    spread[spread < 1e-6] = 1
+    _standardise(z, mean, spread)
+    return mean, spread
 
 
 @kernel
@@ -245,21 +251,23 @@ def _single_columns(seen: Seen, decides: list[int]) -> np.ndarray:
 def _adam(seen: Seen, weights: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
     """Mini-batches, a rate that falls to nought; ``weights`` = l, W, b, v."""
     first, second = [np.zeros_like(a) for a in weights], [np.zeros_like(a) for a in weights]
-    n, distinct = len(seen.true), float(seen.weight.sum())
+    line, start, true = _likely(seen, weights[0])
+    rows_that_count, distinct = np.flatnonzero(seen.weight > 0), float(seen.weight.sum())
     steps = EPOCHS * int(np.ceil(distinct / BATCH))  # rows that have left often are not learned more often
-    decay = np.float32(DECAY / distinct)
-    batches = (rows for _ in range(EPOCHS) for rows in np.split(rng.permutation(n), range(BATCH, n, BATCH)))
+    decay, n = np.float32(DECAY / distinct), len(rows_that_count)
+    batches = (
+        rows for _ in range(EPOCHS) for rows in np.split(rng.permutation(rows_that_count), range(BATCH, n, BATCH))
+    )
     for step, rows in enumerate(islice(batches, steps), 1):
-        counts = seen.start[rows + 1] - seen.start[rows]
+        counts = start[rows + 1] - start[rows]
         begin = np.concatenate([[0], np.cumsum(counts)])
-        lines = np.repeat(seen.start[rows] - begin[:-1], counts) + np.arange(begin[-1])
         linear, w, b, v = weights
-        x = seen.evidence[lines]
+        x = seen.evidence[line[np.repeat(start[rows] - begin[:-1], counts) + np.arange(begin[-1])]]
         h = x @ w
         h += b
         np.maximum(h, 0, out=h)
         g = _shares(x @ linear + h @ v, begin)
-        g[begin[:-1] + seen.true[rows] - seen.start[rows]] -= 1
+        g[begin[:-1] + true[rows] - start[rows]] -= 1
         g *= np.repeat((seen.weight[rows] / seen.weight[rows].sum()).astype(np.float32), counts)
         slopes = [x.T @ g, None, None, h.T @ g + decay * v]
         np.sign(h, out=h)
@@ -272,3 +280,12 @@ def _adam(seen: Seen, weights: list[np.ndarray], rng: np.random.Generator) -> li
             q += 0.001 * (s * s - q)
             a -= np.float32(rate / (1 - 0.9**step)) * m / (np.sqrt(q / np.float32(1 - 0.999**step)) + 1e-8)
     return weights
+
+
+def _likely(seen: Seen, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The lines that the hidden units learn from: the true ones, and those that the convex fit finds likely enough; where those of
+    each row begin among them, and where the true one of each row is."""
+    likely = _shares(seen.evidence @ linear, seen.start) >= UNLIKELY
+    likely[seen.true] = True
+    before = np.concatenate([[0], np.cumsum(likely)])
+    return np.flatnonzero(likely), before[seen.start], before[seen.true]

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from vpunn.placing.combiner import HIDDEN, Combiner
 from vpunn.placing.evidence import Sample, names
 from vpunn.placing.experts import BATCH, Experts, Rows, Seen
-from vpunn.placing.folds import as_asked, equal_rows, folds, joined, refuse_singles
+from vpunn.placing.folds import as_asked, equal_rows, folds, joined
 from vpunn.placing.held_out import HeldOut
 from vpunn.placing.nearest import Nearest
 from vpunn.placing.posterior import Posterior, Spread
@@ -101,27 +101,28 @@ def fit(
     group = equal_rows([block[: task.n] for block in task.rows.blocks])
     group = group if task.groups is None else joined(group, task.groups)
     held_out = folds(group, place[: task.n], rows_at, expected, rng)
-    if not held_out:
-        raise refuse_singles()
+    stay = not held_out  # no class can spare a row: rows are asked while they are still there, which makes too sure
+    held_out = held_out or [np.arange(task.n)]
     # 3. evidence of rows that the experts have not seen
-    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
-    seen = [Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3)]
-    lost = np.concatenate([(rows_at - np.bincount(place[f], minlength=grown.blocks))[place[f]] == 0 for f in held_out])
+    found = run(examined, (task, where, rivals, stay), [(leaving,) for leaving in held_out])
+    seen = (Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3))
+    gone = [0 if stay else np.bincount(place[f], minlength=grown.blocks) for f in held_out]
+    lost = np.concatenate([(rows_at - left)[place[f]] == 0 for f, left in zip(held_out, gone, strict=True)])
     held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
     share = shares(rows_at, grown, expected, held.how_often(lost))
     # 4. experts of all rows
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
     # 5. combiner
     decides = [i for i, column in enumerate(experts.columns) if column.decides]
-    combiner = Combiner.fit(held.evidence(), decides, rng, hidden)
+    combiner = Combiner.fit(held.taught(), (held.mean, held.spread), decides, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
 
 
-def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray) -> Arrays:
-    """What experts of the other rows say of those that leave: the arrays of `Seen`, one batch after the other."""
+def examined(task: Task, where: Places, rivals: np.ndarray, stay: bool, leaving: np.ndarray) -> Arrays:
+    """What experts of the other rows (with ``stay`` of all) say of those that leave: the arrays of `Seen`, batch after batch."""
     place = where.place
-    kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
+    kept = np.setdiff1d(np.arange(len(place)), [] if stay else leaving, assume_unique=True).astype(np.int64)
     some = task.rows.take(kept)
     experts = Experts.fit(
         some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described, task.sums_only

@@ -19,7 +19,7 @@ COST = 1.0
 #: A head is done after so many passes over its rows, or when no row is further from its optimum than this.
 PASSES, TOLERANCE = 5, 0.1
 #: Rows of others that all heads together learn from; where that is all rows of all heads, every row is one of the others.
-PAIRS = 2e6
+PAIRS = 1e6
 #: The least number of others that a head learns from.
 FEWEST = 100
 #: Weights below this are left out.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from vpunn.placing import combiner as combining
@@ -11,41 +13,60 @@ from vpunn.placing.slots import truth
 from vpunn.placing.tree_arrays import Grown
 
 
+def _taken_off(parts: list[Seen]) -> Iterator[Seen]:
+    """From the first to the last; nobody else holds them any more."""
+    parts.reverse()
+    while parts:
+        yield parts.pop()
+
+
 class HeldOut:
-    """Rows held out, in the order in which they were examined."""
+    """Rows held out, in the order in which they were examined. Their evidence stands in memory once, and standardised."""
 
-    def __init__(self, seen: list[Seen], row: np.ndarray, place: np.ndarray, weight: np.ndarray, n: int, grown: Grown):
-        self.seen, self.row, self.place, self.grown = seen, row, place[row], grown
+    def __init__(
+        self, seen: Iterable[Seen], row: np.ndarray, place: np.ndarray, weight: np.ndarray, n: int, grown: Grown
+    ):
+        parts = list(seen)
+        self.row, self.place, self.grown = row, place[row], grown
         self.weight = weight[row] / weight[row].mean() / rounds(n)  # a row that has left often counts once
-
-    def _parts(self, of_rows: np.ndarray) -> list[np.ndarray]:
-        return np.split(of_rows, np.cumsum([len(s.slots) for s in self.seen])[:-1])
-
-    def _true(self) -> list[np.ndarray]:
-        """The slot of every answer, batch by batch; -1: a closed list may offer no block around a place that was not proposed."""
-        return [truth(s.slots, p, self.grown) for s, p in zip(self.seen, self._parts(self.place), strict=True)]
+        width = max(s.slots.shape[1] for s in parts)
+        self.slots = np.full((len(row), width), -1, np.int32)
+        self.known = np.zeros(self.slots.shape, bool)
+        self.evidence = np.empty((sum(len(s.evidence) for s in parts), parts[0].evidence.shape[1]), np.float32)
+        at, line = 0, 0
+        for s in _taken_off(parts):
+            rows, lines = slice(at, at + len(s.slots)), slice(line, line + len(s.evidence))
+            self.slots[rows, : s.slots.shape[1]], self.known[rows, : s.slots.shape[1]] = s.slots, s.known
+            self.evidence[lines] = s.evidence
+            at, line = rows.stop, lines.stop
+        self.start = Seen(self.slots, self.known, self.evidence).start
+        #: The slot of every answer; -1: a closed list may offer no block around a place that was not proposed.
+        self.true = truth(self.slots, self.place, grown)
+        self.mean, self.spread = combining.standardise(self.evidence)
 
     def how_often(self, lost: np.ndarray) -> list[float]:
         """How often an answer that is no known slot is a place with rows, or a leaf or stop that ``lost`` its own: counts + 1."""
-        known = [s.known[np.arange(len(t)), t] & (t >= 0) for s, t in zip(self.seen, self._true(), strict=True)]
-        elsewhere, stop = ~np.concatenate(known), self.grown.is_stop[self.place]
-        return [1 + float((elsewhere & kind).sum()) for kind in (~lost, lost & ~stop, lost & stop)]
+        known = self.known[np.arange(len(self.true)), self.true] & (self.true >= 0)
+        stop = self.grown.is_stop[self.place]
+        return [1 + float((~known & kind).sum()) for kind in (~lost, lost & ~stop, lost & stop)]
 
-    def evidence(self) -> combining.Seen:
-        """What the combiner learns from: a copy, since it is standardised in place."""
-        offered = [s.slots >= 0 for s in self.seen]
-        counts = np.concatenate([o.sum(1) for o in offered])
-        known = np.concatenate([s.known[o] for s, o in zip(self.seen, offered, strict=True)])
-        true = self._true()
-        line = [np.cumsum(o, 1)[np.arange(len(o)), t] - 1 for o, t in zip(offered, true, strict=True)]
-        told = np.concatenate(true) >= 0
-        keep = np.repeat(told, counts)
-        evidence = np.concatenate([s.evidence for s in self.seen])
-        start_of = np.concatenate([[0], np.cumsum(counts[told])])
+    def taught(self, some: np.ndarray | None = None) -> combining.Seen:
+        """What the combiner learns from: all rows, or those chosen by ``some``; what has no true slot counts nothing."""
+        offered = self.slots >= 0
+        line = np.cumsum(offered, 1)[np.arange(len(offered)), self.true] - 1
+        told = self.true >= 0 if some is None else (self.true >= 0) & some
+        first = self.start[:-1]
         return combining.Seen(
-            evidence if keep.all() else evidence[keep],
-            start_of,
-            known[keep],
-            start_of[:-1] + np.concatenate(line)[told],
-            self.weight[told],
+            self.evidence,
+            self.start,
+            self.known[offered],
+            first + np.where(self.true >= 0, line, 0),
+            np.where(told, self.weight, 0),
         )
+
+    def batches(self, rows: int = 256) -> Iterator[tuple[slice, Seen]]:
+        """The rows some at a time, their evidence standardised."""
+        for begin in range(0, len(self.row), rows):
+            part = slice(begin, min(begin + rows, len(self.row)))
+            lines = slice(self.start[part.start], self.start[part.stop])
+            yield part, Seen(self.slots[part], self.known[part], self.evidence[lines])
