@@ -59,7 +59,7 @@ ESTIMATORS = {
     "PadicEncoder": (PadicEncoder, LEVELS, None),
     "PadicTargetEncoder": (PadicTargetEncoder, LEVELS, VALUES),
     "LatentTreeEncoder": (lambda **p: LatentTreeEncoder("kmeans", K=2, **{"random_state": 0} | p), NUMBERS, None),
-    "TabHiPaN": (lambda **p: TabHiPaN(LatentTreeEncoder(K=2), epochs=0, rounds=5, **p), NUMBERS, VALUES),
+    "TabHiPaN": (lambda **p: TabHiPaN(LatentTreeEncoder(K=2), rounds=5, **p), NUMBERS, VALUES),
     "HeadClassifier": (head, NUMBERS, KINDS),
 }
 

@@ -103,7 +103,7 @@ def _tabhipan() -> Any:
 
     engine, _boost.best_engine = _boost.best_engine, lambda: "sklearn"  # LightGBM's own text is read by LightGBM
     try:
-        return TabHiPaN(epochs=0, rounds=5, random_state=0).fit(NUMBERS, NUMBERS[:, 0] > 0)
+        return TabHiPaN(rounds=5, random_state=0).fit(NUMBERS, NUMBERS[:, 0] > 0)
     finally:
         _boost.best_engine = engine
 
