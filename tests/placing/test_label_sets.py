@@ -11,7 +11,7 @@ from vpunn.metrics import sets as scores
 from vpunn.placing.classifier import HiPaNClassifier
 from vpunn.placing.label_sets import true_marginals
 from vpunn.placing.set_calibration import risk_threshold
-from vpunn.placing.set_trust import agreement, weighed
+from vpunn.placing.set_words import agreement, weighed
 
 EDGES = [
     ("thing", "animal"), ("thing", "pet"), ("thing", "plant"), ("animal", "dog"), ("animal", "cat"), ("animal", "owl"),

@@ -14,126 +14,27 @@ A node is never more probable than any of its parents: half the largest of what 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from vpunn._rows import slices
 from vpunn.errors import VpunnError
-from vpunn.placing import set_descriptions as described
 from vpunn.placing.experts import Rows
 from vpunn.placing.folds import equal_rows, folds, joined
 from vpunn.placing.holding import stacked
 from vpunn.placing.set_calibration import DEPTHS, fit_repair, risk_threshold
 from vpunn.placing.set_combiner import SetCombiner
+from vpunn.placing.set_experts import SetExperts, beyond, dense_of, log_odds, of_nodes, readable, words_of
 from vpunn.placing.set_nodes import Nodes, closed_sets, has
-from vpunn.placing.set_numbers import NAMES, TRUST, NumberExperts
 from vpunn.placing.set_posterior import SetPosterior
-from vpunn.placing.set_words import COLUMNS, SAYS, Pairs, Words
+from vpunn.placing.set_words import Pairs
 from vpunn.tree import Tree
 
 #: Folds that are held out where there are numbers: networks are trained anew for each.
 FOLDS_OF_NUMBERS = 2
 #: Two thirds of the held-out rows teach the combiner, the others repair it; fewer of them do both.
 WORTH_A_PART = 150
-#: Rows that are examined at a time; answers do not depend on it.
-BATCH = 512
-#: Log-odds of the pooled experts of numbers from which a node is a candidate, and the largest log-odds of one expert.
-NUMBERS_CUT, FAR = -5.3, 12.0
-
-
-@dataclass(frozen=True)
-class SetExperts:
-    """Experts of words, of every block of numbers and of every kind of description, fitted on the same rows."""
-
-    nodes: Nodes
-    words: Words
-    numbers: tuple[NumberExperts, ...]
-    texts: tuple[sp.csr_matrix, ...]  # descriptions, (nodes of the tree, features)
-
-    @classmethod
-    def fit(
-        cls,
-        rows: Rows,
-        nodes: Nodes,
-        truth: sp.csr_matrix,
-        weight: np.ndarray,
-        texts: tuple[sp.csr_matrix, ...],
-        rng: np.random.Generator,
-    ) -> SetExperts:
-        """From rows and the nodes of each, ancestors included."""
-        words = Words.fit(words_of(rows), truth, weight, rng)
-        numbers = tuple(NumberExperts.fit(x, truth, weight, rng) for x in rows.blocks if not sp.issparse(x))
-        return cls(nodes, words, numbers, texts)
-
-    @cached_property
-    def descriptions(self) -> list[described.Description]:
-        """Every kind, of the nodes that rows have."""
-        return [described.Description.of(text, self.words.trust) for text in _of_nodes(self.texts, self.nodes)]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of evidence."""
-        many = len(self.numbers) > 1
-        of = [f" of block {i + 1}" if many else "" for i in range(len(self.numbers))]
-        numbers = tuple(f"log-odds, {name}{block}" for block in of for name in (*NAMES, "mean of the experts"))
-        return COLUMNS + numbers + tuple(name for k in range(len(self.texts)) for name in described.names(k))
-
-    @property
-    def alone(self) -> np.ndarray:
-        """How much each column counts as log-odds before any row is held out: the pooled experts of numbers answer alone."""
-        out = np.zeros(len(self.names))
-        out[[len(COLUMNS) + (len(NAMES) + 1) * (k + 1) - 1 for k in range(len(self.numbers))]] = 1 / max(
-            len(self.numbers), 1
-        )
-        return out
-
-    def examine(self, rows: Rows) -> Pairs:
-        """Candidates and the evidence about them, a batch at a time."""
-        cuts = [*(np.inf,) * len(NAMES), NUMBERS_CUT] * len(self.numbers) + list(described.CUTS) * len(self.texts)
-        parts = []
-        for part in list(slices(len(rows), BATCH)) or [slice(0, 0)]:
-            some = rows.take(part)
-            words = words_of(some)
-            read = self.words.read(words)
-            planes = [plane for i, x in enumerate(_dense(some)) for plane in self._of_numbers(i, x)]
-            planes += [plane for kind in self.descriptions for plane in kind.planes(words, read, self.nodes)]
-            shape = (len(planes), len(some), len(self.nodes.node))
-            stacked = np.stack(planes) if planes else np.zeros(shape, np.float32)
-            parts.append(self.words.examine(read, self.nodes, stacked, np.array(cuts, np.float32)))
-        return Pairs.joined(parts)
-
-    def _of_numbers(self, i: int, x: np.ndarray) -> list[np.ndarray]:
-        p = self.numbers[i].read(x)
-        every = [*p, np.tensordot(TRUST.astype(np.float32), p, 1)]
-        return [_log_odds(q) for q in every]
-
-    def unknown(self, evidence: np.ndarray) -> np.ndarray:
-        """Pairs of rows of which nothing is known."""
-        silent = ~evidence[:, SAYS].any(1) & (not self.numbers)
-        return np.asarray(silent & ~evidence[:, len(COLUMNS) :].any(1))
-
-
-def words_of(rows: Rows) -> sp.csr_matrix:
-    """All blocks of words side by side, at unit length; without any, rows of no words."""
-    from vpunn.placing.layout import unit_rows
-
-    sparse = [x for x in rows.blocks if sp.issparse(x)]
-    if not sparse:
-        return sp.csr_matrix((len(rows), 0), dtype=np.float32)
-    return sparse[0] if len(sparse) == 1 else unit_rows(sp.csr_matrix(sp.hstack(sparse)))
-
-
-def _dense(rows: Rows) -> list[np.ndarray]:
-    return [x for x in rows.blocks if not sp.issparse(x)]
-
-
-def _log_odds(p: np.ndarray) -> np.ndarray:
-    least = np.float32(np.exp(-FAR))
-    q = np.clip(p, least, 1 - least)
-    return np.asarray(np.log(q) - np.log1p(-q), np.float32)
 
 
 class Risk(NamedTuple):
@@ -193,7 +94,7 @@ class SetModel:
         p[np.repeat(np.arange(len(p)), np.diff(start)), place] = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
         p = self.nodes.agreed(p)
         group = np.minimum(self.nodes.depth, DEPTHS)
-        x = _log_odds(p) * self.slope[group].astype(np.float32) + self.shift[group].astype(np.float32)
+        x = log_odds(p) * self.slope[group].astype(np.float32) + self.shift[group].astype(np.float32)
         repaired = np.where(p > 0, 1 / (1 + np.exp(-x)), 0)
         rest = self.rest * self.experts.words.rate
         return self.nodes.raised(np.maximum(repaired, rest).astype(np.float32))
@@ -279,11 +180,11 @@ def fit(
     held_out = [] if validation else _folds(rows, groups, rng)
     # 3. evidence of rows that the experts have not seen
     words, held = words_of(rows), []
-    wide = described.beyond(_of_nodes(texts, nodes), words)
+    wide = beyond(of_nodes(texts, nodes), words)
     for leaving in held_out:
         kept = np.setdiff1d(np.arange(len(rows)), leaving, assume_unique=True)
         kept = kept if len(kept) else leaving
-        known = texts if wide else described.readable(texts, words[kept])
+        known = texts if wide else readable(texts, words[kept])
         experts = SetExperts.fit(rows.take(kept), nodes, truth[kept], weight[kept], known, rng)
         order = rng.permutation(leaving)
         held.append(_Held(experts.examine(rows.take(order)), closed[order], weight[order]))
@@ -318,7 +219,7 @@ def _folds(rows: Rows, groups: np.ndarray | None, rng: np.random.Generator) -> l
     for group in (equal, np.arange(n)):
         found = folds(group, np.zeros(n, np.int64), np.array([n]), True, rng)
         if found:
-            return found[:FOLDS_OF_NUMBERS] if _dense(rows) else found
+            return found[:FOLDS_OF_NUMBERS] if dense_of(rows) else found
     return [np.arange(n)]
 
 
@@ -328,10 +229,6 @@ def _nodes(tree: Tree, closed: sp.csr_matrix) -> tuple[Nodes, sp.csr_matrix]:
     if not len(node):
         raise VpunnError("every label is the root of the tree, which holds for all rows; there is nothing to learn.")
     return Nodes.of(tree, node), sp.csr_matrix(closed[:, node])
-
-
-def _of_nodes(texts: tuple[sp.csr_matrix, ...], nodes: Nodes) -> tuple[sp.csr_matrix, ...]:
-    return tuple(sp.csr_matrix(text[nodes.node]) for text in texts)
 
 
 def _repaired(model: SetModel, held: _Held) -> SetModel:

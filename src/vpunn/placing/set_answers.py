@@ -15,6 +15,7 @@ from vpunn._threads import in_threads
 from vpunn.errors import VpunnError, check_choice
 from vpunn.placing import holding, inputs, label_sets, set_targets, targets
 from vpunn.placing.layout import Layout
+from vpunn.placing.set_experts import BATCH, words_of
 from vpunn.placing.set_nodes import closed_sets
 from vpunn.placing.set_posterior import SetPosterior, deepest_only
 from vpunn.placing.set_targets import LabelSets
@@ -163,13 +164,13 @@ def _texts(model: HiPaNClassifier, X_nodes: Descriptions) -> tuple[sparse.csr_ma
     tables = inputs.descriptions(X_nodes, model.layout_, model.tree_)
     kinds = max(map(len, tables.values()))
     read = (model.layout_.read({name: t[k] for name, t in tables.items()}) for k in range(kinds))
-    return tuple(label_sets.words_of(rows) for rows in read)
+    return tuple(words_of(rows) for rows in read)
 
 
 def posterior(model: Answering, X: Features, evidence: bool) -> SetPosterior:
     """The marginals of every row, batches of them in threads."""
     rows, sets = model._rows(X), model.sets_
-    step = label_sets.BATCH
+    step = BATCH
     parts = [slice(start, start + step) for start in range(0, len(rows), step)] or [slice(0, 0)]
     with threadpool_limits(1, user_api="blas"):
         seen = in_threads(lambda part: sets.experts.examine(rows.take(part)), parts, model.n_jobs)
@@ -270,7 +271,7 @@ def explain_sets(
         )
     p = float(found.marginals(slice(0, 1))[0, place])
     words = sets.experts.words
-    read = words.read(label_sets.words_of(model._rows(x)))
+    read = words.read(words_of(model._rows(x)))
     weight = np.asarray(words.heads[read.indices, place].todense()).ravel() * read.data if read.nnz else np.zeros(0)
     names = feature_names if feature_names is not None else getattr(model, "feature_names_in_", None)
     order = np.argsort(-np.abs(weight), kind="stable")[:k]

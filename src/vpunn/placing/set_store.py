@@ -9,11 +9,12 @@ import numpy as np
 from vpunn.placing import store
 from vpunn.placing.experts import Rows
 from vpunn.placing.inputs import LARGEST_WEIGHT
-from vpunn.placing.label_sets import Risk, SetExperts, SetModel
+from vpunn.placing.label_sets import Risk, SetModel
 from vpunn.placing.schema import Matrix, Numbers, Part, Reader, Several, Writer
 from vpunn.placing.set_answers import set_classes
 from vpunn.placing.set_calibration import DEPTHS
 from vpunn.placing.set_combiner import SetCombiner
+from vpunn.placing.set_experts import SetExperts
 from vpunn.placing.set_nodes import Nodes
 from vpunn.placing.set_numbers import NumberExperts
 from vpunn.placing.set_words import Words

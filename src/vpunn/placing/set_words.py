@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from vpunn.placing._kernel import at, helper, kernel
 from vpunn.placing.feature_table import FeatureTable, Scratch, add_up, csr, insert
+from vpunn.placing.layout import unit_rows
 from vpunn.placing.set_heads import fit_heads
 from vpunn.placing.set_nodes import Nodes
-from vpunn.placing.set_trust import agreement, weighed
 
 #: Nearest items that are looked at, and how many of them the narrower votes count.
 NEAREST, NEAR, NEXT = 30, 10, 3
@@ -49,6 +49,10 @@ SAYS = COLUMNS.index("similarity of the nearest item"), COLUMNS.index("log numbe
 HEAD_CUT, WORDS_CUT, RATE_CUT = -0.6, 0.1, 0.05
 #: Prior rows behind the share of a node among the rows with a word.
 SHRINK = 2.0
+#: Pairs of rows behind the agreement that a feature is believed to have before any are seen, and that agreement.
+PAIRS, USUAL = 4.0, 0.25
+#: Power of the agreement that weighs a feature.
+POWER = 0.5
 
 
 class Pairs(NamedTuple):
@@ -83,7 +87,8 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Words:
-    """What is learned from rows of words; every feature counts as far as it is trusted."""
+    """What is learned from rows of words; every feature counts as far as it is trusted: rows that share *zinc finger* agree about
+    their answers, rows that share *protein 2* do not."""
 
     rows: sp.csr_matrix  # (rows, features) weighed
     trust: np.ndarray  # (features,)
@@ -150,6 +155,31 @@ class Words:
             return Pairs(start, place[:0], evidence[:0])
         places, lines = zip(*parts, strict=True)
         return Pairs(start, np.concatenate(places), np.concatenate(lines))
+
+
+def agreement(rows: sp.csr_matrix, truth: sp.csr_matrix) -> np.ndarray:
+    """Weight of every feature: the mean cosine of the answers of two rows that share it, to the power of one half.
+
+    Answers are weighed by √bits, so that agreeing on what everybody has is worth little. With u the unit vectors of the rows'
+    answers and n rows, the mean over pairs is (|Σ u|² − Σ|u|²) / (n (n − 1)): one sparse product. Features of no row weigh nothing.
+    """
+    rate = np.asarray(truth.sum(0), np.float64).ravel() / max(truth.shape[0], 1)
+    bits = np.sqrt(-np.log(np.clip(rate, 1e-9, 1.0)))
+    u = sp.csr_matrix(truth.multiply(bits[None]))
+    length = np.sqrt(np.asarray(u.multiply(u).sum(1)).ravel())
+    u = sp.csr_matrix(sp.diags(1.0 / np.where(length > 0, length, 1.0)) @ u)
+    present = sp.csr_matrix((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape).T.tocsr()
+    sums = sp.csr_matrix(present @ u)
+    n = np.diff(present.indptr).astype(np.float64)
+    own = present @ (length > 0).astype(np.float64)
+    together = np.asarray(sums.multiply(sums).sum(1)).ravel() - own
+    mean = (np.maximum(together, 0.0) + PAIRS * USUAL) / (n * (n - 1.0) + PAIRS)
+    return np.asarray(np.where(n > 0, mean**POWER, 0.0), np.float32)
+
+
+def weighed(rows: sp.csr_matrix, trust: np.ndarray) -> sp.csr_matrix:
+    """Rows with every feature times its weight, at unit length again."""
+    return unit_rows(sp.csr_matrix((rows.data * trust[rows.indices], rows.indices, rows.indptr), shape=rows.shape))
 
 
 @kernel
