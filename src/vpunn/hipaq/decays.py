@@ -8,7 +8,6 @@ of a final channel is the product along its chain, and inner channels carry a ``
 
 from __future__ import annotations
 
-import heapq
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -219,21 +218,15 @@ def huffman_lengths(weights: np.ndarray) -> np.ndarray:
     >>> huffman_lengths(np.array([0.5, 0.25, 0.125, 0.125])).tolist()
     [1, 2, 3, 3]
     """
-    lengths = np.zeros(len(weights), np.int64)
-    heap: list[tuple[float, int, list[int]]] = [(float(w), i, [i]) for i, w in enumerate(weights)]
-    heapq.heapify(heap)
-    tick = len(heap)  # breaks ties by age, so that lists are never compared
-    while len(heap) > 1:
-        first, second = heapq.heappop(heap), heapq.heappop(heap)
-        together = first[2] + second[2]
-        lengths[together] += 1
-        heapq.heappush(heap, (first[0] + second[0], tick, together))
-        tick += 1
-    return lengths
+    from vpunn.vapo import _kernels
+
+    return np.asarray(_kernels.huffman_lengths(np.array([0, len(weights)]), np.asarray(weights, float)))
 
 
 def _entropy(weights: np.ndarray) -> float:
-    return float(abs(-(weights * np.log2(weights)).sum()))  # a single channel gives 0, not −0
+    from scipy.stats import entropy
+
+    return float(entropy(weights, base=2))
 
 
 def _number(channel: dict[str, Any], key: str, at: str, where: str) -> float:
