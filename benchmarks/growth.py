@@ -198,7 +198,7 @@ def big(rows: int, leaves: int = 1_000_000) -> None:
     import pyarrow.parquet as pq
 
     import vpunn
-    from vpunn.scale import predict_stream, sum_rows
+    from vpunn.scale import predict, sum_rows
 
     with tempfile.TemporaryDirectory(prefix="growth-") as scratch:
         folder = Path(scratch)
@@ -226,7 +226,7 @@ def big(rows: int, leaves: int = 1_000_000) -> None:
         model.save(folder / "model")
         del sums
         options: dict[str, Any] = {"columns": ["label"], "part_rows": 1 << 22}
-        predict_stream(folder / "model", folder / "in", f"{folder}/out/", **options)
+        predict(folder / "model", folder / "in", f"{folder}/out/", **options)
         done = time.process_time() - begun
         disk = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
         row = {

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import vpunn
-from vpunn.scale import BallSums, predict_stream, sum_rows
+from vpunn.scale import BallSums, predict, sum_rows
 
 NODES, ROWS, FILES = 2000, 200_000, 16
 SIZES: dict[str, Any] = {"columns": ["label"], "batch_rows": 10_000, "part_rows": 10_000}
@@ -41,12 +41,12 @@ def prepare(folder: Path) -> None:
     (folder / "in").mkdir()
     for k in range(FILES):
         pq.write_table(table.take(np.arange(k, ROWS, FILES)), folder / "in" / f"{k:02d}.parquet")
-    predict_stream(folder / "model", folder / "rows.parquet", f"{folder}/straight/", **SIZES)
+    predict(folder / "model", folder / "rows.parquet", f"{folder}/straight/", **SIZES)
 
 
 def stream(folder: Path) -> None:
     """Predictions into a folder of parts."""
-    predict_stream(folder / "model", folder / "rows.parquet", f"{folder}/killed/", **SIZES)
+    predict(folder / "model", folder / "rows.parquet", f"{folder}/killed/", **SIZES)
 
 
 def check_stream(folder: Path) -> int:

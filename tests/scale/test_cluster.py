@@ -15,15 +15,13 @@ import pytest
 
 import vpunn
 from vpunn.errors import DataError, VpunnError
+from vpunn.io import write_table
 from vpunn.scale import (
     BallSums,
     ClassSums,
-    encode_frame,
-    evaluate_dataset,
-    evaluate_stream,
-    predict_dataset,
-    predict_frame,
-    predict_stream,
+    encode,
+    evaluate,
+    predict,
     sum_rows,
 )
 from vpunn.tabular import LatentTreeEncoder, TabHiPaN, semantic_ids
@@ -81,17 +79,17 @@ def test_predictions_and_codes_of_a_lazy_frame(rows, client, tmp_path):
     mean = model.predict(frame[["label"]].to_numpy())
     for partitions in (1, 2, 7):
         lazy = dd.from_pandas(frame, npartitions=partitions)
-        answers = predict_frame(tmp_path / "model", lazy, columns=["label"], keep=["w"])
+        answers = predict(tmp_path / "model", lazy, columns=["label"], keep=["w"])
         found = client.compute(answers).result()
         assert found.columns.tolist() == answers.columns.tolist() and found.prediction.tolist() == mean.tolist()
-        coded = client.compute(encode_frame(tree, lazy, "label")).result()
+        coded = client.compute(encode(tree, lazy, column="label")).result()
         assert coded.node.tolist() == nodes.tolist() and coded.depth.tolist() == tree.depth[nodes].tolist()
     odd = dd.from_pandas(pd.DataFrame({"label": ["n1", "zzz"]}), npartitions=1)
-    assert encode_frame(tree, odd, "label", unseen="null").compute()["node"].tolist() == [tree.index("n1"), pd.NA]
+    assert encode(tree, odd, column="label", unseen="null").compute()["node"].tolist() == [tree.index("n1"), pd.NA]
     with pytest.raises(VpunnError, match="'zzz'"):
-        encode_frame(tree, odd, "label").compute()
+        encode(tree, odd, column="label").compute()
     with pytest.raises(DataError, match="no column 'z'"):
-        predict_frame(tmp_path / "model", lazy, columns=["z"])
+        predict(tmp_path / "model", lazy, columns=["z"])
 
 
 def test_a_dataset_is_predicted_to_the_bytes_of_one_process(rows, client, tmp_path):
@@ -101,31 +99,78 @@ def test_a_dataset_is_predicted_to_the_bytes_of_one_process(rows, client, tmp_pa
     for i, part in enumerate((slice(0, 1500), slice(1500, 1500), slice(1500, 4000))):
         frame.iloc[part].to_parquet(tmp_path / "in" / f"{i}.parquet", index=False, row_group_size=700)
     options = {"columns": ["label"], "keep": ["w"], "batch_rows": 250, "part_rows": 500}
-    predict_stream(tmp_path / "model", tmp_path / "in", tmp_path / "one", **options)
-    predict_dataset(tmp_path / "model", tmp_path / "in", tmp_path / "many", engine=client, **options)
+    predict(tmp_path / "model", tmp_path / "in", tmp_path / "one", **options)
+    predict(tmp_path / "model", tmp_path / "in", tmp_path / "many", engine=client, **options)
     kept = [{p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "many")]
     assert kept[0] == kept[1] and len(kept[0]) == 9
     assert ds.dataset(tmp_path / "many").to_table()["w"].to_pylist() == frame.w.tolist()
 
 
-def test_scores_of_files_are_those_of_a_stream(rows, client, tmp_path):
+@pytest.fixture(scope="module")
+def sources(rows, tmp_path_factory):
+    """The same rows as each kind of source, and a model that can be evaluated."""
     from vpunn.tables.inputs import Inputs
     from vpunn.tables.regressor import TableRegressor
     from vpunn.tables.samples import read_sample
 
-    _, _, frame = rows
+    folder = tmp_path_factory.mktemp("sources")
+    tree, _, frame = rows
     inputs = Inputs(("y",), (), (), ("kind", "label"))
-    TableRegressor.fit(read_sample(frame, inputs, "t", regress=True), inputs).save(tmp_path / "m", {})
-    (tmp_path / "in").mkdir()
-    for i in range(3):
-        frame.iloc[i::3].to_parquet(tmp_path / "in" / f"{i}.parquet", index=False)
-    one, many = (
-        evaluate_stream(tmp_path / "m", tmp_path / "in"),
-        evaluate_dataset(tmp_path / "m", tmp_path / "in", engine=client),
-    )
-    np.testing.assert_allclose(list(many.scores.values()), list(one.scores.values()), rtol=1e-12)
-    again = evaluate_dataset(tmp_path / "m", tmp_path / "in")
-    assert again.scores == many.scores
+    TableRegressor.fit(read_sample(frame, inputs, "t", regress=True), inputs).save(folder / "model", {})
+    cuts = [slice(0, 1500), slice(1500, 4000)]
+    for kind in ("csv", "parquet", "jsonl"):
+        (folder / kind).mkdir()
+        for i, cut in enumerate(cuts):
+            write_table(frame.iloc[cut], folder / kind / f"{i}.{kind}")
+    lazy = dd.concat([dd.from_pandas(frame.iloc[cut], npartitions=1) for cut in cuts])
+    found = {
+        "text files": folder / "csv",
+        "lines": str(folder / "jsonl" / "*.jsonl"),
+        "a list": [folder / "parquet" / "0.parquet", folder / "csv" / "1.csv"],
+        "a data set": ds.dataset(folder / "parquet"),
+        "a frame": lazy,
+    }
+    return folder / "model", found
+
+
+@pytest.mark.parametrize("kind", ["text files", "lines", "a list", "a data set", "a frame"])
+def test_every_verb_takes_every_source(rows, sources, client, tmp_path, kind):
+    tree, nodes, frame = rows
+    model, found = sources
+    source, sizes = found[kind], {"batch_rows": 250, "part_rows": 500}
+    parts = []
+    for place, engine in (("here", None), ("there", client)):
+        predict(model, source, f"{tmp_path}/answers-{place}/", keep=["w"], engine=engine, **sizes)
+        encode(tree, source, f"{tmp_path}/codes-{place}/", column="label", engine=engine, **sizes)
+        scores = evaluate(model, source, engine=engine, batch_rows=250).scores
+        sums = sum_rows(tree, source, label="label", y="y", engine=engine)
+        assert sums == BallSums.from_rows(tree, nodes, frame.y)
+        written = [sorted((tmp_path / f"{what}-{place}").glob("part*")) for what in ("answers", "codes")]
+        parts.append([scores, *[[(p.name, p.read_bytes()) for p in paths] for paths in written]])
+    assert parts[0] == parts[1] and [len(some) for some in parts[0][1:]] == [8, 8]
+    assert ds.dataset(f"{tmp_path}/codes-here").to_table()["node"].to_pylist() == nodes.tolist()
+    assert ds.dataset(f"{tmp_path}/answers-here").to_table()["row"].to_pylist() == list(range(4000))
+    whole = evaluate(model, found["a data set"], batch_rows=4000)
+    assert list(parts[0][0].values()) == pytest.approx(list(whole.scores.values()), rel=1e-9)
+
+
+def test_sources_and_places_that_cannot_be_used(rows, sources, client, tmp_path):
+    tree, _, frame = rows
+    model, found = sources
+    for call, said in (
+        (lambda: predict(model, frame, tmp_path / "x.csv"), "rows come from a file, a folder.* got a DataFrame"),
+        (lambda: predict(model, found["text files"]), "say where the answers go"),
+        (lambda: predict(model, found["text files"], tmp_path / "x.csv"), "has 2 files, so the output is a folder"),
+        (lambda: predict(model, found["a list"][1], tmp_path / "x.csv", engine=client), "workers write parts"),
+        (lambda: encode(tree, found["a frame"]), "say with column=.* which column of the frame"),
+        (lambda: encode(tree, found["a frame"], tmp_path / "x"), "say with column="),
+        (lambda: evaluate(vpunn.load(model), found["a list"], engine=client), "workers open the model themselves"),
+        (lambda: sum_rows(tree, found["a data set"], label="z", y="y"), "the dataset has no column 'z'"),
+        (lambda: evaluate(model, found["text files"], unseen="maybe"), "unseen='maybe' is unknown"),
+    ):
+        with pytest.raises(VpunnError, match=said):
+            call()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_lazy_frame_is_refused_where_it_would_be_loaded(rows):
@@ -151,8 +196,8 @@ def test_a_lazy_frame_is_refused_where_it_would_be_loaded(rows):
             call()
     with pytest.raises(VpunnError, match="engine must be a distributed.Client"):
         sum_rows(tree, lazy, label="label", y="y", engine="here")
-    with pytest.raises(VpunnError, match="takes a dask DataFrame"):
-        encode_frame(tree, frame, "label")
+    with pytest.raises(VpunnError, match="say where the codes go"):
+        encode(tree, frame, column="label")
 
 
 def test_a_checkpoint_of_another_job_is_refused(rows, tmp_path):
@@ -177,7 +222,7 @@ def test_killed_workers_change_nothing(rows, no_dashboard, tmp_path, kills):
     }
     with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(
-            ["distributed", "vpunn.scale", "vpunn.scale.cluster", "pyarrow.parquet"]
+            ["distributed", "vpunn.scale", "vpunn.scale.summing", "pyarrow.parquet"]
         )
         _kill_workers(rows, no_dashboard, tmp_path, kills)
 
@@ -191,7 +236,7 @@ def _kill_workers(rows, no_dashboard, tmp_path, kills):
     whole = BallSums.from_rows(tree, np.tile(nodes, 20), big.y)
     vpunn.VPuNNRegressor.from_sums(whole).save(tmp_path / "model")
     options = {"columns": ["label"], "batch_rows": 5000, "part_rows": 5000}
-    predict_stream(tmp_path / "model", tmp_path / "in", tmp_path / "one", **options)
+    predict(tmp_path / "model", tmp_path / "in", tmp_path / "one", **options)
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, **no_dashboard}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         client.cluster.scheduler.allowed_failures = 1000
@@ -215,7 +260,7 @@ def _kill_workers(rows, no_dashboard, tmp_path, kills):
             rounds = 0
             while killer.is_alive() and rounds < 20 * kills:  # rounds, not seconds: a busy machine is slower at both
                 out = tmp_path / f"many{rounds}"
-                predict_dataset(tmp_path / "model", tmp_path / "in", out, engine=client, **options)
+                predict(tmp_path / "model", tmp_path / "in", out, engine=client, **options)
                 assert sum_rows(tree, tmp_path / "in", label="label", y="y", engine=client) == whole
                 names = {p.name: p.read_bytes() for p in out.glob("[p_]*")}
                 assert names == {p.name: p.read_bytes() for p in (tmp_path / "one").glob("[p_]*")}

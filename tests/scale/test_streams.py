@@ -19,7 +19,7 @@ import pytest
 import vpunn
 from vpunn.errors import DataError, DataWarning, TreeError, VpunnError
 from vpunn.io import read_table, streams, texts, write_table
-from vpunn.scale import BallSums, Predictor, encode_stream, evaluate_stream, predict_stream
+from vpunn.scale import BallSums, Predictor, encode, evaluate, predict
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.models import TableClassifier, open_table_model
 from vpunn.tables.regressor import TableRegressor
@@ -63,12 +63,12 @@ def test_batches_answer_as_the_whole_table(shop, tmp_path, model, source, blocks
     fitted = open_table_model(shop / model)
     frame = read_table(shop / source, as_text=[*fitted.inputs.as_text, "id"])
     whole = fitted.answer_table(frame, source, keep=["id"])
-    done = predict_stream(shop / model, shop / source, tmp_path / "a.parquet", keep=["id"], batch_rows=64, part_rows=64)
+    done = predict(shop / model, shop / source, tmp_path / "a.parquet", keep=["id"], batch_rows=64, part_rows=64)
     found = read_table(tmp_path / "a.parquet")
     pd.testing.assert_frame_equal(found, whole, check_dtype=False)
     assert done.rows == 240 and done.unknown == (1 if model == "places" else 0)
     for ending in (".csv", ".tsv.gz", ".jsonl", ".feather"):
-        predict_stream(shop / model, shop / source, tmp_path / f"a{ending}", keep=["id"], batch_rows=64, part_rows=64)
+        predict(shop / model, shop / source, tmp_path / f"a{ending}", keep=["id"], batch_rows=64, part_rows=64)
         again = read_table(tmp_path / f"a{ending}", as_text=["id"])
         pd.testing.assert_frame_equal(again, whole.astype({"id": str}), check_dtype=False)
 
@@ -81,7 +81,7 @@ def test_scores_add_up_over_batches(shop, tmp_path, model, unseen, blocks):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     fitted = open_table_model(shop / model)
     whole = fitted.evaluate(read_table(tmp_path / "rows.csv", as_text=fitted.inputs.as_text), "rows", unseen)
-    found = evaluate_stream(shop / model, tmp_path / "rows.csv", unseen=unseen, batch_rows=50)
+    found = evaluate(shop / model, tmp_path / "rows.csv", unseen=unseen, batch_rows=50)
     assert list(found.scores) == list(whole.scores)
     np.testing.assert_allclose(list(found.scores.values()), list(whole.scores.values()), rtol=1e-9)
     for one, other in zip(found.by_depth, whole.by_depth, strict=True):
@@ -92,26 +92,26 @@ def test_scores_add_up_over_batches(shop, tmp_path, model, unseen, blocks):
 def test_a_folder_continues_and_refuses_another_job(shop, tmp_path):
     out = tmp_path / "parts"
     options = {"batch_rows": 20, "part_rows": 40}
-    predict_stream(shop / "places", shop / "rows.parquet", f"{out}/", **options)
+    predict(shop / "places", shop / "rows.parquet", f"{out}/", **options)
     names = sorted(p.name for p in out.glob("part-*"))
     assert names == [f"part-00000-{i:05d}.parquet" for i in range(6)]
     bytes_ = {p.name: p.read_bytes() for p in out.iterdir()}
     manifest = json.loads((out / "_manifest.json").read_text())
     assert manifest["complete"] and manifest["rows"] == 240 and manifest["input"][0]["file"] == "rows.parquet"
-    whole = predict_stream(shop / "places", shop / "rows.parquet", tmp_path / "one.parquet", **options)
+    whole = predict(shop / "places", shop / "rows.parquet", tmp_path / "one.parquet", **options)
     table = ds.dataset(out).to_table()  # files that begin with _ are no part of a dataset
     assert table.equals(pq.read_table(tmp_path / "one.parquet")) and whole.rows == len(table)
     for name in names[1:4]:
         (out / name).unlink()
-    again = predict_stream(shop / "places", shop / "rows.parquet", f"{out}/", **options)
+    again = predict(shop / "places", shop / "rows.parquet", f"{out}/", **options)
     assert again.continued and again.rows == 240
     assert {p.name: p.read_bytes() for p in out.iterdir()} == bytes_
     with pytest.raises(DataError, match="another job: its 'options' differ"):
-        predict_stream(shop / "places", shop / "rows.parquet", f"{out}/", top=2, **options)
+        predict(shop / "places", shop / "rows.parquet", f"{out}/", top=2, **options)
     with pytest.raises(DataError, match="another job: its .*'model'"):
-        predict_stream(shop / "sizes", shop / "rows.parquet", f"{out}/", **options)
+        predict(shop / "sizes", shop / "rows.parquet", f"{out}/", **options)
     with pytest.raises(DataError, match="holds other files"):
-        predict_stream(shop / "places", shop / "rows.parquet", f"{shop}/", **options)
+        predict(shop / "places", shop / "rows.parquet", f"{shop}/", **options)
 
 
 def test_several_files_and_a_dataset(shop, tmp_path):
@@ -119,46 +119,46 @@ def test_several_files_and_a_dataset(shop, tmp_path):
     (tmp_path / "days").mkdir()
     for i, part in enumerate((frame.iloc[:100], frame.iloc[100:100], frame.iloc[100:])):
         part.to_parquet(tmp_path / "days" / f"{i}.parquet", index=False)
-    predict_stream(shop / "places", tmp_path / "days", tmp_path / "a", batch_rows=64, part_rows=64)
-    predict_stream(shop / "places", str(tmp_path / "days" / "*.parquet"), tmp_path / "b", batch_rows=64, part_rows=64)
-    predict_stream(shop / "places", ds.dataset(tmp_path / "days"), tmp_path / "c", batch_rows=64, part_rows=64)
+    predict(shop / "places", tmp_path / "days", tmp_path / "a", batch_rows=64, part_rows=64)
+    predict(shop / "places", str(tmp_path / "days" / "*.parquet"), tmp_path / "b", batch_rows=64, part_rows=64)
+    predict(shop / "places", ds.dataset(tmp_path / "days"), tmp_path / "c", batch_rows=64, part_rows=64)
     whole = open_table_model(shop / "places").answer_table(frame, "rows")
     for name in "abc":
         pd.testing.assert_frame_equal(ds.dataset(tmp_path / name).to_table().to_pandas(), whole, check_dtype=False)
     with pytest.raises(DataError, match="the input has 3 files"):
-        predict_stream(shop / "places", tmp_path / "days", tmp_path / "a.csv")
+        predict(shop / "places", tmp_path / "days", tmp_path / "a.csv")
     with pytest.raises(DataError, match="no tables in"):
-        predict_stream(shop / "places", tmp_path / "nothing*", tmp_path / "x.csv")
+        predict(shop / "places", tmp_path / "nothing*", tmp_path / "x.csv")
 
 
 def test_one_file_is_whole_or_not_there(shop, tmp_path, blocks):
     text = (shop / "rows.csv").read_text()
     (tmp_path / "bad.csv").write_text(text + "x,y\n")
     with pytest.raises(DataError, match="bad.csv, line 242: 2 cells where the first line has 5"):
-        predict_stream(shop / "places", tmp_path / "bad.csv", tmp_path / "out.csv", batch_rows=32, part_rows=32)
+        predict(shop / "places", tmp_path / "bad.csv", tmp_path / "out.csv", batch_rows=32, part_rows=32)
     assert [p.name for p in tmp_path.iterdir()] == ["bad.csv"]
     (tmp_path / "latin.csv").write_bytes(text.replace("hoots", "hööts").encode("latin-1"))
     with pytest.warns(DataWarning, match="read as Latin-1"):
-        assert predict_stream(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv").rows == 240
-    assert predict_stream(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv", encoding="latin-1").rows == 240
+        assert predict(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv").rows == 240
+    assert predict(shop / "places", tmp_path / "latin.csv", tmp_path / "out.csv", encoding="latin-1").rows == 240
 
 
 def test_labels_of_a_table_and_of_the_tree_are_encoded(tmp_path, blocks):
     tree = vpunn.Tree.from_paths(["a/b/c", "a/b/d", "a/e"], sep="/")
     labels = ["e", "c", "c", "b"]
     write_table(pd.DataFrame({"n": range(4), "label": labels}), tmp_path / "in.csv")
-    done = encode_stream(tree, tmp_path / "in.csv", tmp_path / "out.parquet", mode="digits", batch_rows=2, part_rows=2)
+    done = encode(tree, tmp_path / "in.csv", tmp_path / "out.parquet", mode="digits", batch_rows=2, part_rows=2)
     found = pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert done.rows == 4 and [row["node"] for row in found] == tree.index(labels).tolist()
     assert found[1] == {"label": "c", "node": 2, "last": 2, "depth": 2, "path_key": b"\x01\x01", "code": "[1, 1]"}
     write_table(pd.DataFrame({"x": ["c", "z"], "y": ["b", "b"]}), tmp_path / "two.csv")
     with pytest.raises(DataError, match="say with --column"):
-        encode_stream(tree, tmp_path / "two.csv", tmp_path / "out.csv")
+        encode(tree, tmp_path / "two.csv", tmp_path / "out.csv")
     with pytest.raises(TreeError, match="not in the tree: 'z'"):
-        encode_stream(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x")
-    encode_stream(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x", unseen="null")
+        encode(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x")
+    encode(tree, tmp_path / "two.csv", tmp_path / "out.csv", column="x", unseen="null")
     assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["c,2,2,2,0101", "z,,,,"]
-    encode_stream(tree, None, f"{tmp_path}/nodes/", batch_rows=2, part_rows=2)
+    encode(tree, None, f"{tmp_path}/nodes/", batch_rows=2, part_rows=2)
     assert ds.dataset(tmp_path / "nodes").to_table()["label"].to_pylist() == tree.labels.tolist()
 
 
@@ -166,9 +166,9 @@ def test_labels_that_are_numbers_and_types_that_change(tmp_path):
     tree = vpunn.Tree.from_parents([-1, 0, 0])
     write_table(pd.DataFrame({"label": ["2", "x"]}), tmp_path / "in.csv")
     with pytest.raises(VpunnError, match="not in the tree, whose labels are whole numbers: 'x'"):
-        encode_stream(tree, tmp_path / "in.csv", tmp_path / "out.csv")
+        encode(tree, tmp_path / "in.csv", tmp_path / "out.csv")
     with pytest.raises(DataError, match="there is no file"):
-        encode_stream(tree, tmp_path / "no.csv", tmp_path / "out.csv", column="label")
+        encode(tree, tmp_path / "no.csv", tmp_path / "out.csv", column="label")
 
     def two_types() -> None:
         with streams.writing_table(tmp_path / "out.parquet") as writer:

@@ -12,9 +12,8 @@ import pytest
 import vpunn
 from vpunn import vapo
 from vpunn.errors import VpunnError
-from vpunn.scale import BallSums, _tasks, minimize_heads, sum_rows
-from vpunn.scale._tasks import Sent, each
-from vpunn.scale.fitting import _Cluster
+from vpunn.scale import BallSums, minimize_heads, sum_rows
+from vpunn.scale.engine import Sent, each
 from vpunn.scale.heads import _Sharded
 from vpunn.vapo.heads import SoftmaxHeads
 
@@ -36,7 +35,7 @@ def mortal(no_dashboard):
 
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         get_mp_context().set_forkserver_preload(
-            ["distributed", "vpunn.scale.cluster", "vpunn.scale.heads", "dask.dataframe"]
+            ["distributed", "vpunn.scale.summing", "vpunn.scale.heads", "dask.dataframe"]
         )
         settings = {"n_workers": 1, "threads_per_worker": 1, "processes": True}
         with distributed.LocalCluster(**settings, **no_dashboard) as cluster, distributed.Client(cluster) as one:
@@ -71,20 +70,19 @@ def test_sums_are_the_same_when_the_tree_is_lost(mortal, tmp_path):
     assert len(os.listdir(tmp_path)) == 1
 
 
-def test_parts_of_a_fit_are_the_same_when_what_they_share_is_lost(mortal, tmp_path):
+def test_tasks_are_the_same_when_what_they_share_is_lost(mortal, tmp_path):
     die = deadly(tmp_path)
 
     def work(rows, heads, part):
         if part == 2:  # after some are made: these are lost, too
             die()
-        return (rows[part] * heads[1],)
+        return rows[part] * heads[1]
 
-    crew = _Cluster(1, mortal, None)
-    shared = crew.share(np.arange(4.0)), crew.share((np.ones(2), np.full(2, 3.0)))
+    shared = Sent(np.arange(4.0)), Sent((np.ones(2), np.full(2, 3.0)))
     for _ in range(2):  # the second time with what was sent last
-        assert [one.tolist() for (one,) in crew.run(work, shared, [(i,) for i in range(4)])] == [
-            [3.0 * i] * 2 for i in range(4)
-        ]
+        found = each(mortal, work, [(*shared, i) for i in range(4)])
+        assert [one.tolist() for one in found] == [[3.0 * i] * 2 for i in range(4)]
+    assert [one.tolist() for one in each(None, work, [(*shared, 1)])] == [[3.0, 3.0]]
     assert len(os.listdir(tmp_path)) == 1
 
 
@@ -106,34 +104,10 @@ def test_heads_are_the_same_when_their_shards_are_lost(mortal, monkeypatch):
 
 
 def test_a_task_that_kills_its_workers_is_given_up(mortal, tmp_path, monkeypatch):
-    monkeypatch.setattr(_tasks, "TRIES", 2)
-    die = deadly(tmp_path, times=9)
+    monkeypatch.setattr(mortal.cluster.scheduler, "allowed_failures", 1)
     with pytest.raises(VpunnError, match=r"given up after 2 tries.*died.*memory"):
-        list(each(mortal, lambda sent: die(), [(Sent(3),)]))
+        list(each(mortal, lambda sent, die: die(), [(Sent(3), deadly(tmp_path, times=9))]))
     assert len(os.listdir(tmp_path)) == 2
-    # Without anything sent dask itself counts.
-    monkeypatch.setattr(mortal.cluster.scheduler, "allowed_failures", 0)
-    with pytest.raises(VpunnError, match=r"given up after 1 try:"):
-        list(each(mortal, die, [()]))
-
-
-def test_what_no_worker_takes_is_sent_again(client, monkeypatch):
-    scatter, broken = client.scatter, [OSError("stream is closed"), KeyError("tcp://gone")]
-
-    def failing(*args, **options):
-        if broken:
-            raise broken.pop()
-        return scatter(*args, **options)
-
-    monkeypatch.setattr(client, "scatter", failing)
-    alive = client.nthreads()
-    monkeypatch.setattr(
-        client, "nthreads", lambda: {"inproc://10.0.0.1/1/1": 1, **alive}
-    )  # one that dies while it is sent
-    sent = Sent(5)
-    assert list(each(client, lambda a, b: a * b, [(sent, i) for i in range(3)])) == [0, 5, 10]
-    assert not broken
-    assert list(each(None, lambda a, b: a * b, [(sent, 2)])) == [10]
 
 
 def test_a_mistake_of_the_work_itself_is_not_tried_again(client, tmp_path):

@@ -64,7 +64,7 @@ def test_whole_numbers_are_labels_of_numbers_alone(column):
 
 
 def test_every_door_of_the_package_finds_text_of_a_number(tmp_path):
-    """`sum_rows` and `BallSums.from_frame` refused what `find` and `encode_stream` found; estimators put it at the root."""
+    """`sum_rows` and `BallSums.from_frame` refused what `find` and `encode` found; estimators put it at the root."""
     path = tmp_path / "rows.csv"
     path.write_text("taxon,mass\n9606,70\n9605,60\n9606,80\n", encoding="utf-8")
     sums = sum_rows(NUMBERS, path, label="taxon", y="mass")

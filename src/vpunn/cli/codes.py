@@ -150,7 +150,7 @@ def _encode_files(
     """A tree's own nodes, or a column of labels, as a table of codes."""
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
-    from vpunn.scale import encode_stream
+    from vpunn import scale
 
     if tables is not None:
         table_files(tables)  # refused before the tree is read
@@ -169,7 +169,7 @@ def _encode_files(
         "match": match,
     }
     try:
-        done = encode_stream(tree, tables, out, **chosen)
+        done = scale.encode(tree, tables, out, **chosen)
     except TreeError as error:  # the library's advice in the words of the command line
         advice = "give --unseen null, or --match loose if only case, '_' and blanks differ"
         raise TreeError(re.sub(r"add them with tree\.insert, or pass unseen='null'", advice, str(error))) from None

@@ -145,15 +145,15 @@ def _predict_files(
     """Files through a model, in constant memory, to a file or a folder of parts."""
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
-    from vpunn.scale import Predictor, predict_stream
+    from vpunn import scale
 
     files = table_files(table)
     if not is_folder(out) and len(files) == 1:
         check_table_path(out)
     if any(Path(out).exists() and Path(out).samefile(file) for file in files):
         raise VpunnError(f"--out {out} is the table that is read; name another file, or it would be lost.")
-    predictor = Predictor(model, keep=keep, **options)
-    done = predict_stream(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
+    predictor = scale.Predictor(model, keep=keep, **options)
+    done = scale.predict(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
     _say_dark(done.unknown, list(done.examples), predictor.fallback, not predictor.places)
     _say_all(done.notes)
     typer.echo(f"written: {out} ({counted(done.rows, 'row')})")
@@ -179,10 +179,10 @@ def evaluate(
     fitted = open_table_model(model)
     several = getattr(fitted.model, "multilabel_", False)  # their scores are made of all rows at once
     if table is not None and not _is_piped(table) and _is_large(table) and not (several and table.is_file()):
-        from vpunn.scale import evaluate_stream
+        from vpunn import scale
 
         how = {"delimiter": reading.delimiter, "encoding": reading.encoding}
-        found = evaluate_stream(fitted, table, unseen=unseen, **how)  # type: ignore[arg-type]
+        found = scale.evaluate(fitted, table, unseen=unseen, **how)  # type: ignore[arg-type]
     else:
         frame = task_rows(fitted.inputs) if table is None else reading.read(table, fitted.inputs)
         Gaps.of(frame, fitted.inputs, table).refuse_empty(table, FILL_IN)

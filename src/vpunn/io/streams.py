@@ -84,7 +84,21 @@ def read_batches(
     else:
         frame = read_table(path, columns=columns)[list(dict.fromkeys(columns))]
         found = iter([_without_metadata(frame)])
-    return _regrouped(found, rows)
+    return regrouped(found, rows)
+
+
+def column_names(path: Path, delimiter: str | None = None, encoding: str | None = None) -> list[str]:
+    """The names of a table's columns."""
+    kind = ENDINGS[files.suffix(path)]
+    if kind == "text":
+        return open_text_table(path, delimiter, encoding).names
+    if kind == "lines":
+        return list(types_of(open_text(path, encoding)))
+    if kind == "parquet" and files.packer_of(path) is None:
+        import pyarrow.parquet as pq
+
+        return list(pq.ParquetFile(path).schema_arrow.names)
+    return [str(name) for name in read_table(path).columns]
 
 
 def _without_metadata(frame: pd.DataFrame) -> pa.Table:
@@ -93,7 +107,7 @@ def _without_metadata(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
 
 
-def _regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+def regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     """The same rows in tables of a fixed length, so that what is written does not depend on blocks of bytes."""
     import pyarrow as pa
 
@@ -307,6 +321,12 @@ class Parts:
         with writing_table(self.path(file, part)) as writer:
             for table in tables:
                 writer.write(table)
+
+    def rows_there(self) -> list[int]:
+        """How many rows the parts have that were written before."""
+        import pyarrow.parquet as pq
+
+        return [int(pq.ParquetFile(path).metadata.num_rows) for path in sorted(self.folder.glob("part-*.parquet"))]
 
     def finish(self, **facts: Any) -> None:
         """Say in the manifest that all is there."""

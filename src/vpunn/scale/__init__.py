@@ -1,34 +1,36 @@
-"""Past one table in memory: exact sums that add up across machines, streams of record batches, and dask.distributed."""
+"""Past one table in memory: exact sums that add up across machines, rows from files and record batches, and dask.distributed.
+
+Four verbs, `predict`, `evaluate`, `encode` and `sum_rows`, take every source (a file, a folder, a pattern, a list, an Arrow data
+set, a dask frame), here or on an engine, with the same bytes; three functions fit on an engine.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpunn.scale.class_sums import ClassSums
-    from vpunn.scale.cluster import encode_frame, evaluate_dataset, predict_dataset, predict_frame, sum_rows
+    from vpunn.scale.encoding import encode
     from vpunn.scale.fitting import fit_classifier
     from vpunn.scale.heads import minimize_heads
     from vpunn.scale.latent import fit_latent_tree
+    from vpunn.scale.predicting import predict
     from vpunn.scale.predictor import Predictor
-    from vpunn.scale.scores import evaluate_stream
-    from vpunn.scale.streams import Written, encode_stream, predict_stream
+    from vpunn.scale.scoring import evaluate
+    from vpunn.scale.summing import sum_rows
     from vpunn.scale.sums import BallSums, shrunk_centroids
+    from vpunn.scale.writing import Written
 
 __all__ = [
     "BallSums",
     "ClassSums",
     "Predictor",
     "Written",
-    "encode_frame",
-    "encode_stream",
-    "evaluate_dataset",
-    "evaluate_stream",
+    "encode",
+    "evaluate",
     "fit_classifier",
     "fit_latent_tree",
     "minimize_heads",
-    "predict_dataset",
-    "predict_frame",
-    "predict_stream",
+    "predict",
     "shrunk_centroids",
     "sum_rows",
 ]
@@ -38,19 +40,15 @@ _LATER = {
     "BallSums": "sums",
     "ClassSums": "class_sums",
     "Predictor": "predictor",
-    "Written": "streams",
-    "encode_frame": "cluster",
-    "encode_stream": "streams",
-    "evaluate_dataset": "cluster",
-    "evaluate_stream": "scores",
+    "Written": "writing",
+    "encode": "encoding",
+    "evaluate": "scoring",
     "fit_classifier": "fitting",
     "fit_latent_tree": "latent",
     "minimize_heads": "heads",
-    "predict_dataset": "cluster",
-    "predict_frame": "cluster",
-    "predict_stream": "streams",
+    "predict": "predicting",
     "shrunk_centroids": "sums",
-    "sum_rows": "cluster",
+    "sum_rows": "summing",
 }
 
 

@@ -21,8 +21,7 @@ from vpunn.files import written_beside
 from vpunn.io.streams import Parts
 from vpunn.placing import HiPaNClassifier
 from vpunn.placing.engine import Arrays
-from vpunn.scale._tasks import Sent, each
-from vpunn.scale.cluster import _engine
+from vpunn.scale.engine import Sent, checked_engine, each
 
 
 def fit_classifier(
@@ -63,7 +62,7 @@ def fit_classifier(
             "settings": {k: repr(v) for k, v in params.items()},
         }
         kept = Parts.open(Path(checkpoint), {**job, "rows": _digest((X, y, options))})
-    run = _Folds(_engine(engine), None if kept is None else kept.folder)
+    run = _Folds(checked_engine(engine), None if kept is None else kept.folder)
     model._fit(X, y, **options, run=run)
     if kept is not None:
         kept.finish()

@@ -14,8 +14,7 @@ import numpy as np
 
 from vpunn._types import Engine, Numbers
 from vpunn.errors import VpunnError, check_whole
-from vpunn.scale._tasks import Sent, each
-from vpunn.scale.cluster import _engine
+from vpunn.scale.engine import Sent, checked_engine, each
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.driver import drive
 from vpunn.vapo.fisher import FisherSolver
@@ -61,7 +60,7 @@ def minimize_heads(
     solver: Solver = (FisherSolver if method == "fisher" else AdamSolver)(heads, seed=seed, start=start, **options)
     if isinstance(solver, AdamSolver) and solver.schedule.batch:
         raise VpunnError("Adam runs in shards on all items at once; pass a schedule without mini-batches, e.g. 'auto'.")
-    whole = _Sharded(solver, int(shards), _engine(engine))
+    whole = _Sharded(solver, int(shards), checked_engine(engine))
     return drive(whole, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume)
 
 
@@ -74,7 +73,7 @@ class _Sharded:
         contexts = self._layout.n_contexts
         cuts = np.unique(np.linspace(0, contexts, min(shards, contexts) + 1).astype(np.int64))
         self._stretches = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-        self._parts = [Sent(_part(solver, *stretch), everywhere=False) for stretch in self._stretches]
+        self._parts = [Sent(_part(solver, *stretch)) for stretch in self._stretches]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._solver, name)

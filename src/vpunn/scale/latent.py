@@ -9,8 +9,8 @@ import numpy as np
 
 from vpunn._types import DataSource, Engine, Table
 from vpunn.errors import DataError, VpunnError, check_whole
-from vpunn.scale._tasks import each
-from vpunn.scale.cluster import Part, _engine, _parts_of
+from vpunn.scale.engine import checked_engine, each
+from vpunn.scale.sources import Part, Reading, parts_of
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tree.sweeps import sweep_up
 
@@ -23,7 +23,7 @@ def fit_latent_tree(
     sample: int = 100_000,
     engine: Engine = None,
 ) -> LatentTreeEncoder:
-    """A `LatentTreeEncoder` of numeric columns of a dask DataFrame or a Parquet dataset; ``tree_.columns["rows"]`` counts all rows.
+    """A `LatentTreeEncoder` of numeric columns of any source that `predict` takes; ``tree_.columns["rows"]`` counts all rows.
 
     First every part keeps the ``sample`` rows whose numbers have the smallest checksums, and so does the whole: a fair sample
     that depends on the rows and not on how they are divided. ``encoder`` (by default two-stage, with a fixed seed) is fitted on it
@@ -37,7 +37,7 @@ def fit_latent_tree(
     names = list(columns)
     if not names:
         raise VpunnError("name at least one column to learn the tree from.")
-    parts, engine = _parts_of(source, names), _engine(engine)
+    parts, engine = parts_of(source, names), checked_engine(engine)
     chosen = _sampled([], names, int(sample))
     for found in each(engine, _sampled, [([part], names, int(sample)) for part in parts]):
         chosen = _smallest([chosen, found], int(sample))
@@ -56,7 +56,7 @@ def _sampled(parts: Sequence[Part], names: list[str], sample: int) -> tuple[np.n
     """Checksums and numbers of the rows with the smallest checksums."""
     chosen = np.zeros(0, np.uint64), np.zeros((0, len(names)))
     for part in parts:
-        for table in part.tables(names):
+        for table in part.tables(Reading(tuple(names))):
             rows = _numbers(table, names)
             chosen = _smallest([chosen, (_checksums(rows), rows)], sample)
     return chosen
@@ -87,7 +87,7 @@ def _counted(parts: Sequence[Part], names: list[str], encoder: LatentTreeEncoder
     """How many rows of some parts lie in each leaf ball."""
     count = np.zeros(encoder.tree_.n_nodes, np.int64)
     for part in parts:
-        for table in part.tables(names):
+        for table in part.tables(Reading(tuple(names))):
             rows = _numbers(table, names)
             if len(rows):
                 count += np.bincount(encoder.apply(rows), minlength=len(count))
