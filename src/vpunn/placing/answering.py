@@ -13,7 +13,7 @@ from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.placing import inputs, set_answers, store, targets
 from vpunn.placing.distribution import Rule, Stop, stop_at
-from vpunn.placing.engine import Model, Task, posterior_of
+from vpunn.placing.engine import Model, Task
 from vpunn.placing.experts import BATCH, Rows
 from vpunn.placing.layout import Layout
 from vpunn.placing.posterior import Posterior
@@ -142,8 +142,10 @@ class Answering(Storable):
             return set_answers.posterior(self, X, evidence)
         rows, model = self._rows(X), self.model_
         parts = [slice(start, start + BATCH) for start in range(0, len(rows), BATCH)]
-        seen = in_threads(lambda part: model.experts.examine(rows.take(part)), parts, self.n_jobs)
-        found = posterior_of(model.tree, model.spread, model.combiner, seen, evidence=evidence)
+        judged = in_threads(
+            lambda part: model.judged(model.experts.examine(rows.take(part)), evidence), parts, self.n_jobs
+        )
+        found = model.posterior_of(judged)
         return found.on_leaves() if self._leaves_only else found
 
     def locate(self, X: Features, rule: Rule = "node") -> np.ndarray:

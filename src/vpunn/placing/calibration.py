@@ -5,11 +5,13 @@ The combiner of each half of the held-out rows judges the other half; equal rows
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vpunn.placing import conformal
 from vpunn.placing.combiner import Combiner
-from vpunn.placing.engine import Model, posterior_of
+from vpunn.placing.engine import Model
 from vpunn.placing.held_out import HeldOut
 
 #: Fewer held-out rows than this are not worth a combiner of their own.
@@ -37,10 +39,11 @@ def _judge(
     model: Model, combiner: Combiner, held: HeldOut, part: np.ndarray, told: tuple[np.ndarray, np.ndarray]
 ) -> None:
     """The scores of rows of a part, and whether they are answered exactly."""
-    combiner = combiner._replace(mean=np.zeros_like(held.mean), spread=np.ones_like(held.spread))  # as held out
+    scale = {"mean": np.zeros_like(held.mean), "spread": np.ones_like(held.spread)}  # what is held out is standardised
+    model = replace(model, combiner=combiner._replace(**scale))
     node = held.grown.node[held.place].astype(np.int64)
     for rows, seen in held.batches():
-        posterior = posterior_of(model.tree, model.spread, combiner, [seen])
+        posterior = model.posterior_of([model.judged(seen)])
         mine = part[rows]
         told[0][rows][mine] = conformal.miss_scores(posterior, node[rows])[mine]
         told[1][rows][mine] = (posterior.best() == node[rows])[mine]

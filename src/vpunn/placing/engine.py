@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -60,23 +60,32 @@ class Model:
 
     def posterior(self, rows: Rows, *, evidence: bool = False) -> Posterior:
         """The distribution of every row."""
-        seen = list(self.experts.examine_all(rows)) if len(rows) else []
-        return posterior_of(self.tree, self.spread, self.combiner, seen, evidence=evidence)
+        return self.posterior_of(self.judged(seen, evidence) for seen in self.experts.examine_all(rows))
+
+    def judged(self, seen: Seen, evidence: bool = False) -> Judged:
+        """What the combiner makes of the evidence about some rows, which is not kept unless it is asked for."""
+        probability = np.zeros(seen.slots.shape, np.float32)
+        probability[seen.slots >= 0] = self.combiner.probability(seen.evidence, seen.start)
+        return Judged(seen.slots, probability, seen if evidence else None)
+
+    def posterior_of(self, judged: Iterable[Judged]) -> Posterior:
+        """The distributions of all rows, from those of some at a time."""
+        parts = list(judged)
+        rows, width = sum(len(j.slots) for j in parts), max((j.slots.shape[1] for j in parts), default=1)
+        slots, probability, row = np.full((rows, width), -1, np.int32), np.zeros((rows, width), np.float32), 0
+        for j in parts:
+            part = slice(row, row + len(j.slots)), slice(0, j.slots.shape[1])
+            slots[part], probability[part], row = j.slots, j.probability, part[0].stop
+        kept = [j.seen for j in parts if j.seen is not None]
+        return Posterior(self.tree, self.spread, slots, probability, kept or None)
 
 
-def posterior_of(
-    tree: Tree, spread: Spread, combiner: Combiner, seen: Sequence[Seen], *, evidence: bool = False
-) -> Posterior:
-    """What the combiner makes of the evidence."""
-    width = max((s.slots.shape[1] for s in seen), default=1)
-    slots = np.full((sum(len(s.slots) for s in seen), width), -1, np.int32)
-    probability, row = np.zeros(slots.shape, np.float32), 0
-    for s in seen:
-        part = slice(row, row + len(s.slots))
-        slots[part, : s.slots.shape[1]] = s.slots
-        probability[part][slots[part] >= 0] = combiner.probability(s.evidence, s.start)
-        row = part.stop
-    return Posterior(tree, spread, slots, probability, seen if evidence else None)
+class Judged(NamedTuple):
+    """The slots of some rows, their probabilities, and the evidence if it is asked for."""
+
+    slots: np.ndarray
+    probability: np.ndarray
+    seen: Seen | None
 
 
 Arrays = tuple[np.ndarray, ...]
