@@ -117,6 +117,8 @@ def test_old_words_mean_the_same():
         (lambda: HiPaN(TREE).fit().predict_proba(["g"], "told"), "choose one of given, predicted, paper, honest"),
         (lambda: HiPaN(TREE).fit().calibrate(["g"], "told"), "choose one of given, predicted"),
         (lambda: HiPaN(TREE).fit().predict_proba(["zebra"]), "'zebra'"),
+        (lambda: HiPaN(TREE).fit().calibrate([]), "at least one item"),
+        (lambda: HiPaN(TREE, depths=[]).fit(), "digit positions in 0..2, got none"),
         (lambda: HiPaN(TREE).fit().decode([7, 0, 0]), "are no paths of this tree"),
     ],
 )

@@ -325,6 +325,8 @@ class HiPaN(Storable):
         """
         check_choice("rule", rule, RULES)
         nodes = self._nodes(items)
+        if not len(nodes):
+            raise VpunnError("calibrate needs at least one item; give leaves that fit has not seen.")
         plain = Likelihood(self.problem_, np.asarray(self.theta_, float), np.ones(self.K))
         given = RULES[rule] == "given"
         self.temperatures_[RULES[rule]] = plain.fit_temperatures(nodes, paper_digits(self.tree, nodes), given)
@@ -376,14 +378,14 @@ class HiPaN(Storable):
         return self.tree.ancestors(int(self._nodes(item)[0]))
 
     def describe_ball(self, theta: Label, k: int | None = None, *, show: int = 10) -> Any:
-        """`vpunn.explain.describe_ball` of this model's tree."""
-        from vpunn.explain import describe_ball
+        """`vpunn.explanations.describe_ball` of this model's tree."""
+        from vpunn.explanations import describe_ball
 
         return describe_ball(self.tree, theta, k, show=show)
 
     def export_tree_for_viz(self, *, max_nodes: int | None = None) -> str:
-        """`vpunn.explain.export_tree_for_viz` of this model: each ball with digit, code and the value its edge is read with."""
-        from vpunn.explain import export_tree_for_viz
+        """`vpunn.explanations.export_tree_for_viz` of this model: each ball with digit, code and the value of its edge."""
+        from vpunn.explanations import export_tree_for_viz
 
         return export_tree_for_viz(self, max_nodes=max_nodes)
 
