@@ -109,7 +109,7 @@ class CalibrationSums(_Sums):
     True
     """
 
-    table: FloatArray = field(default_factory=lambda: np.zeros((5, 15)))  #: count, gap, gap², c(1 − c), c of every bin
+    table: FloatArray = field(default_factory=lambda: np.zeros((5, 15)))  #: count, gap, gap², c(1 − c), right of every bin
 
     @classmethod
     def of(cls, confidence: Numbers, correct: Numbers, *, bins: int = 15) -> CalibrationSums:
@@ -119,7 +119,7 @@ class CalibrationSums(_Sums):
         c, right = _confidences(confidence, correct)
         which = _bins(c, bins, "uniform")
         gap = right - c
-        columns = (np.ones(len(c)), gap, gap * gap, c * (1 - c), c)
+        columns = (np.ones(len(c)), gap, gap * gap, c * (1 - c), right)
         return cls(np.array([np.bincount(which, values, minlength=bins) for values in columns]))
 
     @property
@@ -135,11 +135,11 @@ class CalibrationSums(_Sums):
 
     def scores(self) -> dict[str, float]:
         """Rows, the share that was right, the mean confidence, the calibration error and how much of it is chance."""
-        found, (count, gap, _, _, said) = self.interval(), self.table.sum(axis=1)
+        found, (count, gap, _, _, right) = self.interval(), self.table.sum(axis=1)
         return {
             "rows": self.n,
-            "right": float((said + gap) / count),
-            "said": float(said / count),
+            "right": float(right / count),
+            "said": float((right - gap) / count),
             "ECE": found.value,
             "by chance": found.noise,
         }
