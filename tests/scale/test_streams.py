@@ -86,7 +86,7 @@ def test_scores_add_up_over_batches(shop, tmp_path, model, unseen, blocks):
     np.testing.assert_allclose(list(found.scores.values()), list(whole.scores.values()), rtol=1e-9)
     for one, other in zip(found.by_depth, whole.by_depth, strict=True):
         np.testing.assert_allclose(list(one.values()), list(other.values()), rtol=1e-9)
-    assert len(found.notes) == len(whole.notes)
+    assert found.notes == whole.notes
 
 
 def test_a_folder_continues_and_refuses_another_job(shop, tmp_path):

@@ -16,7 +16,7 @@ from vpunn.scale.engine import checked_engine, each
 from vpunn.scale.sources import BATCH_ROWS, Part, Reading, parts_of
 from vpunn.scale.writing import ANNOUNCED
 from vpunn.tables.answers import Evaluation
-from vpunn.tables.cells import LabelCells, locate, matched, numbers_of, refuse_missing, unseen_error
+from vpunn.tables.cells import LabelCells, last_name, locate, matched, numbers_of, refuse_missing, unseen_error
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tables.inputs import target_cells
 from vpunn.tables.models import TableClassifier, open_table_model
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Scores of some rows, how many labels in them are new or missing, how many hold nothing known, and their missing numbers."""
+    """Scores of some rows, how many labels in them are new (and which) or missing, how many rows hold nothing known, and their
+    missing numbers."""
 
     scores: Any
     new: int = 0
     blank: int = 0
     dark: int = 0
     gaps: Gaps = field(default_factory=Gaps)
+    names: tuple[str, ...] = ()
 
     def __add__(self, other: _Scored) -> _Scored:
         return _Scored(
@@ -44,6 +46,7 @@ class _Scored:
             self.blank + other.blank,
             self.dark + other.dark,
             self.gaps + other.gaps,
+            tuple(dict.fromkeys((*self.names, *other.names))),
         )
 
 
@@ -128,7 +131,8 @@ def _class_scores(fitted: Any, frame: pd.DataFrame, where: object, unseen: str) 
     nodes, new = locate(tree, cells)
     if new.any() and unseen == "error":
         raise unseen_error(tree, cells, new, where, "--unseen ancestor, skip or wrong scores the rest")
-    found = _Scored(ClassScores(), int(new.sum()), int(blank.sum()))
+    names = tuple(dict.fromkeys(str(last_name(row)) for row in cells.values[new].tolist()))
+    found = _Scored(ClassScores(), int(new.sum()), int(blank.sum()), names=names)
     keep = np.flatnonzero(~((new | blank) if unseen == "skip" else blank))
     if not len(keep):
         return found
@@ -165,9 +169,10 @@ def _evaluation(fitted: Any, total: _Scored, where: object, unseen: str) -> Eval
         raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
     notes = []
     if total.new:
-        what = "labels" if classes else "levels"
+        what = "labels the model does not know" if classes else "levels the model does not know"
+        what += f" ({examples(total.names, limit=3)})" if classes else ""
         how = SAID[unseen] if classes else {"skip": "left out"}.get(unseen, "predicted at their deepest known ancestor")
-        notes.append(f"{counted(total.new, 'row has', 'rows have')} {what} the model does not know, {how}")
+        notes.append(f"{counted(total.new, 'row has', 'rows have')} {what}, {how}")
     if total.blank:
         notes.append(f"{counted(total.blank, 'row')} without a label left out")
     notes += fitted.said_of_dark(total.dark) if classes else []
