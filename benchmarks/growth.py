@@ -3,7 +3,6 @@
     python -m benchmarks.growth                  # every operation at growing sizes (a few minutes)
     python -m benchmarks.growth big ROWS         # regressor: sum, fit and predict ROWS rows of Parquet (1e8 takes 10 GB of disk)
     python -m benchmarks.growth cluster          # on paper: 1e8 rows on 1e7 leaves, from rates measured here
-    python -m benchmarks.growth shards TASK …    # the classifier of tasks (go, wordnet) fitted in shards: accuracy beside one piece
     python -m benchmarks.growth names ROWS … [vpunn] [pecos]  # one or both on ROWS names of species, to be placed in their family
 
 Each size runs in a process of its own, so that peak memory means something; CPU time counts all its threads, and what is prepared
@@ -280,33 +279,6 @@ def cluster(rows: float = 1e8, nodes: float = 1.1e7, network: float = 1.25e9) ->
     write_results("growth-cluster", found)
 
 
-def shards(tasks: list[str], counts: tuple[int, ...] = (1, 4), split: int = 1) -> None:
-    """`vpunn.scale.fit_classifier` in several shards: accuracy on the test rows, processor time of the fit."""
-    from vpunn import HiPaNClassifier
-    from vpunn.datasets.tasks import load_task
-    from vpunn.scale import fit_classifier
-    from vpunn.text import text_features
-
-    found: list[dict[str, Any]] = []
-    for name in tasks:
-        task, features = load_task(name, split), text_features()
-        X = features.fit_transform(task.texts["train"])
-        new, labels = features.transform(task.texts["test"]), task.tree.labels[task.nodes["train"]]
-        first: np.ndarray | None = None
-        for count in counts:
-            begun = time.process_time()
-            model = fit_classifier(HiPaNClassifier(task.tree, random_state=split), X, labels, shards=count)
-            spent = time.process_time() - begun
-            right = (model.posterior(new).best() == task.nodes["test"]).astype(float)
-            first = right if first is None else first
-            differs = right - first
-            row = {"task": task.name, "shards": count, "exact": right.mean(), "difference": differs.mean()}
-            found.append(row | {"s.e.": differs.std() / np.sqrt(len(differs)), "fit CPU s": spent})
-            print(found[-1], flush=True)
-    emit(found, False)
-    write_results("growth-shards", found)
-
-
 def names(sizes: list[int], methods: list[str], seed: int = 1) -> None:
     """Species to families by character 3–5-grams of their names: exact accuracy, CPU and memory of the classifier and of PECOS."""
     from benchmarks.predict.matrix import RESULTS, run, write_case
@@ -337,8 +309,6 @@ def main() -> None:
         big(int(float(given[1])))
     elif given[:1] == ["cluster"]:
         cluster()
-    elif given[:1] == ["shards"]:
-        shards(given[1:] or ["go", "wordnet"])
     elif given[:1] == ["names"]:
         methods = [name for name in given[1:] if name.isalpha()]
         sizes = sorted(int(float(size)) for size in given[1:] if size not in methods)
