@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 import vpunn
 from vpunn.errors import VpunnError
 from vpunn.placing import HiPaNClassifier
-from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
+from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.tabhipan import TabHiPaN
 from vpunn.tree import Tree
@@ -56,6 +56,7 @@ ESTIMATORS = {
     "HiPaNClassifier": (lambda **p: HiPaNClassifier(TREE, **p), NUMBERS, KINDS),
     "VPuNNRegressor": (VPuNNRegressor, LEVELS, VALUES),
     "VPuNNClassifier": (VPuNNClassifier, LEVELS, KINDS),
+    "TreeEffects": (lambda **p: TreeEffects(effects=[(0, 1)], **p), LEVELS, VALUES),
     "PadicEncoder": (PadicEncoder, LEVELS, None),
     "PadicTargetEncoder": (PadicTargetEncoder, LEVELS, VALUES),
     "LatentTreeEncoder": (lambda **p: LatentTreeEncoder("kmeans", K=2, **{"random_state": 0} | p), NUMBERS, None),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vpunn.network import VanDerPutLayer, VPuNN
     from vpunn.paper.hipan import HiPaN
     from vpunn.placing import HiPaNClassifier
-    from vpunn.regress import PadicEncoder, PadicTargetEncoder, VPuNNClassifier, VPuNNRegressor
+    from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
     from vpunn.store import load
     from vpunn.tables.frames import fit
     from vpunn.tables.models import TableClassifier
@@ -72,6 +72,7 @@ _LATER = {
     "TabHiPaN": "vpunn.tabular.tabhipan",
     "TableClassifier": "vpunn.tables.models",
     "TableRegressor": "vpunn.tables.regressor",
+    "TreeEffects": "vpunn.regress",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
     "calibration": "vpunn.metrics.calibration",
@@ -107,6 +108,7 @@ __all__ = [
     "TableClassifier",
     "TableRegressor",
     "Tree",
+    "TreeEffects",
     "TreeError",
     "VPuNN",
     "VPuNNClassifier",

@@ -2,7 +2,9 @@
 
 from vpunn.regress._explain import BallSum, BallTerm
 from vpunn.regress.bandit import TreeBandit
+from vpunn.regress.boosted import BoostedTrees
 from vpunn.regress.classifier import VPuNNClassifier
+from vpunn.regress.effects import EffectSum, TreeEffects
 from vpunn.regress.encoders import PadicEncoder, PadicTargetEncoder
 from vpunn.regress.regressor import VPuNNRegressor
 from vpunn.regress.value import Boxes, TreeValue
@@ -11,10 +13,13 @@ from vpunn.regress.variances import branch_lengths
 __all__ = [
     "BallSum",
     "BallTerm",
+    "BoostedTrees",
     "Boxes",
+    "EffectSum",
     "PadicEncoder",
     "PadicTargetEncoder",
     "TreeBandit",
+    "TreeEffects",
     "TreeValue",
     "VPuNNClassifier",
     "VPuNNRegressor",

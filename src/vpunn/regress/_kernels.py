@@ -120,3 +120,20 @@ def ratio_gradient(parent, ratio, precision, information, mean, variance, mean_s
         precision_slope[node] = share * precision_slope[up] - share * share * r * of_share
         slope[node] -= share * share * J * of_share
     return slope
+
+
+@njit(cache=True, nogil=True)
+def boosted(X, start, baseline, value, feature, threshold, missing_left, left, right, is_leaf):
+    """Sums of regression trees: every row walks down each of them."""
+    out = np.full(len(X), baseline)
+    for tree in range(len(start) - 1):
+        for row in range(len(X)):
+            node = start[tree]
+            while not is_leaf[node]:
+                x = X[row, feature[node]]
+                if np.isnan(x):
+                    node = left[node] if missing_left[node] else right[node]
+                else:
+                    node = left[node] if x <= threshold[node] else right[node]
+            out[row] += value[node]
+    return out

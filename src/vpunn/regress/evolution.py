@@ -116,6 +116,7 @@ class Rows:
     error: FloatArray | None  #: variance of each measurement, in squared standard units of the target
     centre: FloatArray
     scale: FloatArray  #: of the target and the covariates; 0 for one that is constant
+    repeated: bool  #: whether rows have a noise of their own, which a node's own difference can be told from
 
     @classmethod
     def of(
@@ -126,7 +127,9 @@ class Rows:
         X: FloatArray,
         weight: FloatArray,
         error: FloatArray | None,
+        repeated: bool | None = None,
     ) -> Rows:
+        """``repeated`` None: where a node has several measurements."""
         used = np.flatnonzero(weight > 0)
         if not len(used):
             raise VpunnError(
@@ -141,12 +144,10 @@ class Rows:
         table = table * np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         columns = np.column_stack([table[:, 0], np.ones(len(used)), table[:, 1:]])
         known = None if error is None else (error[used] / (scale[0] or 1.0)) ** 2
-        return cls(branches, nodes[used], np.ascontiguousarray(columns), w, known, centre, scale)
-
-    @property
-    def repeated(self) -> bool:
-        """Whether a node has several measurements, so that their noise can be told from the node's own difference."""
-        return bool((self.at[1:] == self.at[:-1]).any() or (self.weight != 1).any())
+        at = nodes[used]
+        if repeated is None:
+            repeated = bool((at[1:] == at[:-1]).any() or (w != 1).any())
+        return cls(branches, at, np.ascontiguousarray(columns), w, known, centre, scale, repeated)
 
 
 @dataclass(frozen=True)
@@ -389,6 +390,7 @@ def fit_evolution(
     weight: FloatArray | None = None,
     error: FloatArray | None = None,
     parameters: Mapping[str, float] | None = None,
+    repeated: bool | None = None,
 ) -> EvolutionFit:
     """Fit one target of rows at ``nodes`` under one of the models of `variances.FREE`, or the best of them (``"auto"``).
 
@@ -396,7 +398,7 @@ def fit_evolution(
     """
     n = len(y)
     X = np.zeros((n, 0)) if covariates is None else covariates
-    rows = Rows.of(branches, nodes, y, X, np.ones(n) if weight is None else weight, error)
+    rows = Rows.of(branches, nodes, y, X, np.ones(n) if weight is None else weight, error, repeated)
     fixed = scaled(parameters or {}, branches)
     if model != "auto":
         return solution(rows, model, search(rows, model, fixed))
@@ -415,3 +417,19 @@ def fit_evolution(
         )
     best = min(table, key=lambda row: (row["AIC"], row["parameters"]))
     return solution(rows, best["model"], fits[best["model"]], table)
+
+
+def solve_evolution(
+    branches: Branches,
+    nodes: np.ndarray,
+    y: FloatArray,
+    weight: FloatArray,
+    model: str,
+    parameters: Mapping[str, float],
+) -> EvolutionFit:
+    """The states at known parameters, those of an `EvolutionFit` with ``rate`` and ``noise``: nothing is sought."""
+    rows = Rows.of(branches, nodes, y, np.zeros((len(y), 0)), weight, None, True)
+    told = {name: value for name, value in parameters.items() if name not in ("rate", "noise")}
+    rate = parameters["rate"] * branches.unit ** (parameters["kappa"] if model == "kappa" else 1.0)
+    known = scaled(told, branches) | {"noise": parameters["noise"] / rate, "rate": rate / (rows.scale[0] or 1.0) ** 2}
+    return solution(rows, model, known)

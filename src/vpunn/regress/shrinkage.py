@@ -95,12 +95,13 @@ def fit_shrinkage(
     covariates: FloatArray | None = None,
     weight: FloatArray | None = None,
     ratios: Ratios = None,
+    noise: float | None = None,
 ) -> ShrinkageFit:
     """Fit one target ``y`` of rows at ``nodes`` (leaves or internal nodes); see the module for the model.
 
     ``ratios`` (a number, or one per depth 1…K) fixes the variance ratios, i.e. the ridge 1/ratio; by default they are
-    found by restricted maximum likelihood with a weak prior. Each evaluation costs O(nodes · (1 + covariates)), whatever
-    the number of rows; about 15 evaluations are needed.
+    found by restricted maximum likelihood with a weak prior; ``noise`` is a σ² that is known. Each evaluation costs
+    O(nodes · (1 + covariates)), whatever the number of rows; about 15 evaluations are needed.
 
     >>> tree = Tree.from_parents([-1, 0, 0, 0])
     >>> fit = fit_shrinkage(tree, np.array([1, 1, 2]), np.array([3.0, 5.0, 1.0]), ratios=1.0)
@@ -109,7 +110,7 @@ def fit_shrinkage(
     """
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
     X = np.zeros((len(y), 0)) if covariates is None else np.asarray(covariates, dtype=float)
-    return fit_moments(tree, _moments_of_rows(tree, nodes, np.asarray(y, dtype=float), X, w), ratios)
+    return fit_moments(tree, _moments_of_rows(tree, nodes, np.asarray(y, dtype=float), X, w), ratios, noise)
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,9 @@ class NodeMoments:
     gram: FloatArray  #: (columns × columns): Σw of products of the standardised columns
 
 
-def fit_moments(tree: Tree, moments: NodeMoments, ratios: Ratios = None) -> ShrinkageFit:
+def fit_moments(tree: Tree, moments: NodeMoments, ratios: Ratios = None, noise: float | None = None) -> ShrinkageFit:
     """Fit one target from the moments of its rows; `fit_shrinkage` does this after summing rows. O(nodes) an evaluation."""
-    problem = _Problem(tree, moments)
+    problem = _Problem(tree, moments, noise)
     if ratios is not None:
         fixed = _fixed_ratios(ratios, tree.max_depth)
         return problem.solution(fixed, 0, True)
@@ -216,11 +217,12 @@ class _State:
 class _Problem:
     """The likelihood of the ratios, its gradient and the solution, from the moments of the rows."""
 
-    def __init__(self, tree: Tree, moments: NodeMoments) -> None:
+    def __init__(self, tree: Tree, moments: NodeMoments, noise: float | None = None) -> None:
         self.tree = tree
         self.rows, self.centre, self.scale = moments.rows, moments.centre, moments.scale
         self.weight, self.total, self.gram = moments.weight, moments.total, moments.gram
         self.constant = self.scale[0] == 0
+        self.known = None if noise is None or self.constant else noise / float(self.scale[0]) ** 2
 
     def evaluate(self, ratios: FloatArray) -> _State:
         """Sweep up once; the rest is small matrices.
@@ -242,7 +244,7 @@ class _Problem:
         beta = inverse @ gram[1:, 0]
         dof = max(self.rows - 1.0 - kept.sum(), 1.0)
         rest = max(float(gram[0, 0] - beta @ gram[1:, 0]), 0.0)
-        noise = max(rest / dof, NOISE_FLOOR)
+        noise = max(rest / dof, NOISE_FLOOR) if self.known is None else self.known
         deviance = (
             np.log1p(ratio * precision)[1:].sum()
             + np.log(precision[0])

@@ -62,6 +62,7 @@ KINDS = {
     "TabHiPaN": "vpunn.tabular.tabhipan",
     "TextFeatures": "vpunn.text",
     "Tree": "vpunn.tree",
+    "TreeEffects": "vpunn.regress",
     "VPuNN": "vpunn.network",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
