@@ -3,9 +3,11 @@
 from hashlib import blake2b
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
+import vpunn
 from vpunn import HiPaNClassifier, Tree
 from vpunn.errors import VpunnError
 from vpunn.store import Stored
@@ -148,3 +150,20 @@ def test_rows_that_are_not_there_are_refused_and_nothing_changes(tmp_path):
     with pytest.raises(VpunnError, match="answers from its rows"):
         sets.save(tmp_path / "sets", keep="sums")
     assert not (tmp_path / "sets").exists()
+
+
+def test_a_model_of_a_table_forgets_words_and_categories_of_its_own(tmp_path):
+    said, y = texts(60)
+    said[17] += f" {SECRET}"
+    table = pd.DataFrame({"text": said, "colour": ["red", "blue", "green"] * 20, "kind": y})
+    table.loc[17, "colour"] = "heliotrope"
+    model = vpunn.fit(table, target="kind")
+    model.save(tmp_path / "before")
+    vpunn.load(tmp_path / "before").forget([17]).save(tmp_path / "after")
+    found = {kind: b"".join(files_of(tmp_path / kind).values()) for kind in ("before", "after")}
+    for word in (*SECRET.encode().split(), b"heliotrope"):
+        assert word in found["before"] and word not in found["after"], word
+    opened = vpunn.load(tmp_path / "after")
+    assert opened.refresh().model.changed_rows_ == 0 and len(opened.predict(table[:5])) == 5
+    opened.save(tmp_path / "sums", keep="sums")
+    assert vpunn.load(tmp_path / "sums").model.task_ is None

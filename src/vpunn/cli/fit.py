@@ -151,6 +151,10 @@ def fit(
     folds: Annotated[
         int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="What the folder holds of the training rows: rows, or sums (a weaker model, no row)."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
@@ -163,6 +167,8 @@ def fit(
 
     if mixed is not None:
         check_choice("--mixed", mixed, MIXED)
+    if keep is not None:
+        check_choice("--keep", keep, ("rows", "sums"))
     make_folder(out.parent)
     check_replaceable(out)
     facts: dict[str, Any] = {}
@@ -179,6 +185,8 @@ def fit(
         if not json:
             typer.echo(str(sample.report))
         regress = which.regress is not None
+        if regress:
+            refuse_unused({"--keep": keep}, "--regress keeps no rows")
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
         plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed=seed)
@@ -190,7 +198,8 @@ def fit(
             facts = {}
         with progress_bar("fitting…", 100) as bar:
             model = plan.model(sample, bar)
-    model.save(out, {"data": str(table), "command": "vpunn fit"})
+    kept: dict[str, Any] = {} if keep is None else {"keep": keep}
+    model.save(out, {"data": str(table), "command": "vpunn fit"}, **kept)
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 

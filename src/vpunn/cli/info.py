@@ -42,6 +42,8 @@ WORDS = {
     "answers": "which nodes are answers",
     "experts": "who speaks for a node",
     "training_rows": "rows it learned from",
+    "held_out_exact": "share of held-out rows answered exactly",
+    "changed_rows": "came or went since, see refresh",
     "described_rows": "nodes with a text of their own",
     "random_state": "seed",
     "multilabel": "several labels a row",

@@ -29,6 +29,7 @@ from vpunn.placing import (
 )
 from vpunn.placing.answering import Answering
 from vpunn.placing.engine import Task
+from vpunn.placing.experts import Rows
 from vpunn.placing.explanation import Explanation
 from vpunn.placing.folds import equal_rows, joined
 from vpunn.placing.layout import Layout
@@ -214,12 +215,14 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
                 holding.renewed(self, holding.held(self))
         return self
 
+    def held_rows(self) -> Rows:
+        """The training rows as the experts read them, a matrix for each block."""
+        return self.sets_.rows if self._several() else holding.held(self).rows
+
     def unheard(self, block: str = "") -> np.ndarray:
         """Columns of a block of words that no training row and no description has; `TextFeatures.forget` blanks their words."""
-        if self._several():
-            return holding.unheard(self.layout_, self.sets_.rows, (), block)
-        task = holding.held(self)
-        return holding.unheard(self.layout_, task.rows, task.described, block)
+        texts = () if self._several() else holding.held(self).described
+        return holding.unheard(self.layout_, self.held_rows(), texts, block)
 
     def calibrate(self, X: Features, y: Targets) -> HiPaNClassifier:
         """Recalibrate on rows that ``fit`` has not seen.

@@ -37,6 +37,13 @@ def one_hot(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
+def forgotten(inputs: Inputs, rows: np.ndarray) -> Inputs:
+    """The columns of a model without the names of values that none of its ``rows`` of numbers has (see `one_hot`)."""
+    had = iter(np.any(rows[:, rows.shape[1] - sum(map(len, inputs.values)) :] > 0, axis=0).ravel().tolist())
+    values = tuple(tuple(value if next(had) else f"\0{i}" for i, value in enumerate(of)) for of in inputs.values)
+    return replace(inputs, values=values)
+
+
 def unknown(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.ndarray:
     """Rows none of whose categories has a value the model knows."""
     there = [np.isin(cells, values) for cells, values in zip(_cells(inputs, frame, where), inputs.values, strict=True)]

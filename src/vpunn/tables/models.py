@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, counted
+from vpunn.errors import DataError, VpunnError, counted
 from vpunn.placing import Views
 from vpunn.placing.answering import Answering
 from vpunn.placing.distribution import Rule, stop_at
 from vpunn.store import Stored
 from vpunn.tables.answers import Answers, Evaluation, kept_columns
+from vpunn.tables.categories import forgotten
 from vpunn.tables.cells import LabelCells, texts_of
 from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
@@ -35,7 +36,8 @@ from vpunn.tree.lookup import UNKNOWN
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn._types import Features, FilePath, Targets
+    from vpunn._types import Features, FilePath, Labels, Targets
+    from vpunn.placing.classifier import HiPaNClassifier, Keep
     from vpunn.text import TextFeatures
 
 
@@ -84,13 +86,40 @@ class TableClassifier(TableFace):
         """The target as the classifier takes it."""
         return cells.labels()
 
-    def save(self, path: FilePath, provenance: Mapping[str, Any] | None = None) -> Path:
-        """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from."""
-        draft = self.model.draft(provenance)
+    def save(self, path: FilePath, provenance: Mapping[str, Any] | None = None, keep: Keep = "rows") -> Path:
+        """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from.
+
+        It holds every row as the model reads it; with ``keep="sums"`` none, see `HiPaNClassifier.save`.
+        """
+        draft = self.model.draft(provenance) if keep == "rows" else self._learner.draft(provenance, keep=keep)
         draft.settings["inputs"] = self.inputs.settings()
         if self.features is not None:
             draft.add("features", self.features)
         return draft.write(path)
+
+    @property
+    def _learner(self) -> HiPaNClassifier:
+        if (self.features is not None and isinstance(self.features, TextReader)) or type(self.model) is Answering:
+            raise VpunnError("this model was opened to answer only; open it with vpunn.load.")
+        return cast("HiPaNClassifier", self.model)
+
+    def forget(self, rows: Labels) -> Self:
+        """Take training rows out, by their numbers in the order in which they were read (`HiPaNClassifier.forget`).
+
+        Words and categories that no other row has go with them; medians of numbers, the tree and its labels stay.
+        """
+        model, layout = self._learner.forget(rows), self.model.layout_
+        if self.features is not None:
+            cast("TextFeatures", self.features).forget(model.unheard(layout.names[0]))
+        if self.inputs.categories:
+            self.inputs = forgotten(self.inputs, model.held_rows().blocks[-1])
+        self.report = None
+        return self
+
+    def refresh(self) -> Self:
+        """Learn everything again from the rows that the model holds."""
+        self._learner.refresh()
+        return self
 
     def rows(self, frame: pd.DataFrame, where: object) -> Features:
         """The features of a table's rows: words, numbers (medians where they are missing), or both as blocks."""
