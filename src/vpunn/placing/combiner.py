@@ -82,6 +82,19 @@ class Combiner(NamedTuple):
         mixed = linear + worth * (made[0] - linear)
         return cls(*scale, mixed.astype(np.float32), made[1], made[2], worth * made[3])
 
+    @classmethod
+    def usual(cls, weights: np.ndarray) -> Combiner:
+        """Where no row could be held out: ``weights`` of the evidence as it stands."""
+        d, nothing = len(weights), np.zeros(0, np.float32)
+        return cls(
+            np.zeros(d, np.float32),
+            np.ones(d, np.float32),
+            weights.astype(np.float32),
+            np.zeros((d, 0), np.float32),
+            nothing,
+            nothing,
+        )
+
     def probability(self, evidence: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The probability of every line among those of its row."""
         out = np.empty(len(evidence), np.float32)

@@ -17,14 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from vpunn.placing.combiner import HIDDEN, Combiner
-from vpunn.placing.evidence import Sample, names
+from vpunn.placing.evidence import Sample, names, usual
 from vpunn.placing.experts import BATCH, Experts, Rows, Seen
 from vpunn.placing.folds import as_asked, equal_rows, folds, joined
 from vpunn.placing.held_out import HeldOut
 from vpunn.placing.nearest import Nearest
 from vpunn.placing.posterior import Posterior, Spread
 from vpunn.placing.sums import Sums
-from vpunn.placing.tree_arrays import Grown, Occupied
+from vpunn.placing.tree_arrays import Grown, Occupied, Places
 from vpunn.tree import Tree
 
 #: Classes whose rows a row is rival to.
@@ -100,8 +100,8 @@ def here(work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple
 
 def fit(
     task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
-) -> tuple[Model, HeldOut]:
-    """Learn; also what was held out, by which the model is calibrated."""
+) -> tuple[Model, HeldOut | None]:
+    """Learn; also what was held out, by which the model is calibrated (None: no row could be)."""
     # 1. places
     where = places(task, novelty)
     grown, place, rows_at, expected, room = where
@@ -110,45 +110,33 @@ def fit(
     group = equal_rows([block[: task.n] for block in task.rows.blocks])
     group = group if task.groups is None else joined(group, task.groups)
     held_out = folds(group, place[: task.n], rows_at, expected, rng)
-    stay = not held_out  # no class can spare a row: rows are asked while they are still there, which makes too sure
-    held_out = held_out or [np.arange(task.n)]
     # 3. evidence of rows that the experts have not seen
-    found = run(examined, (task, where, rivals, stay), [(leaving,) for leaving in held_out])
-    seen = (Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3))
-    gone = [0 if stay else np.bincount(place[f], minlength=grown.blocks) for f in held_out]
-    lost = np.concatenate([(rows_at - left)[place[f]] == 0 for f, left in zip(held_out, gone, strict=True)])
-    held = HeldOut(seen, np.concatenate(held_out), place, task.weight, task.n, grown)
-    share = shares(rows_at, grown, expected, held.how_often(lost))
+    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
+    seen = [Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3)]
+    held = HeldOut.of(seen, held_out, task.weight, task.n, where) if held_out else None
+    share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
     # 4. experts of all rows
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
     # 5. combiner
-    decides = [i for i, column in enumerate(experts.columns) if column.decides]
-    combiner = Combiner.fit(held.taught(), (held.mean, held.spread), decides, rng, hidden)
+    if held is None:  # a closed list with one row in every class
+        combiner = Combiner.usual(usual(experts.columns))
+    else:
+        decides = [i for i, column in enumerate(experts.columns) if column.decides]
+        combiner = Combiner.fit(held.taught(), (held.mean, held.spread), decides, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
 
 
-def examined(task: Task, where: Places, rivals: np.ndarray, stay: bool, leaving: np.ndarray) -> Arrays:
-    """What experts of the other rows (with ``stay`` of all) say of those that leave: the arrays of `Seen`, batch after batch."""
+def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray) -> Arrays:
+    """What experts of the other rows say of those that leave: the arrays of `Seen`, one batch after the other."""
     place = where.place
-    kept = np.setdiff1d(np.arange(len(place)), [] if stay else leaving, assume_unique=True).astype(np.int64)
+    kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
     some = task.rows.take(kept)
     experts = Experts.fit(
         some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described, task.sums_only
     )
     asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
     return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
-
-
-class Places(NamedTuple):
-    """Where rows lie, and where answers may: the place of every row, rows per place, whether answers may lie where no row does, and
-    how many places of every block may be the answer."""
-
-    grown: Grown
-    place: np.ndarray
-    rows_at: np.ndarray
-    novelty: bool
-    room: np.ndarray
 
 
 def places(task: Task, novelty: bool | str) -> Places:

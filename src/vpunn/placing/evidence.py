@@ -21,11 +21,13 @@ from vpunn.placing.tree_arrays import Grown, Occupied
 
 class Column(NamedTuple):
     """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so
-    the convex fit starts from it, and the best known slot's is told to `elsewhere`."""
+    the convex fit starts from it, and the best known slot's is told to `elsewhere`. ``usual``: its weight where no row can be held
+    out; what is a log-odds as it stands has one."""
 
     name: str
     kinds: str = "both"
     decides: bool = False
+    usual: float = 0.0
 
 
 class Sample(NamedTuple):
@@ -74,6 +76,11 @@ def names(columns: Sequence[Column]) -> list[str]:
     return (
         [c.name for c in columns] + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
     )
+
+
+def usual(columns: Sequence[Column]) -> np.ndarray:
+    """The weight of each where no row could be held out; an `elsewhere` has none."""
+    return np.array([c.usual for c in columns] + [0.0] * (len(names(columns)) - len(columns)), np.float32)
 
 
 def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) -> np.ndarray:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from vpunn.errors import VpunnError
-
 #: Of the rows, a fold has at most this share and this many; all folds together have so many.
 SHARE, MOST, IN_ALL = 0.2, 6000, 6000
 #: Where rows are few they leave again in other company, until so many have left in all, but not more often than this.
@@ -98,11 +96,3 @@ def as_asked(held: Any, kept: Any) -> Any:
     before, after = (np.sqrt(np.asarray(m.multiply(m).sum(1)).ravel()) for m in (held, read))
     longer = sp.diags_array((before / np.maximum(after, 1e-12)).astype(np.float32))
     return sp.csr_matrix(longer @ read, dtype=np.float32)
-
-
-def refuse_singles() -> VpunnError:
-    """What to do with a list none of whose rows can be held out."""
-    return VpunnError(
-        "every class has one row, so none can be held out to learn how far to trust which evidence: pass novelty=True if "
-        "questions may belong to classes without rows, or give more rows."
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from vpunn.placing import combiner as combining
 from vpunn.placing.experts import Seen
 from vpunn.placing.folds import rounds
 from vpunn.placing.slots import truth
-from vpunn.placing.tree_arrays import Grown
+from vpunn.placing.tree_arrays import Places
 
 
 def _taken_off(parts: list[Seen]) -> Iterator[Seen]:
@@ -23,12 +23,10 @@ def _taken_off(parts: list[Seen]) -> Iterator[Seen]:
 class HeldOut:
     """Rows held out, in the order in which they were examined. Their evidence stands in memory once, and standardised."""
 
-    def __init__(
-        self, seen: Iterable[Seen], row: np.ndarray, place: np.ndarray, weight: np.ndarray, n: int, grown: Grown
-    ):
-        parts = list(seen)
-        self.row, self.place, self.grown = row, place[row], grown
-        self.weight = weight[row] / weight[row].mean() / rounds(n)  # a row that has left often counts once
+    def __init__(self, seen: list[Seen], row: np.ndarray, lost: np.ndarray, weight: np.ndarray, where: Places):
+        """``lost``: whether the last row of its place left with it. The list is emptied."""
+        parts, grown = seen, where.grown
+        self.row, self.place, self.lost, self.grown, self.weight = row, where.place[row], lost, grown, weight
         width = max(s.slots.shape[1] for s in parts)
         self.slots = np.full((len(row), width), -1, np.int32)
         self.known = np.zeros(self.slots.shape, bool)
@@ -44,11 +42,20 @@ class HeldOut:
         self.true = truth(self.slots, self.place, grown)
         self.mean, self.spread = combining.standardise(self.evidence)
 
-    def how_often(self, lost: np.ndarray) -> list[float]:
-        """How often an answer that is no known slot is a place with rows, or a leaf or stop that ``lost`` its own: counts + 1."""
+    @classmethod
+    def of(cls, seen: list[Seen], leaving: list[np.ndarray], weight: np.ndarray, n: int, where: Places) -> HeldOut:
+        """The rows that left in every fold, of n that may leave; ``weight`` of every row."""
+        row = np.concatenate(leaving)
+        gone = [np.bincount(where.place[f], minlength=where.grown.blocks) for f in leaving]
+        lost = [(where.rows_at - g)[where.place[f]] == 0 for f, g in zip(leaving, gone, strict=True)]
+        counts = weight[row] / weight[row].mean() / rounds(n)  # a row that has left often counts once
+        return cls(seen, row, np.concatenate(lost), counts, where)
+
+    def how_often(self) -> list[float]:
+        """How often an answer that is no known slot is a place with rows, or a leaf or stop that lost its own: counts + 1."""
         known = self.known[np.arange(len(self.true)), self.true] & (self.true >= 0)
         stop = self.grown.is_stop[self.place]
-        return [1 + float((~known & kind).sum()) for kind in (~lost, lost & ~stop, lost & stop)]
+        return [1 + float((~known & kind).sum()) for kind in (~self.lost, self.lost & ~stop, self.lost & stop)]
 
     def taught(self, some: np.ndarray | None = None) -> combining.Seen:
         """What the combiner learns from: all rows, or those chosen by ``some``; what has no true slot counts nothing."""

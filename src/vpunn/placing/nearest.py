@@ -91,7 +91,7 @@ class Nearest:
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vote", decides=True),
-        Column("nearest item", decides=True),
+        Column("nearest item", decides=True, usual=SHARPNESS),
         Column("second nearest item"),
         Column("vote for the parent", kinds="known"),
         Column("nearest item of the parent", kinds="known"),

@@ -22,7 +22,7 @@ class Prior:
     tree: Occupied
 
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("log count", decides=True),
+        Column("log count", decides=True, usual=1.0),
         Column("log count of the parent"),
         Column("depth"),
         Column("inner node", kinds="known"),

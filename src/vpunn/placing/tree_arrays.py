@@ -136,6 +136,17 @@ class Occupied(NamedTuple):
         return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
 
 
+class Places(NamedTuple):
+    """Where rows lie, and where answers may: the place of every row, rows per place, whether answers may lie where no row does, and
+    how many places of every block may be the answer."""
+
+    grown: Grown
+    place: np.ndarray
+    rows_at: np.ndarray
+    novelty: bool
+    room: np.ndarray
+
+
 @kernel
 def _links(up, size, n, kept, number, of_block, parent, depth, branch):
     """The kept block above every block; a block that is not kept is the one kept block below it that has all its rows."""
