@@ -6,7 +6,8 @@
 knows its cell. *MountainCar-v0* of gymnasium: place and speed cut into 64 × 64 cells, −1 a step, at most 200 steps, as made. All
 three agents learn Q by one-step SARSA, discount 1 (0.99 in the maze), all values 0 at the start, which is optimistic, and no other
 exploration. The tree is the quadtree of the cells (`Boxes`), the table one number a cell (`TreeValue` on a star), tile coding
-eight grids of 8 × 8 shifted against each other. Rates are chosen on two other seeds. An agent has arrived when the mean return of
+eight grids of 8 × 8 or 32 × 32 shifted against each other. Rates, how wide `TreeValue` shares (``sharing``) and the size of the
+grids are chosen on two other seeds. An agent has arrived when the mean return of
 ten episodes reaches the goal; who never does counts as the number of episodes allowed.
 """
 
@@ -29,6 +30,8 @@ SIDE, TILINGS, WINDOW = 64, 8, 10
 #: Environment → episodes allowed, discount.
 TASKS = {"maze": (1500, 0.99), "MountainCar-v0": (400, 1.0)}
 RATES = (0.3, 0.6, 1.0)
+#: Agent → how widely it may generalise: `TreeValue`'s ``sharing``, the table not at all, cells along a side of a grid.
+WIDTHS: dict[str, tuple[float, ...]] = {"TreeValue": (1.0, 3.0), "table": (0.0,), "tile coding": (8, 32)}
 MOVES = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
 
 
@@ -156,15 +159,18 @@ def walk_tiles(wall, states, rng, weight, discount, rate, most):
 class Tiles:
     """Tile coding: Q(s, a) = Σ of one weight in each of eight grids; the same calls as `TreeValue`."""
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, actions: int, discount: float, rate: float) -> None:
-        self.low, self.width, self.discount, self.rate = low, (high - low) / 8, discount, rate
-        self.weight = np.zeros((TILINGS, 10 * 10, actions))
+    def __init__(
+        self, low: np.ndarray, high: np.ndarray, actions: int, discount: float, rate: float, side: int
+    ) -> None:
+        self.low, self.width, self.discount, self.rate, self.row = low, (high - low) / side, discount, rate, side + 2
+        self.weight = np.zeros((TILINGS, self.row**2, actions))
         self.shift = np.stack([np.arange(TILINGS) * k % TILINGS for k in (1, 3)], 1) / TILINGS
 
     def leaf(self, point: Any) -> np.ndarray:
         """The tile of a point in every grid."""
-        cell = np.clip(np.floor((np.asarray(point, float) - self.low) / self.width + self.shift), 0, 9).astype(int)
-        return np.asarray(10 * cell[:, 0] + cell[:, 1])
+        place = np.floor((np.asarray(point, float) - self.low) / self.width + self.shift)
+        cell = np.clip(place, 0, self.row - 1).astype(int)
+        return np.asarray(self.row * cell[:, 0] + cell[:, 1])
 
     def __call__(self, state: Any) -> np.ndarray:
         return np.asarray(self.weight[np.arange(TILINGS), state].sum(0))
@@ -176,8 +182,11 @@ class Tiles:
         self.weight[np.arange(TILINGS), state, action] += self.rate / TILINGS * error
 
 
-def agents(low: np.ndarray, high: np.ndarray, actions: int, discount: float) -> dict[str, Callable[[float], Any]]:
-    """Every agent as a function of its rate to (values, states of observations)."""
+Setting = tuple[float, float]
+
+
+def agents(low: np.ndarray, high: np.ndarray, actions: int, discount: float) -> dict[str, Callable[[Setting], Any]]:
+    """Every agent as a function of its rate and width to (values, states of observations)."""
     boxes, star = Boxes(low, high, 6), Tree.from_parents([-1] + [0] * SIDE**2)
     middle = low + (np.indices((SIDE, SIDE)).reshape(2, -1).T + 0.5) * (high - low) / SIDE
     leaf, (x, y), (w, h) = boxes.leaf(middle).tolist(), low.tolist(), ((high - low) / SIDE).tolist()
@@ -185,24 +194,24 @@ def agents(low: np.ndarray, high: np.ndarray, actions: int, discount: float) -> 
     def cell(seen: Any) -> int:
         return SIDE * min(int((seen[0] - x) / w), SIDE - 1) + min(int((seen[1] - y) / h), SIDE - 1)
 
-    def tree(rate: float) -> Any:
-        value = TreeValue(boxes.tree, actions, discount=discount, rate=rate)
+    def tree(setting: Setting) -> Any:
+        value = TreeValue(boxes.tree, actions, discount=discount, rate=setting[0], sharing=setting[1])
         return value, lambda seen: leaf[cell(seen)]
 
-    def table(rate: float) -> Any:
-        value = TreeValue(star, actions, discount=discount, rate=rate, sharing=1e-12)  # all of it to the cell
+    def table(setting: Setting) -> Any:
+        value = TreeValue(star, actions, discount=discount, rate=setting[0], sharing=1e-12)  # all of it to the cell
         return value, lambda seen: 1 + cell(seen)
 
-    def tiles(rate: float) -> Any:
-        value = Tiles(low, high, actions, discount, rate)
+    def tiles(setting: Setting) -> Any:
+        value = Tiles(low, high, actions, discount, setting[0], int(setting[1]))
         return value, value.leaf
 
     return {"TreeValue": tree, "table": table, "tile coding": tiles}
 
 
-def episodes(make: Callable[[float], Any], env: Any, rate: float, allowed: int, goal: float, seed: int) -> int:
+def episodes(make: Callable[[Setting], Any], env: Any, setting: Setting, allowed: int, goal: float, seed: int) -> int:
     """Episodes until the mean return of ten in a row is at least ``goal``."""
-    value, state_of = make(rate)
+    value, state_of = make(setting)
     rng = np.random.default_rng(seed)
     returns: list[float] = []
 
@@ -257,20 +266,16 @@ def run(name: str, seeds: int) -> list[dict[str, Any]]:
     rows = []
     for who in ("TreeValue", "table", "tile coding"):
 
-        def trial(rate: float, seed: int, who: str = who) -> int:
+        def trial(setting: Setting, seed: int, who: str = who) -> int:
             env, low, high, actions, goal = environment(name, seed)
-            return episodes(agents(low, high, actions, discount)[who], env, rate, allowed, goal, seed)
+            return episodes(agents(low, high, actions, discount)[who], env, setting, allowed, goal, seed)
 
-        mean = {rate: float(np.mean([trial(rate, seed) for seed in (101, 102)])) for rate in RATES}
-        rate = min(RATES, key=mean.__getitem__)
-        found = np.array([trial(rate, seed) for seed in range(1, seeds + 1)], float)
-        row = {
-            "environment": name,
-            "agent": who,
-            "rate": rate,
-            "episodes": float(found.mean()),
-            "median": float(np.median(found)),
-        }
+        settings = [(rate, width) for rate in RATES for width in WIDTHS[who]]
+        mean = {setting: float(np.mean([trial(setting, seed) for seed in (101, 102)])) for setting in settings}
+        setting = min(settings, key=mean.__getitem__)
+        found = np.array([trial(setting, seed) for seed in range(1, seeds + 1)], float)
+        row: dict[str, Any] = {"environment": name, "agent": who, "setting": setting}
+        row |= {"episodes": float(found.mean()), "median": float(np.median(found))}
         row |= {"se": float(found.std(ddof=1) / np.sqrt(seeds)), "never": int((found == allowed).sum())}
         rows.append(row)
         print(row, mean, flush=True)

@@ -17,13 +17,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import copy
+import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.common import write_results
+from benchmarks.common import Runs, write_results
 from benchmarks.torch import output_layer
 
 from vpunn.torch import FisherBlocks, HierarchicalHead
@@ -106,24 +107,32 @@ def train(name: str, setting: tuple[float, float], rows: Any, seconds: float, se
     }
 
 
+@functools.lru_cache(1)
+def split(task: str, seed: int) -> output_layer.Rows:
+    """One split of a task, all rows."""
+    return output_layer.load(task, seed, 1)
+
+
 def run(task: str, seconds: float, seeds: int) -> list[dict[str, Any]]:
     """The table of one task."""
-    load: Callable[[int], Any] = lambda seed: output_layer.load(task, seed, 1)  # noqa: E731
-    rows, chosen = load(0), {}
-    train("FisherBlocks", (1.0, 1e-3), rows, 0.1, 0)  # compiles the loops
+    kept, chosen = Runs("torch-fisher"), {}
+
+    def trained(name: str, setting: tuple[float, float], seed: int) -> Any:
+        def make() -> dict[str, float]:
+            rows = split(task, seed)
+            train("FisherBlocks", (1.0, 1e-3), rows, 0.1, 0)  # compiles the loops
+            return train(name, setting, rows, seconds, seed)
+
+        return kept(make, task=task, optimiser=name, setting=setting, seconds=seconds, seed=seed)
+
     for name, choices in CHOICES.items():
-        value = (
-            {choice: train(name, choice, rows, seconds, 0)["best"] for choice in choices}
-            if len(choices) > 1
-            else {choices[0]: 0.0}
-        )
+        value = {choice: trained(name, choice, 0)["best"] if len(choices) > 1 else 0.0 for choice in choices}
         chosen[name] = min(choices, key=value.__getitem__)
         print(task, name, value, flush=True)
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in CHOICES}
     for seed in range(1, seeds + 1):
-        rows = load(seed)
         for name, found in runs.items():
-            found.append(train(name, chosen[name], rows, seconds, seed))
+            found.append(trained(name, chosen[name], seed))
             print(task, seed, name, {k: round(v, 3) for k, v in found[-1].items()}, flush=True)
     table = []
     for name, found in runs.items():

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from benchmarks.common import write_results
+from benchmarks.common import Runs, write_results
 from torch import Tensor, nn
 
 from vpunn.datasets import load_go
@@ -146,11 +146,16 @@ def main(seeds: int = 5) -> None:
     size = {"proteins": len(graph.place), "processes": graph.n_processes, "edges": len(graph.protein)}
     print(size | {"most frequent place": common}, flush=True)
     rows: list[dict[str, Any]] = []
+    kept = Runs("torch-graph")
+
+    def judged(edges: bool, table: str, decay: float, seed: int) -> Any:
+        return kept(lambda: run(graph, table, edges, decay, seed), edges=edges, table=table, decay=decay, seed=seed)
+
     for edges in (True, False):
         for table in TABLES:
-            validation = {decay: run(graph, table, edges, decay, 0)[0] for decay in DECAYS}
+            validation = {decay: judged(edges, table, decay, 0)[0] for decay in DECAYS}
             decay = max(DECAYS, key=validation.__getitem__)
-            found = np.array([run(graph, table, edges, decay, seed)[1] for seed in range(1, seeds + 1)])
+            found = np.array([judged(edges, table, decay, seed)[1] for seed in range(1, seeds + 1)])
             row = {"edges": edges, "table": table, "decay": decay, "accuracy": float(found.mean())}
             rows.append(size | row | {"se": float(found.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else 0.0})
             print(rows[-1], validation, flush=True)
