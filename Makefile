@@ -65,9 +65,10 @@ browser:  ## a Chromium for the tests of the explorer, from the system's package
 test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads: refused or right, never a crash (COUNT=5000)
+fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads, and send servers what strangers send: refused or right, never a crash (COUNT=5000)
 	$(BIN)/python tests/hostile/fuzz.py --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
 	$(BIN)/python tests/hostile/kills.py $$(mktemp -d) 100
+	$(BIN)/python tests/hostile/servers.py $$(mktemp -d) $(or $(COUNT),5000) $(or $(SEED),0)
 
 test-floor:  ## the core's tests on the lowest versions that pyproject.toml declares, in .venv-floor
 	$(PYTHON) -m venv .venv-floor && $(PYTHON) tools/floors.py > .venv-floor/floors.txt

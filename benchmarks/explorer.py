@@ -141,7 +141,7 @@ def _tour_of(browser: Any, served: Served, source: str) -> list[dict[str, Any]]:
     panels = [_milliseconds(client, "/api/node", {"id": f"@{i}"}) for i in ids]
     panel_cpu = 1000 * (served.cpu_seconds() - spent_before) / len(panels) / REPEATS
     rows = []
-    for layout in ("icicle", "radial", "disk"):
+    for layout in ("icicle", "radial", "dendrogram", "disk"):
         runs, spent = [], []
         for _ in range(WALKS):
             before = _thread_seconds(metrics)

@@ -147,6 +147,21 @@ def hostile_request(server: Served, rng: np.random.Generator) -> tuple[bytes, by
         (b"GET /api/tree", b"", [b"X: " + b"y" * 60_000]),
         (b"GET /api/tree", b"", [b"Upgrade: websocket", b"Connection: Upgrade"]),
         (b"BREW /" + word(), b"", []),
+        (b"GET /api/examples?" + word() + b"=" + word(), b"", []),
+        (b"GET /api/triage", b"", []),
+        (b"GET /api/confusion?depth=" + word(), b"", []),
+        (b"GET /api/rows?id=" + word(), b"", []),
+        (b"GET /api/ready?x=" + word(), b"", []),
+        (b"POST /api/answers", b"text,label,x0,x1\n" + noise * 3, [b"Content-Type: text/csv"]),
+        (b"POST /api/answers", b"label\n" + b'"' * int(rng.integers(2000)), [b"Content-Type: text/csv"]),
+        (b"POST /api/triage?target=" + word(), b"label,label\na,b\n", [b"Content-Type: text/csv"]),
+        (b"POST /api/predict", b'{"rows": [{"a": 1, "a": 2}]}', [b"Content-Type: application/json"]),
+        (b"POST /api/predict", b'{"X": [[' + b"1," * 50_000 + b"1]]}", [b"Content-Type: application/json"]),
+        (
+            b"POST /api/predict",
+            b'{"X": [[1]], "explain": true, "top": ' + word() + b"}",
+            [b"Content-Type: application/json"],
+        ),
         (noise, b"", []),
         (b"GET /%2e%2e/%2e%2e/etc/passwd", b"", []),
     ]
@@ -154,18 +169,33 @@ def hostile_request(server: Served, rng: np.random.Generator) -> tuple[bytes, by
 
 
 def harm(server: Served, count: int, seed: int) -> dict[str, Any]:
-    """Send hostile requests; how many were answered with which status, and how memory went."""
+    """Send hostile requests, some only in part; how many were answered with which status, and how memory went."""
     rng, statuses = np.random.default_rng(seed), dict[str, int]()
     before, middle = 0, 0
+    held: list[socket.socket] = []
     for k in range(count):
         if k == count // 10:  # all that is made once has been made
             before = server.memory()
         line, body, more = hostile_request(server, rng)
+        if k % 10 == 0:  # a connection that is never used up; the server closes it when it needs the room
+            whole = server.head(line, b"Content-Length: %d" % (len(body) + 9), *more) + body
+            with contextlib.suppress(OSError):
+                held.append(server.connect())
+                held[-1].sendall(whole[: int(rng.integers(len(whole)))])
         answer = server.ask(line, body, *more)
         status = answer[9:12].decode("latin-1") or "none"
         statuses[status] = statuses.get(status, 0) + 1
         middle = max(middle, server.memory()) if k % 100 == 0 else middle
-    return {"statuses": statuses, "before": before, "most": middle, "after": server.memory(), "health": server.health()}
+    found = {
+        "statuses": statuses,
+        "before": before,
+        "most": middle,
+        "after": server.memory(),
+        "health": server.health(),
+    }
+    for sock in held:
+        sock.close()
+    return found
 
 
 def main() -> int:
@@ -175,9 +205,9 @@ def main() -> int:
 
     folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     bad = 0
-    for name in ("tree", "regressor", "numbers"):
+    for name in ("tree", "regressor", "numbers", "words"):
         with Served(MODELS[name]().save(folder / f"served-{name}")) as server:
-            found = harm(server, count // 3, seed)
+            found = harm(server, count // 4, seed)
             found["stopped"] = server.stop()
             found["log"] = len(server.said())
             wrong = found["after"] > 1.2 * found["before"] or found["stopped"] > 2 or "Traceback" in server.said()

@@ -138,7 +138,7 @@ export class Ask {
   showNumber(answer, moveThere) {
     const { app } = this, { view } = app, signed = (v) => (v < 0 ? "−" : "+") + short(Math.abs(v));
     view.stop = answer.node;
-    if (moveThere) view.goTo(view.layout.around(answer.node));
+    if (moveThere) { view.goTo(view.layout.around(answer.node)); app.opened(answer.node); }
     view.changed();
     const step = (name, adds, total) => make("li", {}, name, make("span", { class: "p" }, make("span", { class: "adds" }, signed(adds)), ` = ${short(total)}`));
     let total = answer.path.at(-1).total;

@@ -13,6 +13,7 @@ import { Tables } from "./tables.js";
 import { View } from "./view.js";
 
 const LENGTH = "length"; // the column of branch lengths
+const FEW = 100; // nodes of a tree that needs no small map
 const GROUPS = 8; // branches that the legend names
 
 class Explorer {
@@ -208,7 +209,7 @@ class Explorer {
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
     place.hidden = false;
     if (this.view.beliefs) fill(place, make("b", {}, "probability"), [0.01, 0.1, 0.3, 0.5, 0.9].map((p) => make("span", {}, swatch(toCss(palette.ofProbability(p))), percent(p))));
-    else if (legend && legend.kind === "number") fill(place, make("b", {}, legend.stat ? `${legend.title}, ${legend.stat}` : legend.title), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
+    else if (legend && legend.kind === "number") fill(place, make("b", {}, [legend.stat ? null : this.summary.model?.target, legend.title, legend.stat].filter(Boolean).join(", ")), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
     else this.groups(swatch).catch((error) => this.say(error));
   }
@@ -246,6 +247,7 @@ class Explorer {
 
   controls() {
     this.listLayers();
+    $("overview").hidden = this.shape.n <= FEW;
     const { state } = this, choose = (id, name) => $(id).addEventListener("change", () => state.set({ [name]: $(id).value, ...(name === "layout" || name === "size" ? { zoom: undefined } : {}) }));
     choose("layout", "layout");
     choose("color", "color");

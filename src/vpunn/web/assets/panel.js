@@ -86,9 +86,10 @@ export class Panel {
   // The code for those who want it: a chip a digit, each a link to the branch that it leads into.
   codes(node) {
     const { p } = this.app.summary, steps = node.path.slice(1);
-    const chips = steps.map((step, k) => make("a", { class: `digit hue${k % 6}`, href: this.app.state.link({ focus: step.ref }), title: `digit ${k + 1}: into ${step.name}` }, String(this.app.shape.digit(step.id))));
+    const light = (id) => () => { const { view } = this.app; view.hover = id; view.draw(); };
+    const chips = steps.map((step, k) => make("a", { onpointerenter: light(step.id), onpointerleave: light(-1), onfocus: light(step.id), onblur: light(-1), class: `digit hue${k % 6}`, href: this.app.state.link({ focus: step.ref }), title: `digit ${k + 1}: into ${step.name}` }, String(this.app.shape.digit(step.id))));
     const list = Object.entries(node.codes).flatMap(([mode, text]) => [make("dt", {}, MODES[mode]), make("dd", { class: "code" }, text)]);
-    const told = chips.length ? [make("p", { class: "digits" }, chips), make("p", {}, make("small", {}, "A digit a level: the how-manieth child the path turns into, counted from 1. Nodes that share their first digits share a branch."))] : [make("p", {}, make("small", {}, "The root has no digits: no turn leads to it."))];
+    const told = chips.length ? [make("p", { class: "digits" }, chips), make("p", {}, make("small", {}, "A digit a level: the how-manieth child the path turns into, counted from 1. Nodes that share their first digits share a branch: point at a digit to see it."))] : [make("p", {}, make("small", {}, "The root has no digits: no turn leads to it."))];
     return make("details", { id: "codes" }, make("summary", {}, `Code (p = ${p})`), told, make("dl", {}, list));
   }
 
