@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused
+from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
 from vpunn.cli.structure import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, check_choice, counted, examples
@@ -49,6 +50,9 @@ class Columns:
     columns: Annotated[
         str | None, typer.Option(help="Numeric columns, separated by commas; alone or beside --text.")
     ] = None
+    categories: Annotated[
+        str | None, typer.Option(help="Columns of a few names each, such as colour, separated by commas.")
+    ] = None
     regress: Annotated[
         str | None, typer.Option(help="Predict the number in this column from --levels (and --columns).")
     ] = None
@@ -56,9 +60,14 @@ class Columns:
         str | None, typer.Option(help="Column that says where a row is from (a shop, a patient): held out together.")
     ] = None
 
+    @property
+    def named(self) -> bool:
+        """Whether columns to read were named."""
+        return any(value is not None for value in (self.text, self.columns, self.categories))
+
     def given(self) -> dict[str, str | None]:
         """Options and what was said."""
-        names = ("target", "levels", "text", "columns", "regress", "label_sep", "path_sep", "groups")
+        names = ("target", "levels", "text", "columns", "categories", "regress", "label_sep", "path_sep", "groups")
         return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
 
     def inputs(self) -> Inputs:
@@ -76,6 +85,7 @@ class Columns:
         group = next(iter(names["--groups"]), None)
         if self.regress is not None:
             unused = {"--target": self.target, "--text": self.text, "--path-sep": self.path_sep}
+            unused["--categories"] = self.categories
             refuse_unused(unused, "--regress predicts a number from --levels and --columns")
             if self.levels is None:
                 raise VpunnError(
@@ -84,10 +94,10 @@ class Columns:
             return Inputs(names["--regress"], (), names["--columns"], names["--levels"], group)
         if self.target is not None and self.levels is not None:
             raise VpunnError("--target and --levels both name the target; give one of them.")
-        if self.text is None and self.columns is None:
-            raise VpunnError("say --text with text columns, --columns with numeric columns, or both.")
+        if not self.named:
+            raise VpunnError("say --text, --columns (numbers) or --categories with the columns to read.")
         target = names["--levels"] or names["--target"] or ("label",)
-        inputs = Inputs(target, names["--text"], names["--columns"], groups=group)
+        inputs = Inputs(target, names["--text"], names["--columns"], groups=group, categories=names["--categories"])
         if self.label_sep == "":
             raise VpunnError("--label-sep needs the text between two labels of a cell, such as ';'.")
         if self.path_sep is not None:
@@ -106,7 +116,8 @@ class Places:
 
     tree: Annotated[str | None, typer.Option(help="Tree file (or data set) whose labels the table uses.")] = None
     match: Annotated[
-        str | None, typer.Option(help="exact, or loose: Homo_sapiens in the tree is 'homo sapiens' in the table.")
+        str | None,
+        typer.Option(help="exact, or loose: Garden, garden and ' GARDEN.' are one name, and so is the tree's."),
     ] = None
     missing: Annotated[
         str,
@@ -122,7 +133,7 @@ class Places:
     def read(self) -> Tree | None:
         """The tree, if one was named."""
         if self.tree is None:
-            told = {"--match": self.match, "--format": self.format, "--policy": self.policy, "--option": self.option}
+            told = {"--format": self.format, "--policy": self.policy, "--option": self.option}
             refuse_unused(told, "there is no --tree")
             return None
         return read_source(self.tree, self.format, self.policy or "first", self.option)
@@ -135,7 +146,9 @@ def fit(
     table: Annotated[
         Path, typer.Argument(help="CSV, TSV, Parquet or JSON lines table, or the name of a task (wordnet, go, …).")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model; beside the table, called TABLE-model, if not given.")
+    ] = None,
     which: Columns = NO_COLUMNS,
     places: Places = NO_TREE,
     characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
@@ -155,11 +168,15 @@ def fit(
         str | None,
         typer.Option(help="What the folder holds of the training rows: rows, or sums (a weaker model, no row)."),
     ] = None,
+    leaves: Annotated[
+        bool, typer.Option("--leaves", help="Answer with leaves of the tree only, never with a branch.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Fit a model on a table and write it to a folder; the model written has seen all rows."""
+    """Fit a model on a table and write it to a folder; the model written has seen all rows. Without options: show what the columns
+    look like, and a command to copy."""
     from vpunn._ngrams import MIXED
     from vpunn.files import make_folder
     from vpunn.store import check_replaceable
@@ -169,6 +186,10 @@ def fit(
         check_choice("--mixed", mixed, MIXED)
     if keep is not None:
         check_choice("--keep", keep, ("rows", "sums"))
+    if table.exists() and not any(value is not None for value in which.given().values()):
+        _suggest(table, reading, json)
+        return
+    out = out or _beside(table)
     make_folder(out.parent)
     check_replaceable(out)
     facts: dict[str, Any] = {}
@@ -180,6 +201,8 @@ def fit(
     else:
         if which.text is None:
             refuse_unused({"--characters": characters, "--mixed": mixed}, "there is no --text")
+        if not which.named and which.regress is None:
+            which = _guessed(table, which, reading)
         inputs, tree = replace(which.inputs(), match=places.match or "exact"), places.read()
         sample = _sample(table, inputs, which, places, reading, tree)
         if not json:
@@ -189,7 +212,8 @@ def fit(
             refuse_unused({"--keep": keep}, "--regress keeps no rows")
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
-        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds, seed=seed)
+        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds)
+        plan = replace(plan, answers="leaves" if leaves else "auto", seed=seed)
         facts = plan.held_out(sample)
         if json:
             facts = {"read": sample.report.facts()} | facts
@@ -202,6 +226,50 @@ def fit(
     model.save(out, {"data": str(table), "command": "vpunn fit"}, **kept)
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
+
+
+def _beside(table: Path) -> Path:
+    """Where the model of a table is written, if nobody says."""
+    name = "vpunn" if str(table) == "-" else table.name.split(".")[0]
+    return table.parent / f"{name}-model"
+
+
+def _suggest(table: Path, reading: Reading, json: bool) -> None:
+    """What the columns of a table look like, and the command that fits a model on it."""
+    from vpunn.tables.guess import guess_columns, suggestion
+    from vpunn.tables.inputs import join_names
+
+    frame = reading.read_plain(table)
+    guesses = guess_columns(frame)
+    options = suggestion(frame, guesses)
+    words = ["vpunn", "fit", str(table)]
+    for name, columns in options.items():
+        words += [f"--{name}", join_names(columns)]
+    rows = [{"column": name, "looks like": guess.kind, "because": guess.why} for name, guess in guesses.items()]
+    if json:
+        emit({"columns": rows, "command": words}, True)
+        return
+    emit(rows, False, f"{table}: {counted(len(frame), 'row')}")
+    if "target" in options or "levels" in options:
+        what = " > ".join(options.get("levels", ())) or options["target"][0]
+        typer.echo(f"\nTo predict {what} from the rest (leave out or rename what is wrong):\n\n    {shlex.join(words)}")
+    else:
+        typer.echo("\nNo column looks like labels. Name one with --target, or a number with --regress and --levels.")
+
+
+def _guessed(table: Path, which: Columns, reading: Reading) -> Columns:
+    """The options with the columns that nobody has named, as they look."""
+    from vpunn.tables.guess import columns_of, guess_columns, said_of
+    from vpunn.tables.inputs import join_names, split_names
+
+    target = split_names(which.levels or which.target or "label")
+    guesses = guess_columns(reading.read_plain(table))
+    taken = [*target, *split_names(which.groups)]
+    say("; ".join(said_of({name: guess for name, guess in guesses.items() if name not in taken}, taken)))
+    text, columns, categories = (
+        join_names(columns_of(guesses, kind, taken)) or None for kind in ("text", "number", "category")
+    )
+    return replace(which, text=text, columns=columns, categories=categories)
 
 
 def _sample(

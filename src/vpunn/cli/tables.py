@@ -39,6 +39,12 @@ class Reading:
         if self.delimiter in ("\\t", "tab"):  # a shell hands a tab through in quotes only
             object.__setattr__(self, "delimiter", "\t")
 
+    def read_plain(self, table: Path) -> pd.DataFrame:
+        """The table, its cells read as what they look like."""
+        from vpunn.io import read_table
+
+        return read_table(table, delimiter=self.delimiter, encoding=self.encoding)
+
     def read(self, table: Path, inputs: Inputs, keep: Sequence[str] = ()) -> pd.DataFrame:
         """The table, its texts, labels and kept columns as they are written."""
         from vpunn.io import read_table

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -293,14 +294,37 @@ def _is_decimal(text: str) -> bool:
 
 
 def spelling_key(label: Label) -> str:
-    """What is left of a name when case, underscores and runs of blanks do not count."""
-    return " ".join(str(label).replace("_", " ").casefold().split())
+    """What is left of a name when case, underscores, runs of blanks, trailing dots and forms of Unicode do not count.
+
+    >>> spelling_key(" Garden_ tools.") == spelling_key("GARDEN TOOLS"), spelling_key("ﬁsh")
+    (True, 'fish')
+    """
+    return " ".join(unicodedata.normalize("NFKC", str(label)).replace("_", " ").casefold().split()).rstrip(". ")
+
+
+def merged(cells: LabelCells) -> tuple[LabelCells, dict[str, list[str]], int]:
+    """Cells with the commonest of spellings that differ in `spelling_key` alone, by column; what was merged into each name, and in
+    how many cells."""
+    values, found, total = cells.values.copy(), dict[str, list[str]](), 0
+    for k in range(values.shape[1]):
+        count = Counter(cell for cell in values[:, k].tolist() if isinstance(cell, str))
+        alike: dict[str, list[str]] = {}
+        for name, _ in sorted(count.items(), key=lambda pair: (-pair[1], pair[0])):
+            alike.setdefault(spelling_key(name), []).append(name)
+        called = {name: names[0] for names in alike.values() for name in names[1:]}
+        for names in alike.values():
+            if len(names) > 1:
+                found.setdefault(names[0], []).extend(names[1:])
+        if called:
+            total += sum(count[name] for name in called)
+            values[:, k] = [called.get(cell, cell) for cell in values[:, k].tolist()]
+    return replace(cells, values=values), found, total
 
 
 class Spelling:
     """Names as a tree writes them: built once, asked often.
 
-    The number 7 and the text "7" always match. Loosely, case, underscores and runs of blanks do not count, and a readable name
+    The number 7 and the text "7" always match. Loosely, the spelling does not count (`spelling_key`), and a readable name
     (the tree's column ``name``, as ontologies have it) means its node too, each if it means one label only.
 
     >>> spell = Spelling(Tree.from_paths([["Homo_sapiens"], ["Pan"]], root="apes"), "loose")

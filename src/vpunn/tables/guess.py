@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,9 @@ Kind = Literal["text", "number", "category", "list", "id", "date", "constant", "
 REPEATS = 0.5
 #: Longer cells (in words, on average) are sentences, not names.
 SHORT = 4.0
-#: Of these, text columns of one cell are read at most to judge the rest.
+#: Single words that differ in this share of the rows are numbers or names of rows.
+NEARLY_ALL = 0.95
+#: Rows that are looked at.
 LOOKED_AT = 20_000
 
 
@@ -76,8 +78,8 @@ def _guess(column: pd.Series) -> Guess:
     named = isinstance(there.dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(there.dtype)
     if named or (different <= max(REPEATS * len(there), 2) and words < SHORT):
         return Guess("category", f"{different:,} different values{also}")
-    if different == len(there) and words == 1:
-        return Guess("id", f"another word in every row{also}")
+    if different >= NEARLY_ALL * len(there) and words == 1:
+        return Guess("id", f"another word in {'' if different == len(there) else 'nearly '}every row{also}")
     return Guess("text", f"{words:.0f} words a cell{also}" if words > 1.5 else f"{different:,} different words{also}")
 
 
@@ -99,7 +101,9 @@ def guess_target(frame: pd.DataFrame, guesses: Mapping[str, Guess]) -> tuple[str
 
     One column stands below another if each of its values goes with one value of the other only; of several, the fullest.
     """
-    names = sorted(columns_of(guesses, "category"), key=lambda name: (frame[name].nunique(), frame[name].count()))
+    columns = {name: frame[name].map(_stripped) for name in columns_of(guesses, "category")}
+    frame = frame.assign(**columns)
+    names = sorted(columns, key=lambda name: (frame[name].nunique(), frame[name].count()))
     best: tuple[str, ...] = ()
     for last in reversed(range(len(names))):
         chain = [names[last]]
@@ -111,9 +115,25 @@ def guess_target(frame: pd.DataFrame, guesses: Mapping[str, Guess]) -> tuple[str
     return best
 
 
+def _stripped(cell: Any) -> Any:
+    return cell.strip() if isinstance(cell, str) else cell
+
+
 def _below(frame: pd.DataFrame, name: str, other: str) -> bool:
     both = frame[[name, other]].dropna()
     return len(both) > 0 and bool((both.groupby(name, observed=True)[other].nunique() <= 1).all())
+
+
+def suggestion(frame: pd.DataFrame, guesses: Mapping[str, Guess]) -> dict[str, tuple[str, ...]]:
+    """Options of ``vpunn fit`` that would fit a table of which only its cells are known; without a target if none is found."""
+    target = guess_target(frame, guesses)
+    rest = {
+        "text": columns_of(guesses, "text", target),
+        "columns": columns_of(guesses, "number", target),
+        "categories": columns_of(guesses, "category", target),
+    }
+    named = {"levels" if len(target) > 1 else "target": target}
+    return {name: columns for name, columns in {**named, **rest}.items() if columns}
 
 
 def said_of(guesses: Mapping[str, Guess], target: Sequence[str]) -> list[str]:

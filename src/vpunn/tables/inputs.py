@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._rows import LARGEST_FEATURE
-from vpunn.errors import DataError, VpunnError, counted, examples
+from vpunn.errors import DataError, VpunnError, advice, counted, examples
 from vpunn.tables.cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
 from vpunn.tree.lookup import UNKNOWN
 
@@ -285,11 +285,11 @@ def _notes_on_cells(cells: LabelCells, conflicts: int) -> list[str]:
         )
     if cells.trimmed:
         notes.append(
-            f"{counted(cells.trimmed, 'label')} written with blanks around or letters in two parts, which do not count"
+            f"{counted(cells.trimmed, 'label')} written with blanks around or with Unicode spelled two ways, which does not count"
         )
     if cells.loose:
         notes.append(
-            f"{counted(cells.loose, 'label was', 'labels were')} matched loosely (case, underscores and blanks do not count)"
+            f"{counted(cells.loose, 'label was', 'labels were')} matched loosely (the spelling does not count)"
         )
     if conflicts:
         notes.append(
@@ -320,9 +320,10 @@ def _notes_on_case(names: set[str]) -> list[str]:
     twins = [alike for alike in _same_but_for_case(names) if len(alike) > 1]
     if not twins:
         return []
-    differ = counted(len(twins), "name differs", "names differ")
-    told = "they count as different, so write them alike if they are one"
-    return [f"{differ} in case, blanks or underscores only, such as {examples(twins[0])}: {told}"]
+    differ = counted(len(twins), "name is", "names are")
+    loosely = advice("match", "loose", note="to read them as one")
+    told = f"they count as different{f'; {loosely}' if loosely else ''}"
+    return [f"{differ} spelled in several ways, such as {examples(twins[0])}: {told}"]
 
 
 #: A numeric column with at most so many different values, all whole and each met ten times, may hold codes of kinds.

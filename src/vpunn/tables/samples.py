@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vpunn.errors import DataError, check_choice, counted, examples, rows_have
+from vpunn.errors import DataError, advice, check_choice, counted, either, examples, rows_have
 from vpunn.io.frames import check_columns
 from vpunn.tables.cells import (
     LabelCells,
     last_name,
     locate,
     matched,
+    merged,
     numbers_of,
     place_cells,
     refuse_bytes,
@@ -80,8 +81,11 @@ def read_sample(
             f"no cell of {inputs.target[0]!r} in {str(where)!r} holds {inputs.path_sep!r}, which --path-sep says is "
             f"between two levels; it holds {examples(dict.fromkeys(cells.values[:, 0]), limit=2)}."
         )
+    spelled: list[str] = []
     if tree is not None:
         cells, _ = matched(cells, tree, match)
+    elif match == "loose":
+        cells, spelled = _merged(cells)
     keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
     if regress:
         values, numbered = rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
@@ -94,15 +98,16 @@ def read_sample(
             rows = np.flatnonzero(~keep)
             raise DataError(
                 f"{rows_have(len(rows), len(frame), where)} no label in {examples(inputs.target)}, "
-                f"row {examples(rows, limit=3)} (counted from 0); {FIX}."
+                f"row {examples(rows, limit=3)} (counted from 0); {ways_out()}."
             )
         keep &= rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
     if tree is not None:
         _, unseen = locate(tree, cells)
         if missing == "error" and (unseen & keep).any():
-            loosely = ", or --match loose if only case, '_' and blanks differ, or names stand for ids"
-            loosely = "" if match == "loose" else loosely
-            raise unseen_error(tree, cells, unseen & keep, where, f"give --missing drop to leave them out{loosely}")
+            note = "if only the spelling differs, or names stand for ids"
+            loosely = "" if match == "loose" else advice("match", "loose", note=note)
+            out = advice("missing", "drop", note="to leave them out")
+            raise unseen_error(tree, cells, unseen & keep, where, either(out, loosely))
     empty, strange = int((~keep).sum()), keep & unseen
     keep &= ~unseen
     rows = np.flatnonzero(keep)
@@ -117,12 +122,28 @@ def read_sample(
     dropped = int((~keep).sum())
     report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
     more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
-    report = replace(report, notes=(*report.notes, *more, *notes_on_gaps(frame, inputs, where)))
+    report = replace(report, notes=(*spelled, *report.notes, *more, *notes_on_gaps(frame, inputs, where)))
     return with_groups(TableRows(frame, kept, report, numbers), inputs)
 
 
+def _merged(cells: LabelCells) -> tuple[LabelCells, list[str]]:
+    """Cells whose spellings are merged, and a note that lists them."""
+    cells, found, total = merged(cells)
+    if not found:
+        return cells, []
+    listed = [f"{name!r} from {examples(others, limit=3)}" for name, others in found.items()]
+    more = f" and {counted(len(listed) - MERGED, 'more name')}" if len(listed) > MERGED else ""
+    return cells, [f"{counted(total, 'label')} of another spelling merged: {'; '.join(listed[:MERGED])}{more}"]
+
+
+#: Names whose other spellings a note lists at most.
+MERGED = 8
+
+
 #: What to do about rows without a label or a number.
-FIX = "fill in or leave out these rows, or give --missing drop"
+def ways_out() -> str:
+    """In the words of whoever called."""
+    return either("fill in or leave out these rows", advice("missing", "drop"))
 
 
 def rows_with_numbers(
@@ -135,8 +156,8 @@ def rows_with_numbers(
         target = [
             name for name in names if name not in inputs.columns
         ]  # it stands first, and no median stands in for it
-        refuse_missing(values, target, where, FIX, block)
-        refuse_missing(values, names, where, f"{FIX} or --missing median", block)
+        refuse_missing(values, target, where, ways_out(), block)
+        refuse_missing(values, names, where, either(ways_out(), advice("missing", "median")), block)
     needed = [k for k, name in enumerate(names) if missing != "median" or name not in inputs.columns]
     return values, ~np.isnan(values[:, needed]).any(axis=1)
 

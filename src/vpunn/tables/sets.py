@@ -162,6 +162,7 @@ class SetTableClassifier(TableClassifier):
         threshold: float = 0.5,
         alpha: float = 0.1,
         depth: int = 1,
+        cost: float = 1.0,
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """Nodes of every row's set, the likeliest first, and the marginals of all nodes."""
         if rule != "node":
