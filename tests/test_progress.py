@@ -122,7 +122,7 @@ def test_a_fit_tells_its_stages_and_their_share(tmp_path):
     shares = [int(line.split("%")[0]) for line in told if "%" in line]
     assert told[0] == "fitting…" and shares == sorted(shares) and shares[0] == 0 and shares[-1] > 80
     stages = [line.split("%")[1].strip() for line in told if "%" in line]
-    assert stages[:2] == ["features", "classifier"] and stages[-2:] == ["combiner", "calibration"]
-    rounds = len(stages) - 4
-    assert rounds > 1 and stages[2:-2] == [f"heads {k}/{rounds}" for k in range(1, rounds + 1)]
+    assert stages[:2] == ["features", "classifier"] and stages[-3:] == ["experts", "combiner", "calibration"]
+    folds = len(stages) - 5
+    assert folds > 1 and stages[2:-3] == [f"fold {k}/{folds}" for k in range(1, folds + 1)]
     assert run_here(["--quiet", *fit]).err == ""

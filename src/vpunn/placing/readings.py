@@ -55,8 +55,6 @@ class Whitened(NamedTuple):
     @classmethod
     def fit(cls, sample: Sample) -> Whitened:
         """O(rows x columns^2)."""
-        from sklearn.covariance import ledoit_wolf
-
         standard = Standard.fit(sample.rows)
         z = standard.read(sample.rows)
         count = np.bincount(sample.leaf, minlength=len(sample.tree.leaf))
@@ -65,11 +63,25 @@ class Whitened(NamedTuple):
         within = z - (mean / np.maximum(count, 1)[:, None])[sample.leaf]
         within *= np.sqrt(count / np.maximum(count - 1, 1))[sample.leaf, None]
         within = within[count[sample.leaf] > 1]
-        covariance = ledoit_wolf(within if len(within) > 1 else z - z.mean(0), assume_centered=True)[0]
-        value, vector = np.linalg.eigh(np.atleast_2d(covariance))
+        covariance = shrunk_covariance(within if len(within) > 1 else z - z.mean(0))
+        value, vector = np.linalg.eigh(covariance)
         largest = max(float(value[-1]), 1e-12)
         return cls(standard, on_grid(vector / np.sqrt(np.maximum(value, 1e-4 * largest))))
 
     def read(self, x: np.ndarray) -> np.ndarray:
         """What the standard reading says, turned."""
         return on_grid(self.standard.read(x) @ self.turn)
+
+
+def shrunk_covariance(x: np.ndarray) -> np.ndarray:
+    """(1 - a) S + a (mean variance) I of rows whose mean is nought, with Ledoit and Wolf's a. O(rows x columns^2).
+
+    scikit-learn's `ledoit_wolf` gives the same and loads scipy.stats for it, which takes longer than most fits.
+    """
+    n, p = x.shape
+    covariance = x.T @ x / n
+    size, mean = float((covariance**2).sum()), float(np.trace(covariance)) / p
+    apart = size - p * mean**2
+    noise = (float(((x**2).sum(1) ** 2).mean()) - size) / n
+    a = min(max(noise, 0.0) / apart, 1.0) if apart > 0 else 0.0
+    return np.asarray((1 - a) * covariance + a * mean * np.eye(p))
