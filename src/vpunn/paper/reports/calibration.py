@@ -111,9 +111,8 @@ def _printed(name: str) -> list[dict[str, Any]]:
     wrong, (ece, brier) = printed.least_error(name), printed.CALIBRATION[name]
     note = f"{wrong:.2f} % of its own labels are wrong at least, which bounds Brier (E-68)"
     least = f"{wrong / 200:.4f}"
-    return [
-        {"model": "as printed", "protocol": "", "ECE %": ece, "Brier": brier, "Brier at least": least, "note": note}
-    ]
+    said = {"model": "as printed", "ECE %": ece, "Brier": brier, "Brier at least": least, "note": note}
+    return [dict.fromkeys(("model", "protocol", "rows", *SCORES, "note")) | said]
 
 
 # ---- HiPaN itself ----------------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ NOTES = {
     "given calibrated": "one temperature a depth, from other hidden leaves",
     "predicted trained": "no input: one distribution for every leaf (E-45)",
     "predicted hidden": "hidden leaves have values near the start",
-    "predicted calibrated": "as flat as it should be, and as useless",
+    "predicted calibrated": "flat in every ball: as likely as it gets without input",
 }
 
 
