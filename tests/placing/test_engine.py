@@ -193,7 +193,7 @@ def test_folds_keep_equal_rows_together_and_last_rows_where_asked():
     together = joined(group, np.arange(120) // 4)
     assert len(np.unique(together)) <= 30
     for novelty in (True, False):
-        for held in folds(group, leaf, np.bincount(leaf), novelty, np.random.default_rng(1)):
+        for held, _ in folds(group, leaf, np.bincount(leaf), novelty, np.random.default_rng(1)):
             kept = np.setdiff1d(np.arange(120), held)
             assert not set(group[held]) & set(group[kept])
             assert novelty or set(leaf[held]) <= set(leaf[kept])

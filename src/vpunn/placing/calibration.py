@@ -24,9 +24,9 @@ def measured(
     model: Model, held: HeldOut | None, group: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """The conformal scores of held-out rows and the share that is answered exactly, each by a combiner that has not seen it;
-    ``group`` of every training row. Nothing is known of either where no row could be held out."""
+    ``group`` of every training row. None and 0 where no row could be held out."""
     if held is None:
-        return np.zeros(0), float("nan")
+        return np.zeros(0), 0.0
     half = rng.integers(0, 2, int(group.max()) + 1)[group[held.row]].astype(bool)
     few = min(half.sum(), (~half).sum()) < WORTH_A_COMBINER
     judged, scores, right = np.zeros(len(half), bool), np.zeros(len(half)), np.zeros(len(half))

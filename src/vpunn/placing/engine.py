@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from vpunn._progress import reached
 from vpunn.placing.combiner import HIDDEN, Combiner
 from vpunn.placing.evidence import Sample, names, usual
 from vpunn.placing.experts import BATCH, Experts, Rows, Seen
@@ -111,13 +112,15 @@ def fit(
     group = group if task.groups is None else joined(group, task.groups)
     held_out = folds(group, place[: task.n], rows_at, expected, rng)
     # 3. evidence of rows that the experts have not seen
-    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
-    seen = [Seen(*arrays[i : i + 3]) for arrays in found for i in range(0, len(arrays), 3)]
-    held = HeldOut.of(seen, held_out, task.weight, task.n, where) if held_out else None
+    found = run(examined, (task, where, rivals), [(fold.rows,) for fold in held_out])
+    seen = [Seen(*arrays[i : i + 3]) for arrays in told(found, len(held_out)) for i in range(0, len(arrays), 3)]
+    held = HeldOut.of(seen, held_out, task.weight, where) if held_out else None
     share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
     # 4. experts of all rows
+    reached("experts", 0.65)
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
     # 5. combiner
+    reached("combiner", 0.8)
     if held is None:  # a closed list with one row in every class
         combiner = Combiner.usual(usual(experts.columns))
     else:
@@ -125,6 +128,14 @@ def fit(
         combiner = Combiner.fit(held.taught(), (held.mean, held.spread), decides, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
+
+
+def told(found: Iterable[Arrays], folds: int) -> Iterator[Arrays]:
+    """The evidence of every fold, whoever follows the fit being told which it is."""
+    parts = iter(found)
+    for fold in range(folds):
+        reached(f"fold {fold + 1}/{folds}", 0.6 * fold / folds)
+        yield next(parts)
 
 
 def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray) -> Arrays:

@@ -25,7 +25,7 @@ class Gaussian:
     mean: np.ndarray  # (blocks, columns)
     tree: Occupied
 
-    columns: ClassVar[tuple[Column, ...]] = (Column("Gaussian", decides=True, usual=1.0), Column("Gaussian of the parent"))
+    columns: ClassVar[tuple[Column, ...]] = (Column("Gaussian", decides=True), Column("Gaussian of the parent"))
 
     @classmethod
     def fit(cls, sample: Sample, earlier: dict[str, object]) -> Gaussian:

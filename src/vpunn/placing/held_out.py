@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn.placing import combiner as combining
 from vpunn.placing.experts import Seen
-from vpunn.placing.folds import rounds
+from vpunn.placing.folds import Fold
 from vpunn.placing.slots import truth
 from vpunn.placing.tree_arrays import Places
 
@@ -43,12 +43,12 @@ class HeldOut:
         self.mean, self.spread = combining.standardise(self.evidence)
 
     @classmethod
-    def of(cls, seen: list[Seen], leaving: list[np.ndarray], weight: np.ndarray, n: int, where: Places) -> HeldOut:
-        """The rows that left in every fold, of n that may leave; ``weight`` of every row."""
-        row = np.concatenate(leaving)
-        gone = [np.bincount(where.place[f], minlength=where.grown.blocks) for f in leaving]
-        lost = [(where.rows_at - g)[where.place[f]] == 0 for f, g in zip(leaving, gone, strict=True)]
-        counts = weight[row] / weight[row].mean() / rounds(n)  # a row that has left often counts once
+    def of(cls, seen: list[Seen], leaving: list[Fold], weight: np.ndarray, where: Places) -> HeldOut:
+        """The rows that left in every fold; ``weight`` of every row."""
+        row = np.concatenate([f.rows for f in leaving])
+        gone = [np.bincount(where.place[f.rows], minlength=where.grown.blocks) for f in leaving]
+        lost = [(where.rows_at - g)[where.place[f.rows]] == 0 for f, g in zip(leaving, gone, strict=True)]
+        counts = weight[row] / weight[row].mean() * np.concatenate([f.counts for f in leaving])
         return cls(seen, row, np.concatenate(lost), counts, where)
 
     def how_often(self) -> list[float]:

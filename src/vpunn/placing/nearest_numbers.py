@@ -11,7 +11,7 @@ from vpunn.placing._kernel import kernel
 from vpunn.placing.evidence import Column, Look, Sample, Slots
 from vpunn.placing.feature_table import insert
 from vpunn.placing.gaussian import Gaussian
-from vpunn.placing.nearest import ITEMS, Items, Near
+from vpunn.placing.nearest import ITEMS, SHARPNESS, Items, Near
 from vpunn.placing.readings import Standard, Whitened
 
 #: Items whose distances are in memory at once.
@@ -30,9 +30,13 @@ class NearestNumbers:
     items: Items
 
     columns: ClassVar[tuple[Column, ...]] = tuple(
-        Column(f"{name}, {reading}", decides=decides)
+        Column(f"{name}, {reading}", decides=decides, usual=usual if reading == "standardised" else 0.0)
         for reading in ("standardised", "whitened")
-        for name, decides in (("vote by distance", True), ("nearest by distance", True), ("second by distance", False))
+        for name, decides, usual in (
+            ("vote by distance", True, 0.0),
+            ("nearest by distance", True, SHARPNESS),
+            ("second by distance", False, 0.0),
+        )
     )
 
     @classmethod
