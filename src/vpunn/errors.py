@@ -4,7 +4,9 @@ A message is one sentence: what was wrong, the value (at most five examples and 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from numbers import Integral
 from typing import Any
@@ -56,6 +58,47 @@ def repeated(values: Iterable[Any]) -> list[Any]:
     ['a', 'b']
     """
     return [value for value, count in Counter(values).items() if count > 1]
+
+
+#: How whoever called words advice: from the name of an option and its value to a phrase, "" if it has no such option, or None for
+#: the phrase of Python.
+Voice = Callable[[str, object], str | None]
+_voice: ContextVar[Voice] = ContextVar("voice", default=lambda name, value: None)
+
+
+def advice(name: str, value: object, phrase: str = "", note: str = "") -> str:
+    """What to do about it, in the words of whoever called: by default the argument of a function in Python, or ``phrase``.
+
+    ``note`` follows the phrase, if there is one.
+
+    >>> advice("encoding", "latin-1"), advice("strict", False, "decode(…, strict=False) gives")
+    ("pass encoding='latin-1'", 'decode(…, strict=False) gives')
+    >>> with speaking(lambda name, value: f"give --{name} {value}"):
+    ...     advice("encoding", "latin-1", note="(or another)")
+    'give --encoding latin-1 (or another)'
+    """
+    said = _voice.get()(name, value)
+    said = (phrase or f"pass {name}={value!r}") if said is None else said
+    return f"{said} {note}" if said and note else said
+
+
+def either(*ways: str) -> str:
+    """Ways out of which one will do; those that are empty are none.
+
+    >>> either("", "save it as UTF-8"), either("a", "b")
+    ('save it as UTF-8', 'a, or b')
+    """
+    return ", or ".join(way for way in ways if way)
+
+
+@contextmanager
+def speaking(voice: Voice) -> Iterator[None]:
+    """Advice is worded by ``voice`` inside the block."""
+    token = _voice.set(voice)
+    try:
+        yield
+    finally:
+        _voice.reset(token)
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from vpunn.errors import DataError, repeated
+from vpunn.errors import DataError, advice, either, repeated
 
 if TYPE_CHECKING:
     from vpunn._types import FilePath, FileSource
@@ -36,8 +36,7 @@ _BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: Bytes that are letters of Windows-1252 only, and those that are not even that.
 WINDOWS, NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _CALLED = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}
-#: What to do about a file that is no UTF-8; commands say it in their own words (`vpunn.cli.common.in_shell`).
-OTHER_ENCODING = "pass encoding='latin-1' (or what it is written in), or save it as UTF-8"
+
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class Source:
     def text(self, encoding: str = "utf-8") -> str:
         """The bytes as text, or an error that says where they are not."""
         if encoding == "utf-8" and (self.data.startswith(_BOM_UTF16) or b"\0" in self.data[:2]):
-            raise DataError(f"{self.name} is UTF-16 text, not UTF-8; pass encoding='utf-16', or save it as UTF-8.")
+            raise DataError(f"{self.name} is UTF-16 text, not UTF-8; {other_encoding('utf-16', '')}.")
         try:
             return self.data.decode(encoding)
         except (LookupError, TypeError):
             raise DataError(f"there is no encoding {encoding!r}; latin-1 reads any file.") from None
         except UnicodeDecodeError as error:
             what = f"byte 0x{self.data[error.start]:02x} is not {encoding} text"
-            raise self.error(error.start, f"{what}; {OTHER_ENCODING}.") from None
+            raise self.error(error.start, f"{what}; {other_encoding()}.") from None
         except UnicodeError as error:  # of encodings that are not those of files, such as punycode
             reason = " ".join(str(error).split())
             raise DataError(f"{self.name} cannot be read as {encoding}: {reason}; latin-1 reads any file.") from None
@@ -92,11 +91,16 @@ class Source:
         return DataError(f"{self.name}, line {line:,}: {reason}")
 
 
+def other_encoding(code: str = "latin-1", note: str = "(or what it is written in)") -> str:
+    """What to do about a file that is no UTF-8."""
+    return either(advice("encoding", code, note=note), "save it as UTF-8")
+
+
 def guessed_note(name: str, byte: int, line: int, code: str) -> str:
     """What to say of a text that is no UTF-8."""
     return (
         f"{name} is not UTF-8 (byte 0x{byte:02x} in line {line:,}) and was read as {_CALLED[code]}; "
-        "if letters look wrong, pass encoding='…' with its name, or save it as UTF-8."
+        f"if letters look wrong, {other_encoding('…', 'with its name')}."
     )
 
 

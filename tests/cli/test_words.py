@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from inputs import check, no, params, run_here, yes
-from vpunn.cli.common import in_shell, state
+from vpunn.cli.common import shell_voice, state
 from vpunn.cli.info import WORDS
 from vpunn.report import report_tree
 from vpunn.report._words import ANALYSES, MEANING
@@ -108,7 +108,11 @@ ENCODED = [
         )
     ),
     yes("predict {flat} t.csv", "give --encoding … with its name, or save it as UTF-8", {"t.csv": LATIN}),
-    no("tree info t.csv", "give -o encoding=latin-1 (or what it is written in), or save", {"t.csv": LATIN}),
+    no(
+        "tree info t.csv -o encoding=ascii",
+        "give -o encoding=latin-1 (or what it is written in), or save",
+        {"t.csv": LATIN},
+    ),
     # neither has an option for it
     yes("discover t.csv", "if letters look wrong, save it as UTF-8.", {"t.csv": LATIN + LATIN[10:] * 9}),
     no("report t.csv --out r.html", "(-o belongs to vpunn tree convert, which writes a file", {"t.csv": LATIN}),
@@ -120,15 +124,23 @@ def test_advice_about_encodings_can_be_followed(case, tmp_path, models):
     check(case, tmp_path, models)
 
 
-def test_advice_of_python_stays_in_python(monkeypatch):
-    from vpunn.errors import DataError
+def test_advice_is_worded_by_whoever_calls(monkeypatch):
+    from vpunn.errors import DataError, speaking
     from vpunn.io import read_table
 
-    with pytest.raises(DataError, match="pass encoding='latin-1'") as caught:
-        read_table(BytesIO(LATIN), encoding="ascii")
-    for takes, said in ((frozenset(), "; save it"), (frozenset({"encoding"}), "; give --encoding latin-1 (or what")):
-        monkeypatch.setattr(state, "takes", takes)
-        assert said in in_shell(str(caught.value))
+    def refused():
+        with pytest.raises(DataError) as caught:
+            read_table(BytesIO(LATIN), encoding="ascii")
+        return str(caught.value)
+
+    assert "; pass encoding='latin-1' (or what" in refused()
+    with speaking(shell_voice):
+        for takes, said in (
+            (frozenset(), "; save it"),
+            (frozenset({"encoding"}), "; give --encoding latin-1 (or what"),
+        ):
+            monkeypatch.setattr(state, "takes", takes)
+            assert said in refused()
 
 
 LEVELS = {"t.csv": "group,kind\nbird,owl\n,\nbird,wren\n"}

@@ -30,8 +30,8 @@ from vpunn.cli import (
     structure,
     tabular,
 )
-from vpunn.cli.common import in_shell, state
-from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError
+from vpunn.cli.common import in_shell, shell_voice, state
+from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError, speaking
 from vpunn.files import clipped
 
 try:  # what is raised for wrong words: newer versions of typer carry click inside, older ones depend on it
@@ -84,7 +84,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a label may hold letters that the terminal's encoding has not
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(standalone_mode=False) or 0
+        with speaking(shell_voice):
+            code = app(standalone_mode=False) or 0
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a full disk or a reader gone away is still told
         sys.exit(code)
@@ -111,15 +112,14 @@ def main() -> None:
 
 
 def _in_shell(error: Exception) -> str:
-    """The sentence of an error, with the shell's way to tell namesakes apart and name encodings instead of Python's."""
+    """The sentence of an error."""
     if isinstance(error, UnicodeEncodeError):
         return f"a name holds half of a letter ({error.object[error.start : error.end]!a}), which no file can keep; repair it."
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; give fewer rows or columns at a time, or a larger machine."
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return f"cannot use {clipped(error.filename)}: {error.strerror}."
-    path = "say which by its path, as written here; in a table, give level columns (--levels)"
-    return in_shell(str(error)).replace("say which by its node id, or by its path to `find` or `locate`", path)
+    return in_shell(str(error))
 
 
 def _lost_letters() -> str:

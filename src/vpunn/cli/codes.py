@@ -11,7 +11,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
 from vpunn.cli.structure import Format, Options, Policy, Source, read_source
-from vpunn.errors import CodeError, TreeError, VpunnError, counted, examples
+from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
     from vpunn._types import Label, OneOrMany
@@ -148,9 +148,9 @@ def _encode_files(
     reading: tuple[str | None, str, list[str] | None],
 ) -> None:
     """A tree's own nodes, or a column of labels, as a table of codes."""
+    from vpunn import scale
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
-    from vpunn import scale
 
     if tables is not None:
         table_files(tables)  # refused before the tree is read
@@ -168,11 +168,7 @@ def _encode_files(
         "unseen": unseen or "error",
         "match": match,
     }
-    try:
-        done = scale.encode(tree, tables, out, **chosen)
-    except TreeError as error:  # the library's advice in the words of the command line
-        advice = "give --unseen null, or --match loose if only case, '_' and blanks differ"
-        raise TreeError(re.sub(r"add them with tree\.insert, or pass unseen='null'", advice, str(error))) from None
+    done = scale.encode(tree, tables, out, **chosen)
     typer.echo(f"written: {out} ({counted(done.rows, 'row')})")
 
 
@@ -208,10 +204,7 @@ def decode(
     refuse_unused({"--by-path": by_path or None}, "it belongs to --codes")
     code = PadicCode(tree, prime)
     texts = _lines(source, codes) or []
-    try:
-        nodes = code.parse(texts, strict=not lenient)
-    except CodeError as error:  # the library's advice in the words of the command line
-        raise CodeError(str(error).replace("decode(…, strict=False) gives", "--lenient gives")) from None
+    nodes = code.parse(texts, strict=not lenient)
     rows = [
         {"code": text, "label": _name(tree, i, json), "depth": tree.depth[i]}
         for text, i in zip(texts, nodes, strict=True)
@@ -227,10 +220,7 @@ def _read_kept(tree: Tree, folder: Path, by_path: bool, json: bool) -> list[dict
     stamped = StampedCodes.load(folder, verify=True)
     fits = stamped.p >= code_prime(tree.max_branching)
     code = PadicCode(tree, stamped.p if fits else None)
-    try:
-        nodes = code.read(stamped, by="path" if by_path else "code", strict=False)
-    except CodeError as error:
-        raise CodeError(str(error).replace("read(…, by='path') finds", "--by-path finds")) from None
+    nodes = code.read(stamped, by="path" if by_path else "code", strict=False)
     gone = int((nodes < 0).sum())
     if gone:
         say(f"{gone:,} of {len(nodes):,} codes have a path that {tree.labels[0]!r} of this release does not have")

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -102,22 +102,35 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-_ENCODING = re.compile(r"pass encoding='([^']*)'( \([^)]*\)| with its name)?, or ")
+def shell_voice(name: str, value: object) -> str:
+    """The library's advice as the command that runs can follow it: by its own option, or not at all (see `errors.advice`).
 
-
-def in_shell(sentence: str, takes: Collection[str] | None = None) -> str:
-    """The library's advice as the command can follow it: encodings by its own option, or not at all; readers of trees by ``-o``.
-    ``takes`` are the command's options, those of the one that runs if None.
-
-    >>> said = "it is not UTF-8; pass encoding='latin-1' (or what it is written in), or save it as UTF-8."
-    >>> in_shell(said, {"out"})
-    'it is not UTF-8; save it as UTF-8.'
-    >>> in_shell(said, {"encoding"})
-    'it is not UTF-8; give --encoding latin-1 (or what it is written in), or save it as UTF-8.'
+    >>> state.takes = frozenset({"encoding"})
+    >>> shell_voice("encoding", "latin-1"), shell_voice("strict", False)
+    ('give --encoding latin-1', '')
     """
-    takes = state.takes if takes is None else takes
-    sentence = _ENCODING.sub(r"give --encoding \1\2, or " if "encoding" in takes else "", sentence)
-    if " -o " in sentence and "option" not in takes:
+    if name == "node":
+        return "say which by its path, as written here; in a table, give level columns (--levels)"
+    option, words = _OPTIONS.get((name, value), (name, f"give --{name} {value}"))
+    return words if option in state.takes else ""
+
+
+#: Advice that is more than the option of its name: the option that the command must take, and the words.
+_OPTIONS: dict[tuple[str, object], tuple[str, str]] = {
+    ("unseen", "null"): ("unseen", "give --unseen null, or --match loose if only case, '_' and blanks differ"),
+    ("strict", False): ("lenient", "--lenient gives"),
+    ("by", "path"): ("by_path", "--by-path finds"),
+}
+
+
+def reader_voice(name: str, value: object) -> str:
+    """The same of what reads trees, which takes its options by ``-o``."""
+    return f"give -o {name}={value}" if "option" in state.takes else shell_voice(name, value)
+
+
+def in_shell(sentence: str) -> str:
+    """A sentence about a tree file, to a command that has no ``-o``: where there is one."""
+    if " -o " in sentence and "option" not in state.takes:
         return f"{sentence.rstrip('.')} (-o belongs to vpunn tree convert, which writes a file for this command)."
     return sentence
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
-from vpunn.errors import DataError, TreeError, VpunnError, counted
+from vpunn.cli.common import JsonFlag, emit, reader_voice, refuse_unused, say
+from vpunn.errors import DataError, TreeError, VpunnError, counted, speaking
 
 if TYPE_CHECKING:
     from vpunn.tree import Tree
@@ -85,7 +85,8 @@ def read_source(
     chosen = _reader_options(options or [])
     try:
         try:
-            return read_tree(source, format=format, policy=policy, **chosen)
+            with speaking(reader_voice):
+                return read_tree(source, format=format, policy=policy, **chosen)
         except TreeError:
             if source == "-" or not str(chosen.get("root", "")).isdecimal():
                 raise
@@ -110,7 +111,7 @@ def _tree_of_model(source: str, options: list[str] | None) -> Tree:
         raise DataError(
             f"{source!r} holds a {type(found).__name__}, which has no tree; `vpunn info {source}` tells more."
         )
-    say(f"{source} is a model folder ({type(found).__name__}); this is its tree")
+    say(f"{source} is a model folder ({type(getattr(found, 'model', found)).__name__}); this is its tree")
     return tree
 
 

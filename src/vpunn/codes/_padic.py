@@ -17,7 +17,7 @@ from vpunn._rows import slices
 from vpunn._types import Codes, Labels, OneOrMany
 from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
-from vpunn.errors import CodeError, check_choice
+from vpunn.errors import CodeError, advice, check_choice
 from vpunn.padic import as_integers, check_prime, code_prime, from_radix, product, show_integer, to_radix
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import IntArray, Nodes, Tree, _loops
@@ -132,7 +132,7 @@ class DigitCode(Storable):
         more = f" ({others:,} more numbers are no codes either)" if others else ""
         return (
             f"the number {show_integer(code)} at position {row} is the code of no node: {reason}{more}; "
-            "decode(…, strict=False) gives the nearest ancestor."
+            f"{advice('strict', False, 'decode(…, strict=False) gives')} the nearest ancestor."
         )
 
     # ---- geometry ----------------------------------------------------------------------------------------------------
@@ -369,7 +369,8 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
             was = f"release {stamped.release!r}, " if stamped.release else ""
             raise CodeError(
                 f"these codes were made on another tree or prime ({was}fingerprint {stamped.fingerprint[:9]}…); "
-                "read(…, by='path') finds their nodes by label paths."
+                + advice("by", "path", "read(…, by='path') finds")
+                + " their nodes by label paths."
             )
         return self.tree.locate(list(stamped.paths), unseen="error" if strict else "null").nodes
 

@@ -118,7 +118,7 @@ def read_trees(path: FileSource, **options: Any) -> dict[str, Tree]:
     """All trees of a NEXUS or Newick file by name (a sample of phylogenies, say).
 
     >>> import io
-    >>> trees = read_trees(io.StringIO("#NEXUS\nbegin trees;\ntree a = (owl,wren);\ntree b = ((owl,wren),emu);\nend;"))
+    >>> trees = read_trees(io.StringIO("#NEXUS\\nbegin trees;\\ntree a = (owl,wren);\\ntree b = ((owl,wren),emu);\\nend;"))
     >>> {name: tree.n_leaves for name, tree in trees.items()}
     {'a': 2, 'b': 3}
     """

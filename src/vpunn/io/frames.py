@@ -38,9 +38,10 @@ ENDINGS = {
     ".jsonl": "lines",
     ".ndjson": "lines",
     ".feather": "feather",
+    ".xlsx": "excel",
 }
-#: Endings of spreadsheets, which are not read: a sheet holds more than a table.
-SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+#: Endings of spreadsheets that are not read.
+SHEETS = (".xls", ".xlsm", ".ods")
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"FEA1": "feather", b"{": "lines"}
 
 
@@ -53,7 +54,7 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
-    """A table from a file: CSV, TSV, Parquet, JSON lines or Feather by its ending; ``"-"`` is standard input.
+    """A table from a file: CSV, TSV, Parquet, JSON lines, Feather or Excel by its ending; ``"-"`` is standard input.
 
     Text may be separated by commas, semicolons, tabs or bars (the commonest in the first line, unless ``delimiter`` is
     given, or what a first line ``sep=;`` says, as spreadsheets write it) and be UTF-8 or UTF-16, with or without byte order
@@ -77,7 +78,7 @@ def read_table(
         stream = Path(path).is_fifo() or Path(path).is_char_device()  # <(…) and /dev/stdin of a shell
     if not stream:
         if files.suffix(path) not in ENDINGS:
-            hint = " (save the sheet as CSV)" if files.suffix(path) in SHEETS else ""
+            hint = " (save the sheet as .xlsx or .csv)" if files.suffix(path) in SHEETS else ""
             raise DataError(
                 f"{os.fspath(path)!r} has the ending {Path(path).suffix!r}; tables are read from {', '.join(ENDINGS)}{hint}."
             )
@@ -92,6 +93,7 @@ def read_table(
         "lines": lambda: _read_lines(source, encoding),
         "parquet": lambda: _read_binary(source, "Parquet"),
         "feather": lambda: _read_binary(source, "Feather"),
+        "excel": lambda: _read_sheet(source),
     }
     frame = readers[kind]()
     if not len(frame):
@@ -121,6 +123,13 @@ def write_table(frame: pd.DataFrame, path: FilePath, *, spreadsheet: bool = Fals
         with files.written_beside(path) as scratch:
             frame = frame.reset_index(drop=True)
             frame.to_parquet(scratch, index=False) if kind == "parquet" else frame.to_feather(scratch)
+    elif kind == "excel":
+        from vpunn.io.excel import SheetWriter
+
+        with files.written_beside(path) as scratch:
+            writer = SheetWriter(scratch)
+            writer.append(frame)
+            writer.close()
     elif kind == "lines":
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         files.save(path, "".join(json.dumps(row, default=plain, ensure_ascii=False) + "\n" for row in rows).encode())
@@ -214,6 +223,12 @@ def _read_lines(source: files.Source, encoding: str | None) -> pd.DataFrame:
     text = open_text(source, encoding)
     say_guess(text)
     return pd.DataFrame(list(json_rows(text)))
+
+
+def _read_sheet(source: files.Source) -> pd.DataFrame:
+    from vpunn.io.excel import read_sheet
+
+    return read_sheet(source)
 
 
 def _read_binary(source: files.Source, kind: str) -> pd.DataFrame:

@@ -202,6 +202,10 @@ class TableWriter:
             elif self._kind == "feather":
                 options = pa.ipc.IpcWriteOptions(compression="lz4")
                 self._writer = pa.ipc.new_file(str(self._scratch), table.schema, options=options)
+            elif self._kind == "excel":
+                from vpunn.io.excel import SheetWriter
+
+                self._writer = SheetWriter(self._scratch)
             else:
                 self._file = open(self._scratch, "wb")  # noqa: SIM115 (closed by `close`)
                 self._writer = self._file
@@ -211,6 +215,8 @@ class TableWriter:
                     self._writer = self._packer.open(self._file, "wb")
         if self._kind in ("parquet", "feather"):
             self._writer.write_table(table if table.schema == self._schema else self._like_the_first(table))
+        elif self._kind == "excel":
+            self._writer.append(table.to_pandas(integer_object_nulls=True))
         else:
             self._writer.write(self._lines(table))
         self.rows += len(table)

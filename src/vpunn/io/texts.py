@@ -72,7 +72,10 @@ def open_text(source: files.Source | Path, encoding: str | None = None) -> Text:
             head = raw.read(4)
         if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
             raise DataError(f"{name!r} is a spreadsheet or an archive, not text; save the sheet as CSV.")
-        return _looked_at(name, opened, encoding or wide_encoding(head))
+        wide = wide_encoding(head)
+        if encoding == "utf-8" and wide:
+            raise DataError(f"{name} is UTF-16 text, not UTF-8; {files.other_encoding('utf-16', '')}.")
+        return _looked_at(name, opened, encoding or wide, wide)
 
 
 def wide_encoding(head: bytes) -> str | None:
@@ -86,9 +89,12 @@ def wide_encoding(head: bytes) -> str | None:
     return None
 
 
-def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None) -> Text:
+def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None, wide: str | None) -> Text:
+    codec = encoding or "utf-8"
+    if encoding in ("utf-16", "utf-32") and not wide:  # without a byte order mark, as most write it
+        codec = f"{encoding}-le"
     try:
-        decoder: Any = codecs.getincrementaldecoder(encoding or "utf-8")()
+        decoder: Any = codecs.getincrementaldecoder(codec)()
     except (LookupError, TypeError):
         raise DataError(f"there is no encoding {encoding!r}; latin-1 reads any file.") from None
     quoted = windows = not_windows = False
@@ -108,7 +114,7 @@ def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None) 
                     at = line + before.count(b"\n")
                     if encoding is not None:
                         since = len(before) - before.rfind(b"\n") if b"\n" in before else column + len(before)
-                        what = f"byte 0x{bad:02x} is not {encoding} text; {files.OTHER_ENCODING}"
+                        what = f"byte 0x{bad:02x} is not {encoding} text; {files.other_encoding()}"
                         raise DataError(f"{name}, line {at:,}, column {since:,}: {what}.") from None
                     odd, decoder = (at, bad), None
                 except UnicodeError as error:  # of encodings that are not those of files, such as punycode
@@ -123,10 +129,10 @@ def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None) 
             decoder.decode(b"", True)
         except UnicodeDecodeError as error:
             if encoding is not None:
-                raise DataError(f"{name} ends inside a letter of {encoding}; {files.OTHER_ENCODING}.") from None
+                raise DataError(f"{name} is not {encoding} text: it ends inside a letter; {files.other_encoding()}.") from None
             odd = line, error.object[error.start]
     if odd is None:
-        return Text(name, opened, encoding or "utf-8", quoted, "")
+        return Text(name, opened, codec, quoted, "")
     code = "cp1252" if windows and not not_windows else "latin-1"
     return Text(name, opened, code, quoted, files.guessed_note(name, odd[1], odd[0], code))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._types import Label, Labels, OneOrMany
-from vpunn.errors import TreeError, examples
+from vpunn.errors import TreeError, advice, examples
 from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def namesakes(tree: Tree, name: Any, nodes: np.ndarray) -> TreeError:
     shown = examples(_told_apart(tree, nodes)[:5], limit=5)
     return TreeError(
         f"the label {name!r} names {len(nodes):,} nodes: {shown}{' …' if len(nodes) > 5 else ''}; "
-        "say which by its node id, or by its path to `find` or `locate`."
+        + advice("node", name, "say which by its node id, or by its path to `find` or `locate`")
+        + "."
     )
 
 

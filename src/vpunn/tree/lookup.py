@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vpunn._types import Labels
-from vpunn.errors import TreeError, check_choice, examples, refuse_lazy
+from vpunn.errors import TreeError, advice, check_choice, examples, refuse_lazy
 from vpunn.tree._inputs import collection, label_array, object_array
 from vpunn.tree.find import leaves_the_tree, namesakes, unknown
 
@@ -502,7 +502,8 @@ def encode_column(tree: Tree, column: Any, unseen: str = "error") -> Any:
             shown = examples(_cells_at(column, rows[:5]), total=len(rows))
             kind = ", whose labels are whole numbers" if tree.label_index.whole else ""
             raise TreeError(
-                f"{counted(len(rows), 'label is', 'labels are')} not in the tree{kind}: {shown}; add them with "
-                "tree.insert, or pass unseen='null'."
+                f"{counted(len(rows), 'label is', 'labels are')} not in the tree{kind}: {shown}; "
+                + advice("unseen", "null", "add them with tree.insert, or pass unseen='null'")
+                + "."
             )
     return pa.array(found.astype(np.int32), pa.int32(), mask=lost)
