@@ -43,8 +43,8 @@ for (i in 1:10) {
   Q <- matrix(rate, 3, 3); diag(Q) <- -2 * rate
   mk <- fitMk(tree, states, model = "ER", fixedQ = Q)
   er <- fitMk(tree, states, model = "ER"); sy <- fitMk(tree, states, model = "SYM")
-  an <- if (exists("ancr")) ancr(mk, tips = FALSE)$ace else NULL
-  anodes <- if (is.null(an)) "" else sapply(as.integer(rownames(an)), function(k) paste(sort(extract.clade(tree, k)$tip.label), collapse = " "))
+  rr <- rerootingMethod(tree, states, model = "ER"); an <- rr$marginal.anc
+  anodes <- sapply(as.integer(rownames(an)), function(k) paste(sort(extract.clade(tree, k)$tip.label), collapse = " "))
   cases <- c(cases, paste0('{"newick":"', write.tree(tree, digits = 17), '","tips":', str(tree$tip.label), ',"x":', num(x), ',"y":', num(y),
     ',"alpha":', num(alpha), ',"brownian":', part(bm), ',"lambda":', part(la), ',"ou":', part(ou),
     ',"kappa":', num(c(quadratic(vcv(K), y, X1, TRUE), quadratic(vcv(K), y, X1, FALSE))),
@@ -55,6 +55,6 @@ for (i in 1:10) {
     ',"optimum":', num(c(lml$maximum, lml$objective, exp(oml$maximum) / high, oml$objective)),
     ',"states":', str(as.character(states)), ',"mk_rate":', num(rate),
     ',"mk":', num(c(as.numeric(logLik(mk)), as.numeric(logLik(er)), er$rates, as.numeric(logLik(sy)))),
-    ',"mk_nodes":', str(anodes), ',"mk_ace":', if (is.null(an)) "null" else num(t(an)), '}'))
+    ',"mk_nodes":', str(anodes), ',"mk_at":', num(rr$Q[1, 2]), ',"mk_ace":', num(t(an)), '}'))
 }
 writeLines(paste0("[", paste(cases, collapse = ",\n"), "]"), out)

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vpunn import VPuNNRegressor, read_tree
+from vpunn import VPuNNClassifier, VPuNNRegressor, read_tree
+from vpunn.regress.classes import SeenClasses, rate_matrix
 from vpunn.regress.evolution import Rows, evaluate, log_likelihood, scaled
 from vpunn.regress.variances import Branches
 
@@ -101,6 +102,27 @@ def test_optima_are_no_worse_than_those_of_r(case):
         assert abs(model.parameters_["lambda"] - share) < 1e-4
 
 
+@pytest.mark.parametrize("case", CASES, ids=range(1, 11))
+def test_classes_evolve_as_in_phytools(case):
+    tree = tree_of(case)
+    X, branches = [[tip] for tip in case["tips"]], Branches.of(tree)
+    column = np.unique(case["states"], return_inverse=True)[1]
+    seen = SeenClasses.of(branches, tree.index(case["tips"]), column, 3, np.ones(len(column)))
+    at = [rate_matrix(np.array([rate[0] * branches.unit]), 3) for rate in (case["mk_rate"], case["mk_at"])]
+    given, equal, rate, symmetric = case["mk"]
+    np.testing.assert_allclose(seen.log_likelihood(at[0]), given, rtol=1e-9)
+    inner = inner_of(tree, case["mk_nodes"])
+    np.testing.assert_allclose(seen.solution(at[1]).proba[inner].ravel(), case["mk_ace"], atol=1e-9)
+    one = VPuNNClassifier(tree, evolution="mk").fit(X, case["states"])
+    assert one.log_likelihood_ >= equal - 1e-6
+    if abs(one.log_likelihood_ - equal) < 1e-9 and rate * branches.unit < 10:  # else all rates are alike
+        np.testing.assert_allclose(one.rates_[0, 1], rate, rtol=1e-5)
+    assert (
+        VPuNNClassifier(tree, evolution="mk", rates="symmetric").fit(X, case["states"]).log_likelihood_
+        >= symmetric - 1e-6
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R with ape, nlme and phytools")
 def test_the_kept_answers_are_what_r_says(tmp_path):
@@ -113,5 +135,5 @@ def test_the_kept_answers_are_what_r_says(tmp_path):
         pytest.skip("needs R with ape, nlme and phytools")
     again = json.loads((tmp_path / "r.json").read_text())
     for old, new in zip(CASES, again, strict=True):
-        for name in ("brownian", "lambda", "ou", "kappa", "ace", "pic"):
+        for name in ("brownian", "lambda", "ou", "kappa", "ace", "pic", "mk", "mk_ace"):
             np.testing.assert_allclose(new[name], old[name], rtol=1e-6, err_msg=name)

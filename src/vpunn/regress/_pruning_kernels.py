@@ -133,3 +133,68 @@ def means_below(parent, is_leaf, values):
         total[parent[node]] += total[node]
         count[parent[node]] += count[node]
     return total / count
+
+
+@njit(cache=True, nogil=True)
+def prune_classes(parent, length, values, vectors, said):
+    """Up, for classes: the likelihood of what was seen below each node, by the node's class, each divided by its largest.
+
+    Transitions over a branch t are U·exp(Λt)·Uᵀ with eigenvalues ``values`` and ``vectors`` of the symmetric rates. ``said``
+    holds the likelihood of the rows at each node, and is overwritten. Returns what each node passes up, and the log of the
+    product of the largest.
+    """
+    n, k = said.shape
+    passed = np.ones((n, k))
+    log_likelihood = 0.0
+    turned = np.empty(k)
+    for node in range(n - 1, -1, -1):
+        top = said[node].max()
+        if top <= 0.0:
+            return passed, -np.inf
+        log_likelihood += np.log(top)
+        for j in range(k):
+            said[node, j] /= top
+        if node == 0:
+            break
+        for a in range(k):
+            total = 0.0
+            for j in range(k):
+                total += vectors[j, a] * said[node, j]
+            turned[a] = total * np.exp(values[a] * length[node])
+        for i in range(k):
+            total = 0.0
+            for a in range(k):
+                total += vectors[i, a] * turned[a]
+            passed[node, i] = max(total, 0.0)
+            said[parent[node], i] *= passed[node, i]
+    return passed, log_likelihood
+
+
+@njit(cache=True, nogil=True)
+def spread_classes(parent, length, values, vectors, said, passed):
+    """Down: the distribution of every node's class, from what `prune_classes` left; the root's prior is uniform.
+
+    Given its parent's class i, a node is of class j with probability P_ij·said_j / passed_i.
+    """
+    n, k = said.shape
+    out = np.empty((n, k))
+    out[0] = said[0] / said[0].sum()
+    turned = np.empty(k)
+    for node in range(1, n):
+        up = parent[node]
+        for a in range(k):
+            total = 0.0
+            for i in range(k):
+                if out[up, i] > 0.0 and passed[node, i] > 0.0:
+                    total += vectors[i, a] * out[up, i] / passed[node, i]
+            turned[a] = total * np.exp(values[a] * length[node])
+        whole = 0.0
+        for j in range(k):
+            total = 0.0
+            for a in range(k):
+                total += vectors[j, a] * turned[a]
+            out[node, j] = max(total, 0.0) * said[node, j]
+            whole += out[node, j]
+        for j in range(k):
+            out[node, j] /= whole
+    return out
