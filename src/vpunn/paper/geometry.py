@@ -8,6 +8,7 @@ the digits that `HiPaN` predicts when it is not shown the answer, and the `seman
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,17 +145,15 @@ def _branch_disk(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
     return "", ""
 
 
-def _histogram(rows: np.ndarray, ax: Axes, p: int, seed: int) -> Said:
-    """The children at the depth that has most inner nodes."""
+def _histogram(rows: np.ndarray, ax: Axes, p: int, seed: int, *, depth: int) -> Said:
     found = structure.branching(rows, permutations=1)
-    by_depth = [int(found.at(int(k))[1].sum()) for k in found.depths]
-    depth = int(found.depths[int(np.argmax(by_depth))])
+    if depth not in found.depths:
+        ax.set_axis_off()
+        return "", ""
     plot.degree_histogram(found, depth, ax)
     values, counts = found.total
-    return (
-        f"{counts[values == 1].sum() / counts.sum():.0%} of the inner nodes with a single child, {values.max():,} at most",
-        "",
-    )
+    alone = f"{counts[values == 1].sum() / counts.sum():.0%} of the inner nodes with a single child"
+    return ("" if depth > 1 else f"{alone}, {values.max():,} at most"), ""
 
 
 def _largest_branch(rows: np.ndarray) -> Tree:
@@ -183,7 +182,7 @@ SHAPES: dict[str, tuple[Draw, ...]] = {
     "F14": (_branching,),
     "F15": (_entropy, _difficulty),
     "F16": (_branch_disk, _spectrum),
-    "F18": (_histogram,),
+    "F18": tuple(partial(_histogram, depth=depth) for depth in (1, 3, 5, 7)),
 }
 
 
@@ -192,7 +191,8 @@ def draw_shapes(key: str, codes: Rows, *, seed: int = 0) -> tuple[Figure, str]:
     from matplotlib.figure import Figure
 
     drawings = SHAPES[key]
-    figure = Figure(figsize=(5.4 * len(codes), 4.9 * len(drawings)), layout="constrained")
+    height = 4.9 if len(drawings) < 3 else 2.6
+    figure = Figure(figsize=(5.4 * len(codes), height * len(drawings)), layout="constrained")
     axes = figure.subplots(len(drawings), len(codes), squeeze=False)
     p = code_prime(int(codes[EXACT].max()))
     sentences = []
