@@ -54,7 +54,8 @@ DELIMITERS = [
     no(f"{ASK} --encoding klingon", "there is no encoding 'klingon'", {"t.csv": table()}),
     no(f"{ASK} --encoding ascii", ("line 2", "is not ascii text"), {"t.csv": "id,text\né,x\n"}),
     no(ASK, ("line 2", "zero byte"), {"t.csv": "id,text\na\0,night\n"}),
-    no("predict {flat} t.xlsx", ("ending '.xlsx'", "save the sheet as CSV"), {"t.xlsx": b"PK\x03\x04"}),
+    no("predict {flat} t.ods", ("ending '.ods'", "save the sheet as .xlsx or .csv"), {"t.ods": b"PK\x03\x04"}),
+    no("predict {flat} t.xlsx", "cannot be read as an Excel sheet", {"t.xlsx": b"PK\x03\x04"}),
     no(ASK, "is a spreadsheet or an archive", {"t.csv": b"PK\x03\x04\0\0"}),
     no(ASK, "looks compressed but cannot be unpacked", {"t.csv": gzip.compress(table().encode())[:-9]}),
 ]
@@ -158,7 +159,7 @@ DUPLICATES = [
     ),
     yes(
         "fit t.csv --out new --text text --target kind",
-        ("1 name differs in case, blanks or underscores only, such as 'Owl', 'owl'", "they count as different"),
+        ("1 name is spelled in several ways, such as 'Owl', 'owl'", "they count as different"),
         {"t.csv": REPEATED + "dark bird,Owl\n"},
     ),
     yes(
@@ -279,7 +280,7 @@ UNICODE = [
     yes("predict {flat} t.csv --json", OWL, {"t.csv": "id,text\n1,NIGHT BIRD HOOTS\n"}),
     yes(
         "fit t.csv --out new --text text --target kind",
-        ("2 classes", "letters in two parts"),
+        ("2 classes", "Unicode spelled two ways"),
         {"t.csv": "text,kind\n" + f"a b,{E_APART}\na b,{E_TOGETHER}\nc d,z\n" * 4},
     ),
     yes("predict {flat} --ask 夜の鳥 --json", '"known": false'),

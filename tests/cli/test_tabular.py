@@ -86,7 +86,7 @@ def test_fit_generate_edit(iris, tmp_path):
 def test_files_that_cannot_be_read_are_named(iris, tmp_path):
     for arguments, words in (
         (("discover", str(tmp_path / "none.csv")), "there is no file"),
-        (("discover", str(tmp_path / "a.xlsx")), "ending '.xlsx'"),
+        (("discover", str(tmp_path / "a.ods")), "ending '.ods'"),
         (("discover", iris, "--drop", "colour"), "no column 'colour'"),
         (("discover", iris, "--levels", "5,x"), "such as 5,20,60"),
         (("discover", iris, "--figure", "tree.bmp"), ".png, .svg, .pdf"),

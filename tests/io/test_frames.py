@@ -101,7 +101,7 @@ def test_tables_that_cannot_be_used(content, message):
 def test_files_that_are_no_tables(tmp_path):
     for name, content, message in (
         ("none.csv", None, "there is no file"),
-        ("t.xlsx", b"x", "has the ending '.xlsx'; tables are read from .csv"),
+        ("t.ods", b"x", "has the ending '.ods'; tables are read from .csv"),
         ("t.parquet", b"PAR1 but no more", "cannot be read as Parquet"),
         ("t.feather", b"nothing", "cannot be read as Feather"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], "looks compressed but cannot be unpacked"),
@@ -111,7 +111,7 @@ def test_files_that_are_no_tables(tmp_path):
         with pytest.raises(DataError, match=message):
             read_table(tmp_path / name)
     with pytest.raises(DataError, match="cannot write"):
-        write_table(FRAME, tmp_path / "t.xlsx")
+        write_table(FRAME, tmp_path / "t.ods")
 
 
 def test_missing_columns_say_what_was_meant():
