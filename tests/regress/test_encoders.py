@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
@@ -107,6 +109,20 @@ def test_cross_fitting_does_not_leak_noise():
     encoder = PadicTargetEncoder(random_state=0)
     assert abs(np.cov(encoder.fit_transform(X, y)[:, 0], y)[0, 1]) < 0.05
     assert np.corrcoef(encoder.transform(X)[:, 0], y)[0, 1] > 0.9  # why it is needed
+
+
+@given(st.integers(0, 10_000), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_a_rows_own_label_changes_nothing_in_its_own_encoding(seed, classes):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, 3, 40), rng.integers(0, 12, 40)])
+    y = rng.integers(0, 2, 40) if classes else rng.normal(size=40)
+    row = int(rng.integers(40))
+    flipped = y.copy()
+    flipped[row] = 1 - y[row] if classes else y[row] + 1000
+    kind = "classes" if classes else "continuous"
+    once, again = (PadicTargetEncoder(target_type=kind, random_state=0).fit_transform(X, each) for each in (y, flipped))
+    np.testing.assert_array_equal(once[row], again[row])
 
 
 def test_beats_the_flat_target_encoder_in_a_pipeline():

@@ -133,8 +133,8 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     A flat target encoder shrinks every category to the grand mean; this one shrinks a genus to its family, the family to
     its order, by as much as the marginal likelihood says (`VPuNNRegressor`, and for classes `VPuNNClassifier`).
 
-    ``fit_transform`` is *cross-fitted*: each row is encoded by a fit to the other folds, so that a model trained on the
-    features does not see the row's own y. Hence ``fit(X, y).transform(X)``, which is for new rows, gives other values.
+    ``fit_transform`` is *cross-fitted*: each row is encoded by a fit to the other folds, grand mean and shrinkage too, and
+    the folds do not look at y. So a row's own y changes nothing in its own encoding, to the bit. Hence ``fit(X, y).transform(X)``, which is for new rows, gives other values.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         so say "continuous" for counts), "continuous", or "classes". A continuous y gives one feature, two classes give
         one (probability of the larger), more give one each; several columns of y are encoded one after the other.
     per_depth : also encode the ancestors: one feature per depth, from the broadest ball to the row's own.
-    cv : number of shuffled folds of ``fit_transform`` (stratified for a single y of classes), or a scikit-learn splitter.
+    cv : number of shuffled folds of ``fit_transform``, or a scikit-learn splitter (one that looks at y lets it into the folds).
     random_state : seed of the shuffling when ``cv`` is a number.
 
     >>> X = [["cat", "lion"], ["cat", "lion"], ["cat", "tiger"], ["dog", "wolf"], ["dog", "fox"], ["dog", "fox"]]
@@ -290,7 +290,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         folds = min(self.cv, n)
         if folds < 2:
             raise VpunnError(f"cross-fitting needs at least 2 rows and cv ≥ 2, got {n} rows and cv={self.cv}.")
-        from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold  # slow to import, and seldom needed
+        from sklearn.model_selection import GroupKFold, KFold  # slow to import, and seldom needed
 
         if group is not None:
             folds = min(folds, int(group.max()) + 1)
@@ -299,8 +299,6 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
                     "cross-fitting needs rows of at least 2 groups, and all rows are of one; leave groups out."
                 )
             return GroupKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], groups=group)
-        if len(targets) == 1 and self._tasks[0].classes is not None and np.bincount(targets[0]).min() >= folds:
-            return StratifiedKFold(folds, shuffle=True, random_state=self.random_state).split(targets[0], targets[0])
         return KFold(folds, shuffle=True, random_state=self.random_state).split(targets[0])
 
     def _features(self, values: FloatArray, nodes: np.ndarray) -> FloatArray:
