@@ -134,7 +134,8 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
     its order, by as much as the marginal likelihood says (`VPuNNRegressor`, and for classes `VPuNNClassifier`).
 
     ``fit_transform`` is *cross-fitted*: each row is encoded by a fit to the other folds, grand mean and shrinkage too, and
-    the folds do not look at y. So a row's own y changes nothing in its own encoding, to the bit. Hence ``fit(X, y).transform(X)``, which is for new rows, gives other values.
+    the folds do not look at y. So a row's own y changes nothing in its own encoding, to the bit. Hence
+    ``fit(X, y).transform(X)``, which is for new rows, gives other values.
 
     Parameters
     ----------
