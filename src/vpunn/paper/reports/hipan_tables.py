@@ -283,8 +283,9 @@ def _tied(bench: Bench, protocol: str) -> np.ndarray:
     found = []
     for seed in range(bench.seeds):
         model, _ = bench.hipan(f"hipan{f'.seed{seed}' if seed else ''}", optimizer="adam", seed=seed)
-        _, rule, prefix, _ = PROTOCOLS[protocol]
-        found.append((model.printed_digits(model.predict_digits(None, rule, prefix))[:, -1] == 0).mean())
+        asked = PROTOCOLS[protocol]
+        digits = model.predict_digits(None, asked.rule, asked.prefix)
+        found.append((model.printed_digits(digits)[:, -1] == 0).mean())
     return np.array(found)
 
 
