@@ -32,7 +32,7 @@ from vpunn.torch import FisherBlocks, HierarchicalHead
 BATCH, FEATURES = 512, 64
 #: Optimiser → settings to choose from: rate, and damping of Fisher.
 CHOICES: dict[str, list[tuple[float, float]]] = {
-    "Adam": [(0.003, 0.0), (0.01, 0.0), (0.03, 0.0)],
+    "Adam": [(0.001, 0.0), (0.003, 0.0), (0.01, 0.0), (0.03, 0.0)],
     "L-BFGS": [(1.0, 0.0)],
     "FisherBlocks": [(1.0, 1e-3), (0.3, 1e-3), (0.1, 1e-3)],
 }
