@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import vpunn
-from vpunn.errors import VpunnError
+from vpunn.errors import DataWarning, VpunnError
 from vpunn.tables.guess import guess_columns, guess_target
 
 KINDS = {"coffee": "drinks", "tea": "drinks", "bread": "bakery", "cake": "bakery"}
@@ -131,3 +131,26 @@ def test_a_number_is_predicted_from_level_columns(capsys):
 def test_what_cannot_be_fitted_is_said(call, said):
     with pytest.raises(VpunnError, match=said):
         call()
+
+
+LISTS = [["a", "b"], ["b"], ["a"], ["a", "c"]] * 10
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "said"),
+    [
+        (TRAIN, TRAIN["kind"], "no numbers: 'sku', 'kind', .* and blanks in 'price'; vpunn.fit"),
+        (np.eye(40), LISTS, "write a set for each, or pass multilabel=True"),
+        (np.eye(40), np.eye(40)[:, :3], "pass multilabel=True and the names of its columns as classes="),
+    ],
+)
+def test_a_classifier_names_the_way_out(X, y, said):
+    with pytest.raises(VpunnError, match=said):
+        vpunn.HiPaNClassifier().fit(X, y)
+
+
+def test_lists_of_one_length_are_said_to_be_paths():
+    """Not silently: rows may have several labels each."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.warns(DataWarning, match="are read as paths, broadest label first; write paths as tuples to say so"):
+        vpunn.HiPaNClassifier().fit(X, [["a", "b"], ["b", "c"]] * 20)

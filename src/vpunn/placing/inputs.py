@@ -117,6 +117,17 @@ def refuse_unfitted(model: FittedModel) -> None:
 
 def _refuse_texts(X: Features) -> None:
     """Texts are no features yet."""
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        words = [
+            name for name, kind in zip(X.columns, X.dtypes, strict=True) if getattr(kind, "kind", "O") not in "biufc"
+        ]
+        blank = [name for name in X.columns if name not in words and X[name].isna().any()]
+        if words:
+            also = f", and blanks in {examples(blank)}" if blank else ""
+            raise VpunnError(
+                f"X has columns that are no numbers: {examples(words)}{also}; vpunn.fit(frame, target) reads such frames as "
+                "they are."
+            )
     first = next(iter(X), None) if isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1 else None
     if isinstance(first, str):
         raise VpunnError(

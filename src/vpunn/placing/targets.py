@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Set, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
+from vpunn.errors import DataWarning, TreeError, VpunnError, examples, refuse_lazy
 from vpunn.tree import Tree
 from vpunn.tree.lookup import UNKNOWN
 
@@ -75,6 +76,11 @@ def paths_of(y: Targets) -> np.ndarray:
     """Level columns as one tuple per row, see `without_gaps`; not all cells of a row may be missing."""
     table = np.asarray(y)
     reject_indicator(table)
+    if isinstance(y, list) and isinstance(y[0], list):
+        said = (
+            f"lists such as {examples(y[:1])} are read as paths, broadest label first; write paths as tuples to say so"
+        )
+        warnings.warn(f"{said}, or pass multilabel=True if rows have several labels.", DataWarning, stacklevel=4)
     rows = without_gaps([tuple(row) for row in (y if isinstance(y, list) else table.tolist())])
     bare = [i for i, row in enumerate(rows) if not row]
     if bare:
@@ -101,7 +107,7 @@ def as_column(y: Targets) -> np.ndarray:
     if isinstance(y, list | tuple) and any(isinstance(value, list | set | frozenset) for value in y):
         raise VpunnError(
             f"a row can have one label only, got {examples([v for v in y if isinstance(v, list | set | frozenset)][:3])}; "
-            "repeat the row once per label, or write paths as tuples."
+            "if rows have several labels write a set for each, or pass multilabel=True; a path is a tuple."
         )
     if isinstance(y, list | tuple) and any(isinstance(value, tuple) for value in y):
         y = object_array(y)
@@ -157,6 +163,8 @@ def refuse_single(y: Targets, name: str = "y", one: str = "one label per row") -
     """A column of labels is no single one."""
     if y is None or isinstance(y, str | bytes) or (hasattr(y, "ndim") and y.ndim == 0):
         raise VpunnError(f"{name} must hold {one}, got {repr(y)[:60]}.")
+    if not (hasattr(y, "__len__") or hasattr(y, "__array__")) or isinstance(y, Mapping | Set | ValuesView):
+        raise VpunnError(f"{name} must hold {one} in a list or an array, got {repr(y)[:60]}.")
     refuse_masked(y, name)
 
 
@@ -188,8 +196,8 @@ def reject_indicator(table: np.ndarray) -> None:
     """A 0/1 matrix means several labels per row, which one path per row cannot hold."""
     if table.shape[1] > 1 and table.dtype.kind in "biuf":
         raise VpunnError(
-            f"the targets are a numeric table of shape {table.shape}, which reads as several labels per row; give one label "
-            "per row, or level columns of names."
+            f"the targets are a numeric table of shape {table.shape}, which reads as several labels per row: pass "
+            "multilabel=True and the names of its columns as classes=[…], or a set of labels for each row."
         )
 
 
@@ -248,8 +256,6 @@ def checked(y: Targets, rows: int) -> Targets:
 def check_length(y: Targets, rows: int) -> None:
     """One label per row."""
     refuse_single(y)
-    if not (hasattr(y, "__len__") or hasattr(y, "__array__")) or isinstance(y, Mapping | Set | ValuesView):
-        raise VpunnError(f"y must hold one label per row in a list or an array, got {repr(y)[:60]}.")
     many = len(y) if hasattr(y, "__len__") else len(np.asarray(y))
     if many != rows:
         raise VpunnError(
