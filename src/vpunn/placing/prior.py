@@ -38,14 +38,15 @@ class Prior:
         return cls(np.log1p(sample.tree.sums(rows)).astype(np.float32), frequent, sample.tree)
 
     def look(self, rows: Any) -> Look:
-        """All classes, where they are few."""
+        """All classes, where they are few, and only for rows that say something: the others are answered by the shares of places."""
         if sp.issparse(rows):
             features, length = np.diff(rows.indptr), np.sqrt(np.asarray(rows.multiply(rows).sum(1)).ravel())
         else:
             features, length = np.zeros(len(rows)), np.sqrt((np.asarray(rows) ** 2).sum(1))
 
         def propose(k: int) -> list[np.ndarray]:
-            return [np.tile(self.frequent, (rows.shape[0], 1))] if len(self.frequent) <= KNOWN else []
+            said = features > 0 if sp.issparse(rows) else np.ones(len(rows), bool)
+            return [np.where(said[:, None], self.frequent, -1)] if len(self.frequent) <= KNOWN else []
 
         def values(slots: Slots) -> list[np.ndarray]:
             asked, wide = slots.asked, np.ones(slots.block.shape, np.float32)

@@ -62,7 +62,8 @@ class Sums:
         by_feature.sort_indices()
         coefficient = np.zeros(by_feature.nnz, np.float32)
         entries = by_feature.indptr, by_feature.indices, by_feature.data
-        _coefficients(entries, mass, news, ground / ground.sum(), tree.parent, np.zeros(tree.blocks), coefficient)
+        room = np.zeros(tree.blocks), np.zeros(tree.blocks, np.int64)
+        _coefficients(entries, mass, news, ground / ground.sum(), tree.parent, room, coefficient)
         table = FeatureTable.of(by_feature, np.ones(by_feature.nnz, np.float32), coefficient)
         return cls(table, norm, np.log(news).astype(np.float32), tree)
 
@@ -126,15 +127,22 @@ def block_sums(sample: Sample) -> sp.csr_matrix:
 
 
 @kernel
-def _coefficients(entries, mass, news, ground, parent, p, out):
-    """c_B(f) of every entry. Blocks ascend within a feature, and a parent has met what a child has."""
-    start, block, s = entries
+def _coefficients(entries, mass, news, ground, parent, room, out):
+    """c_B(f) of every entry. Blocks ascend within a feature; a parent without an entry (its rows cancel) says what the next above
+    says."""
+    (start, block, s), (p, met) = entries, room
     for f in range(len(start) - 1):
         for e in range(start[f], start[f + 1]):
             b = block[e]
-            above = p[parent[b]] if b > 0 else ground[f]
+            u, above = b, 1.0
+            while u > 0:
+                u = parent[u]
+                if met[u] == f + 1:
+                    break
+                above *= news[u]
+            above *= p[u] if met[u] == f + 1 else ground[f]
             own = (1 - news[b]) * abs(s[e]) / mass[b]
-            p[b] = own + news[b] * above
+            p[b], met[b] = own + news[b] * above, f + 1
             out[e] = np.log1p(own / (news[b] * above))
 
 
