@@ -154,3 +154,12 @@ def test_lists_of_one_length_are_said_to_be_paths():
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.warns(DataWarning, match="are read as paths, broadest label first; write paths as tuples to say so"):
         vpunn.HiPaNClassifier().fit(X, [["a", "b"], ["b", "c"]] * 20)
+
+
+def test_scores_say_what_they_mean():
+    model = vpunn.fit(TRAIN[["text", "kind"]], "kind", verbose=False)
+    found = model.evaluate(TEST)
+    rows = found.table()
+    assert [row["score"] for row in rows[:3]] == ["exact", "top-5", "coverage at 90 %"]
+    assert {row["score"] for row in rows} == set(found.scores) and all(row["what it says"] for row in rows)
+    assert "placed exactly" in found._repr_html_() and "<td>top-5</td>" in found._repr_html_()

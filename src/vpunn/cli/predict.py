@@ -84,7 +84,7 @@ def predict(
     from vpunn.tables.inputs import split_names
 
     if until.stop is not None and top > 1:
-        raise VpunnError(f"--stop gives one ball per row, so --top {top} does not go with it; leave one of them out.")
+        raise VpunnError(f"--stop gives one branch per row, so --top {top} does not go with it; leave one of them out.")
     if rule != "node" and (until.stop is not None or top > 1):
         raise VpunnError(f"--rule {rule} gives one node per row; leave --stop and --top out.")
     chosen = {name: v for name, v in (("top", top), ("rule", rule)) if v not in (1, "node")} | until.options()
@@ -143,9 +143,9 @@ def _predict_files(
     model: Path, table: Path, out: str, options: dict[str, Any], keep: list[str], reading: Reading
 ) -> None:
     """Files through a model, in constant memory, to a file or a folder of parts."""
+    from vpunn import scale
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
-    from vpunn import scale
 
     files = table_files(table)
     if not is_folder(out) and len(files) == 1:
@@ -190,12 +190,12 @@ def evaluate(
     if json:
         emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
         return
-    emit(found.scores, False)
+    emit(found.table(), False)
     for note in found.notes:
         typer.echo(f"note: {note}")
     if found.by_depth:
-        title = "\nthe ball around the answer at each depth: how often it is right and how probable it is said to be"
-        emit(found.by_depth, False, title)
+        typer.echo("\nHow often the answer's branch is right at each depth, and how probable it is said to be")
+        emit(found.by_depth, False, "(ECE: how far the two differ; by chance: as far as luck alone would take them):")
 
 
 def explain(
@@ -207,7 +207,7 @@ def explain(
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Say why a row, or a text of your own, is placed where it is: each ball's contribution, summing to the score."""
+    """Say why a row, or a text of your own, is placed where it is: what each branch contributes."""
     from dataclasses import asdict
 
     import pandas as pd

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._show import show
 from vpunn.errors import counted
 from vpunn.io.frames import check_columns
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What a score means, in a few words; those that matter first stand first.
+MEANING = {
+    "exact": "answered with the right place itself",
+    "top-5": "the right place is among five answers",
+    "coverage at 90 %": "right if vague answers may be given",
+    "RMSE": "typical error, large ones count more",
+    "R²": "share of differences explained; 1 is all",
+    "MAE": "the error, on average",
+    "F1 by rows": "how far the sets agree, 0 to 1",
+    "F1 by pairs": "the same, all rows and labels together",
+    "missed at risk 0.1": "labels missed; meant to be one in ten",
+    "Fmax": "F1 by rows at its best threshold",
+    "rows": "rows that were scored",
+    "root_accuracy": "answered in the right topmost branch",
+    "leaf_accuracy": "the same as exact, of whole paths",
+    "hierarchical_precision": "steps of the answers that are right",
+    "hierarchical_recall": "steps of the truths that were found",
+    "hierarchical_f1": "both together, 0 to 1",
+    "wu_palmer": "how near answers are, 1 is there",
+    "mean_lca_depth": "steps down until answer and truth part",
+    "ultrametric_loss": "mean distance in the tree, 0 is right",
+    "ECE": "how far probabilities are off, 0 is honest",
+    "mean sd": "how far off it expects to be",
+}
 
 
 @dataclass(frozen=True)
@@ -34,8 +62,19 @@ class Evaluation:
             said = f"root mean squared error {self.scores['RMSE']:.4g} over {counted(rows, 'row')}, R² {self.scores['R²']:.3f}"
         return "; ".join([said, *self.notes])
 
+    def table(self) -> list[dict[str, Any]]:
+        """The scores with what they mean, those that matter first."""
+        first = [name for name in MEANING if name in self.scores]
+        names = [*first, *(name for name in self.scores if name not in MEANING)]
+        return [{"score": name, "value": self.scores[name], "what it says": MEANING.get(name, "")} for name in names]
+
     def __str__(self) -> str:
         return self.verdict
+
+    def _repr_html_(self) -> str:
+        cells = [(show(row["score"]), show(row["value"]), show(row["what it says"])) for row in self.table()]
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
+        return f"<p>{escape(self.verdict)}</p><table>{rows}</table>"
 
 
 @dataclass(frozen=True)
