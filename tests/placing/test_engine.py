@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from vpunn.placing import heads
+from vpunn.errors import VpunnError
+from vpunn.placing import HiPaNClassifier, heads
 from vpunn.placing.engine import fit
 from vpunn.placing.evidence import Sample, Slots, names
 from vpunn.placing.experts import Rows
@@ -219,3 +220,44 @@ def test_weights_of_two_are_rows_that_stand_twice(words):
     twice = sample._replace(weight=np.full(100, 2, np.float32))
     assert np.allclose(block_sums(twice).toarray(), 2 * block_sums(sample).toarray(), atol=1e-5)
     assert heads.Heads.fit(twice, {}).bias.tobytes() == heads.Heads.fit(sample, {}).bias.tobytes()
+
+
+def test_questions_may_belong_to_classes_oftener_than_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(300) < 0.1).astype(int)
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    said = {}
+    for prior in ("rows", "uniform", [0.5, 0.5], np.array([0.0, 1.0])):
+        model = HiPaNClassifier(class_prior=prior).fit(X, y)
+        p = model.predict_proba(X)
+        said[str(prior)] = p
+        model.save(tmp_path / "m")
+        assert HiPaNClassifier.load(tmp_path / "m").predict_proba(X).tobytes() == p.tobytes()
+    assert said["uniform"][:, 1].mean() > 2 * said["rows"][:, 1].mean() and (said["[0. 1.]"][:, 1] > 0.999).all()
+    odds = [said[k][:, 1] / said[k][:, 0] for k in ("uniform", "rows")]
+    sure = said["rows"].min(1) > 1e-3  # the combiner's slots are two places: Bayes' rule is exact
+    assert np.allclose((odds[0] / odds[1])[sure], (y == 0).sum() / y.sum(), rtol=1e-3)
+    assert np.allclose(said["[0.5, 0.5]"], said["uniform"])
+    for wrong in ([1.0], "often", [-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0]):
+        with pytest.raises(VpunnError, match="class_prior"):
+            HiPaNClassifier(class_prior=wrong).fit(X, y)
+
+
+def test_a_list_with_one_row_a_class_answers_by_what_is_near(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers, words = rng.normal(size=(40, 5)), sp.csr_matrix(rng.random((40, 60)) * (rng.random((40, 60)) < 0.1))
+    for X in (numbers, words):
+        model = HiPaNClassifier(novelty=False).fit(X, np.arange(40))
+        assert (model.predict(X + 0.01 * X) == np.arange(40)).mean() > 0.9
+        model.save(tmp_path / "m")
+        assert (HiPaNClassifier.load(tmp_path / "m").predict_proba(X) == model.predict_proba(X)).all()
+
+
+def test_rows_that_leave_one_behind_stand_in_for_those_that_cannot_leave():
+    rng = np.random.default_rng(0)
+    leaf = np.concatenate([np.arange(100), 100 + np.repeat(np.arange(20), 10)])  # 100 classes of one row, 20 of ten
+    found = folds(np.arange(300), leaf, np.bincount(leaf), False, rng)
+    last = found[-1]
+    assert set(leaf[last.rows]) <= set(range(100, 120)) and len(last.rows) == 9 * len(set(leaf[last.rows]))
+    assert last.counts.sum() == pytest.approx(sum(f.counts.sum() for f in found[:-1]) / 200 * 100)
+    assert not any((leaf[f.rows] < 100).any() for f in found)

@@ -13,7 +13,7 @@ from vpunn._threads import check_n_jobs, in_threads
 from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.placing import inputs, set_answers, store, targets
 from vpunn.placing.distribution import Rule, Stop, stop_at
-from vpunn.placing.engine import Model, Task
+from vpunn.placing.engine import Model, Task, asked_as_often
 from vpunn.placing.experts import BATCH, Rows
 from vpunn.placing.layout import Layout
 from vpunn.placing.posterior import Posterior
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Answers = Literal["auto", "leaves", "all"]
 #: Whether answers may belong to classes without rows: a share of the questions, or yes, no, or what the tree looks like.
 Novelty = Literal["auto"] | bool | float
+#: How often questions belong to each class: as training rows do, to all alike, or a weight for each of ``classes_``.
+ClassPrior = Literal["rows", "uniform"] | np.ndarray | list[float]
 
 
 class Answering(Storable):
@@ -62,12 +64,14 @@ class Answering(Storable):
         tree: Tree | None = None,
         *,
         novelty: Novelty = "auto",
+        class_prior: ClassPrior = "rows",
         answers: Answers = "auto",
         n_jobs: int | None = None,
         random_state: Seed = 0,
     ) -> None:
         self.tree = tree
         self.novelty = novelty
+        self.class_prior = class_prior
         self.answers = answers
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -81,6 +85,8 @@ class Answering(Storable):
             raise VpunnError(
                 f"novelty is True, False, 'auto' or a share of the questions from 0 to 1, got {self.novelty!r}."
             )
+        if not isinstance(self.class_prior, str) or self.class_prior not in ("rows", "uniform"):
+            _checked_prior(self.class_prior)
         if self.tree is not None and not isinstance(self.tree, Tree):
             raise VpunnError(
                 f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one."
@@ -110,6 +116,26 @@ class Answering(Storable):
             self.class_nodes_ = targets.by_label(tree, self.class_nodes_)
         self.labels_ = tree.labels if flat is None else np.concatenate([flat[:1], flat])  # the root is never answered
         self.classes_ = tree.labels[self.class_nodes_] if flat is None else flat
+
+    def _weigh_classes(self) -> None:
+        """What ``class_prior`` says of how often questions belong where."""
+        if not isinstance(self.class_prior, str) or self.class_prior != "rows":
+            self.model_ = asked_as_often(self.model_, self._prior(), self.rows_at_)
+
+    def _prior(self) -> np.ndarray:
+        """``class_prior`` as a weight of every node."""
+        prior = np.ones(self.tree_.n_nodes)
+        if not isinstance(self.class_prior, str):
+            given = _checked_prior(self.class_prior)
+            if len(given) != len(self.class_nodes_):
+                raise VpunnError(
+                    f"class_prior has {len(given):,} weights, classes_ {len(self.class_nodes_):,} classes; give one for each."
+                )
+            prior[:] = 0
+            prior[self.class_nodes_] = given
+        if not prior[self.rows_at_ > 0].any():
+            raise VpunnError("class_prior is 0 for every class that has rows; some of them must be possible.")
+        return prior
 
     def nodes_of(self, y: Targets) -> np.ndarray:
         """Node ids of labels as `fit` takes them; labels that are not in the tree are refused."""
@@ -252,6 +278,19 @@ class Answering(Storable):
     @classmethod
     def _from_store(cls, stored: Stored) -> Self:
         return cast(Self, store.read(cls, stored))
+
+
+def _checked_prior(given: Any) -> np.ndarray:
+    """Weights of classes as numbers, of at least 0 and not all of them 0."""
+    try:
+        prior = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        prior = np.zeros(0)
+    if prior.ndim != 1 or not len(prior) or not (np.isfinite(prior) & (prior >= 0)).all() or not prior.any():
+        raise VpunnError(
+            f"class_prior is 'rows', 'uniform' or a weight of at least 0 for each of classes_, got {repr(given)[:60]}."
+        )
+    return prior
 
 
 class _Root:

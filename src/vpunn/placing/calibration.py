@@ -35,7 +35,9 @@ def measured(
             combiner = model.combiner if few else _combiner_of(model, held, ~part, rng)
             _judge(model, combiner, held, part, (scores, right))
             judged |= part
-    weight = held.weight[judged]
+    weight = held.weight[judged] * (1 if model.ratio is None else model.ratio[held.place[judged]])
+    if not weight.any():  # no question belongs where rows were held out
+        return np.zeros(0), 0.0
     return conformal.of_equal_weight(scores[judged], weight), float(np.average(right[judged], weights=weight))
 
 

@@ -69,6 +69,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         paths, plain labels a root with one child per class.
     novelty : may a question belong to a class without training rows? "auto": yes if `fit` made the tree from paths, or more than
         one leaf in a hundred has no rows. If you made the tree from the labels pass True, for a closed list False.
+    class_prior : how often questions belong to each class that has rows. "rows": as often as training rows; "uniform": all alike,
+        as where a list has one row for some classes and many for others; or a weight for each of ``classes_``.
     answers : which nodes `predict` and `top_k` answer with. "auto": leaves where all training labels are leaves and ``novelty`` is
         off, else any node; "leaves" or "all" ask for them.
     n_jobs : threads that answer (None: one, -1: one per core); the bits stay the same.
@@ -145,6 +147,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         with whole_or_as_before(self):
             sets = set_targets.read_sets(y, multilabel, classes)
             if sets is not None and not sets.single():
+                if not isinstance(self.class_prior, str) or self.class_prior != "rows":
+                    raise VpunnError("class_prior is for rows with one label each; these have several.")
                 return set_answers.fit(self, X, sets, sample_weight, X_nodes, groups, validation)
             if validation is not None:
                 raise VpunnError(
@@ -183,11 +187,13 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         with threadpool_limits(1, user_api="blas"):  # sums in another order are other bytes
             # 2. folds, evidence, combiner and experts
             self.model_, held = engine.fit(task, novelty, rng, run=run)
+            self.rows_at_ = holding.counts(task)
             self._set_classes(flat)
+            self._weigh_classes()
             # 3. calibration on what was held out
             reached("calibration", 0.9)
             self.miss_scores_, self.held_out_exact_ = calibration.measured(self.model_, held, group, rng)
-        self.task_, self.rows_at_, self.changed_rows_ = task, holding.counts(task), 0
+        self.task_, self.changed_rows_ = task, 0
         return self
 
     def forget(self, rows: Labels) -> HiPaNClassifier:

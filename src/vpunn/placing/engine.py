@@ -58,6 +58,8 @@ class Model:
     experts: Experts
     combiner: Combiner
     novelty: bool
+    #: How much oftener than training rows questions belong to each block; None: as often.
+    ratio: np.ndarray | None = None
 
     def posterior(self, rows: Rows, *, evidence: bool = False) -> Posterior:
         """The distribution of every row."""
@@ -67,6 +69,9 @@ class Model:
         """What the combiner makes of the evidence about some rows, which is not kept unless it is asked for."""
         probability = np.zeros(seen.slots.shape, np.float32)
         probability[seen.slots >= 0] = self.combiner.probability(seen.evidence, seen.start)
+        if self.ratio is not None:
+            probability *= self.ratio[seen.slots]
+            probability /= np.maximum(probability.sum(1, keepdims=True), np.float32(1e-30))
         return Judged(seen.slots, probability, seen if evidence else None)
 
     def posterior_of(self, judged: Iterable[Judged]) -> Posterior:
@@ -180,6 +185,19 @@ def shares(rows_at: np.ndarray, grown: Grown, novelty: bool, how_often: list[flo
         return rows_at * float(not novelty)
     weights = [np.where(places, np.maximum(rows_at, 1), 0) for places in kinds]
     return np.asarray(sum(often * w / max(w.sum(), 1) for often, w in zip(how_often, weights, strict=True)))
+
+
+def asked_as_often(model: Model, prior: np.ndarray, rows_at: np.ndarray) -> Model:
+    """The model for questions that belong to nodes as often as ``prior`` says, in place of as often as ``rows_at`` has rows there.
+
+    By Bayes' rule every known place counts prior / share of rows, a ball what its places count together; what has no rows counts 1.
+    """
+    at, wanted = np.zeros(model.grown.blocks), np.zeros(model.grown.blocks)
+    at[model.grown.place], wanted[model.grown.place] = rows_at, np.where(rows_at > 0, prior, 0)
+    before, after = model.grown.below(at / at.sum()), model.grown.below(wanted / wanted.sum())
+    ratio = np.where(before > 0, after / np.maximum(before, 1e-300), 1.0).astype(np.float32)
+    share = np.where(at > 0, model.spread.share * ratio, model.spread.share)
+    return replace(model, ratio=ratio, spread=Spread.of(model.grown, share))
 
 
 def learned_more(model: Model, task: Task) -> Model:

@@ -84,6 +84,7 @@ def learned(model: HiPaNClassifier, task: Task, changed: int) -> None:
     model.task_, model.rows_at_ = task, counts(task)
     model.changed_rows_ += changed
     model._set_classes(model.classes_ if model.flat_ else None)
+    model._weigh_classes()
 
 
 def renewed(model: HiPaNClassifier, task: Task) -> None:

@@ -47,6 +47,8 @@ def write(model: Answering, draft: Draft) -> None:
     draft.array("places", made.experts.tree.place)
     draft.array("share", made.spread.share, balls=True)
     draft.array("room", made.experts.room)
+    if made.ratio is not None:
+        draft.array("ratio", made.ratio)
     draft.settings["novel"] = bool(made.novelty)
     told = {
         "experts": [
@@ -76,7 +78,9 @@ def write(model: Answering, draft: Draft) -> None:
 
 def write_front(model: Answering, draft: Draft) -> None:
     """What every model has: parameters, the tree, blocks of columns, and names."""
-    draft.params(model)
+    draft.params(model, skip=("tree", "class_prior"))
+    prior = model.class_prior
+    draft.settings["class_prior"] = prior if isinstance(prior, str) else np.asarray(prior, np.float64).tolist()
     draft.settings |= {"flat": model.flat_, "n_features": int(model.n_features_in_)}
     draft.settings["multilabel"] = bool(model.multilabel_)
     model.layout_.write(draft)
@@ -96,6 +100,7 @@ def read_front(cls: type[Answering], stored: Stored) -> tuple[Answering, np.ndar
         )
     tree, flat = stored.get("tree", Tree), stored.setting("flat", bool)
     model = cls(None if flat else tree, **stored.params(cls))
+    model.class_prior = stored.setting("class_prior", (str, list))
     model._check_params()
     model.tree_, model.multilabel_ = tree, stored.setting("multilabel", bool)
     model.layout_ = Layout.stored(stored)
@@ -134,7 +139,8 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     combiner = reader.of_block(lengths).read("combiner", told["combiner"], Part(Combiner))
     share = stored.array("share", dtype="f8", shape=(grown.blocks,), low=0)
     novelty = stored.setting("novel", bool)
-    model.model_ = Model(tree, grown, Spread.of(grown, share), made, combiner, novelty)
+    ratio = stored.array("ratio", dtype="f4", shape=(grown.blocks,), low=0) if "ratio" in stored else None
+    model.model_ = Model(tree, grown, Spread.of(grown, share), made, combiner, novelty, ratio)
     if told["rows"] or "row.node" in stored:
         model.task_ = _task(stored, told["rows"], model, readers)
         model.rows_at_ = counts(model.task_)
