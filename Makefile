@@ -65,6 +65,12 @@ browser:  ## a Chromium for the tests of the explorer, from the system's package
 test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
+# Lines and branches of numba's kernels are machine code, which no tracer sees; their twins in the tests are what covers them.
+coverage: $(VENV)/.installed-dev  ## lines and branches that the tests run, by file; a slow run in one process
+	$(BIN)/pip $(INSTALL) coverage
+	$(BIN)/coverage run --branch --source=vpunn -m pytest -q -p no:xdist $(TESTS)
+	$(BIN)/coverage report --skip-covered --sort=cover
+
 fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads, and send servers what strangers send: refused or right, never a crash (COUNT=5000)
 	$(BIN)/python tests/hostile/fuzz.py --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
 	$(BIN)/python tests/hostile/kills.py $$(mktemp -d) 100
@@ -89,7 +95,7 @@ test-all:  ## the suite on every Python from 3.11 on that this machine has; says
 	    .venv-$$v/bin/pytest -n 2 --dist worksteal || exit 1; \
 	  else echo "Python $$v was not found on this machine: not tested"; fi; \
 	done
-.PHONY: fuzz test-floor test-all
+.PHONY: coverage fuzz test-floor test-all
 
 test-wheel: $(BIN)/python  ## build the wheel, install it alone in an empty environment, run the demo from there
 	rm -rf dist .venv-wheel && $(BIN)/pip wheel -q --disable-pip-version-check --no-deps -w dist .
@@ -115,6 +121,10 @@ bench-sets: $(BENCH)/.installed $(PECOS)/.installed  ## rows with several labels
 	VPUNN_PEERS="$(PEERS),napkinxc=$(CURDIR)/$(BENCH)/bin/python" \
 	  $(BENCH)/bin/python -m benchmarks.sets --tasks proteins,go-parents,hypernyms --keep benchmarks/results/sets
 .PHONY: bench-sets
+
+bench-genes: $(VENV)/.installed-dev  ## label sets from numbers beside what was published; VPUNN_DATA_DIR has the tables
+	$(BIN)/python -m benchmarks.sets.genes
+.PHONY: bench-genes
 
 bench-torch: $(BENCH)/.installed $(HSM)/.installed  ## heads, embeddings, attention, ids and bandits beside their flat rivals (under an hour)
 	VPUNN_PEERS="hierarchicalsoftmax=$(CURDIR)/$(HSM)/bin/python" $(BENCH)/bin/python -m benchmarks.torch.speed wordnet

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from vpunn._cost import machine
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -22,13 +23,6 @@ def best_seconds(call: Callable[[], Any], repeats: int = 5, clock: Callable[[], 
     return min(times)
 
 
-def peak_rss_mb() -> float:
-    """Peak resident memory of this process so far; Unix only, as `resource` is."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def write_results(name: str, rows: list[dict[str, Any]]) -> Path:
     """Write rows with a note of the machine, whole or not at all."""
     RESULTS.mkdir(exist_ok=True)
@@ -36,15 +30,6 @@ def write_results(name: str, rows: list[dict[str, Any]]) -> Path:
     beside = RESULTS / f".{name}.part"
     beside.write_text(json.dumps(document, indent=1, default=float))
     return beside.replace(RESULTS / f"{name}.json")
-
-
-def machine() -> str:
-    """Processor model if the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 class Runs:

@@ -12,7 +12,6 @@ before the measured step is not in it. The exponent is the slope of log(CPU) aga
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import write_results
+from vpunn._cost import peak_mb
 from vpunn.cli.common import emit
 from vpunn.tree import Tree
 
@@ -139,11 +139,6 @@ def measure(name: str, size: int) -> dict[str, Any]:
     begun = time.process_time()
     step()
     return {"size": size, "CPU s": time.process_time() - begun, "MB before": before, "MB peak": peak_mb()}
-
-
-def peak_mb() -> float:
-    """Peak memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def exponent(sizes: list[float], seconds: list[float]) -> float:

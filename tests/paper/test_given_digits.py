@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vpunn._cost import Cost
 from vpunn.datasets import load_ncbi
 from vpunn.paper import printed
 from vpunn.paper.reports import baselines, given_digits
@@ -51,7 +52,7 @@ def costs(*seconds):
 
     @contextmanager
     def cost_of():
-        yield {"seconds": next(left), "peak_mb": None}
+        yield Cost(next(left))
 
     return cost_of
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
+from vpunn._cost import measured
 from vpunn.hipaq._group_catalogue import group_catalogue, known_orders
 from vpunn.hipaq.decays import read_decays
 from vpunn.hipaq.hierarchies import HiPaQ
@@ -31,16 +31,16 @@ def hierarchy_table() -> list[dict[str, Any]]:
 
 
 def _row(name: str, make: Callable[[], tuple[Any, str]]) -> dict[str, Any]:
-    began = time.process_time()
-    tree, result = make()
-    one = HiPaQ(tree)
-    good = one.check()
+    with measured() as cost:
+        tree, result = make()
+        one = HiPaQ(tree)
+        good = one.check()
     return {
         "hierarchy": name,
         "leaves": tree.n_leaves,
         "(p, K)": f"({one.p}, {one.K})",
         "numbers": one.n_parameters,
-        "CPU s": round(time.process_time() - began, 3),
+        "CPU s": round(cost.seconds, 3),
         "key result": f"{'one code each' if good else good.verdict}; {result}",
     }
 

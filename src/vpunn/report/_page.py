@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._cost import machine, peak_mb
 from vpunn._show import is_number, plain, rich_table, show
 from vpunn.errors import DataError, VpunnError
 from vpunn.files import save
@@ -107,11 +108,11 @@ class Report:
             "command": self.command,
             "vpunn": __version__,
             "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.machine()}, {_cpu_model()}",
+            "machine": f"{platform.system()} {platform.machine()}, {machine()}",
             "libraries": ", ".join(f"{name} {version}" for name, version in _versions().items()),
             "seconds": round(time.perf_counter() - self.started, 1),
             "cpu_seconds": round(time.process_time() - self.cpu_started, 1),
-            "peak_rss_mb": _peak_rss_mb(),
+            "peak_rss_mb": None if (peak := peak_mb()) is None else round(peak),
         }
 
     def to_json(self) -> str:
@@ -192,14 +193,6 @@ def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cpu_model() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown processor"
-
-
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -237,13 +230,3 @@ def _html_block(block: Mapping[str, Any]) -> str:
 
 def _html_cell(value: object) -> str:
     return f"<td{' class=number' if is_number(value) else ''}>{html.escape(show(value))}"
-
-
-def _peak_rss_mb() -> int | None:
-    """Most memory this process has held, in MB; None where the system does not tell (Windows)."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    per_mb = 1024**2 if platform.system() == "Darwin" else 1024  # bytes there, kilobytes elsewhere
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb)

@@ -8,10 +8,7 @@ training, each opened by `vpunn.load`: seed 0 as a whole `HiPaN` with its tree, 
 from __future__ import annotations
 
 import json
-import re
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._cost import measured
 from vpunn._show import plain
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.errors import DataError, VpunnError
@@ -195,36 +193,7 @@ def command_line(name: str, seeds: int, only: Collection[str] = (), policy: str 
     return f"vpunn reproduce {name} --seeds {seeds}{options}"
 
 
-# ---- what a block costs ----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def measured() -> Iterator[dict[str, Any]]:
-    """CPU seconds of a block, and the megabytes by which it raised the peak of resident memory (Linux; else None)."""
-    spent: dict[str, Any] = {}
-    before = _reset_peak()
-    started = time.process_time()
-    yield spent
-    spent["seconds"] = time.process_time() - started
-    after = _resident("VmHWM")
-    spent["peak_mb"] = None if before is None or after is None else round((after - before) / 1024, 1)
-
-
-def _reset_peak() -> int | None:
-    """Set the peak to what is resident now, so that the next peak is the next block's; the resident kilobytes."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return None
-    return _resident("VmRSS")
-
-
-def _resident(name: str) -> int | None:
-    try:
-        found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) if found else None
+# ---- files ---------------------------------------------------------------------------------------------------------
 
 
 def read_json(path: Path) -> Any:
@@ -329,7 +298,7 @@ class Bench(Shelf):
         else:
             with measured() as spent:
                 result = run()
-            found = Trained(result, spent["seconds"], spent["peak_mb"])
+            found = Trained(result, spent.seconds, spent.peak_mb)
             self._keep(key, found, model)
         self.trained[key] = found
         return found

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._cost import measured
 from vpunn.codes import PadicCode
 from vpunn.paper.contents import captions
-from vpunn.paper.reports._run import Bench, measured, spread
+from vpunn.paper.reports._run import Bench, spread
 from vpunn.report import Report
 from vpunn.tree import Tree
 
@@ -119,7 +120,7 @@ def faithful(
         {
             "geometry": f"exact code, p = {code.p}",
             "numbers": tree.n_nodes,
-            "CPU s": round(spent["seconds"], 3),
+            "CPU s": round(spent.seconds, 3),
             "MB": round(sum(number.bit_length() // 8 + 1 for number in codes.tolist()) / 1e6, 3),
             **_fidelity(shared.astype(float), depth[u] + depth[v] - 2 * shared, truth, length),
             **_triples(
@@ -135,7 +136,7 @@ def faithful(
             {
                 "geometry": name,
                 "numbers": int(at.size),
-                "CPU s": round(spent["seconds"], 3),
+                "CPU s": round(spent.seconds, 3),
                 "MB": round(at.size * 4 / 1e6, 3),
                 **_fidelity(cloud.shared(at[u], at[v]), cloud.distance(at[u], at[v]), truth, length),
                 **_triples(partial(_between, cloud), tree, np.arange(tree.n_nodes), triples),

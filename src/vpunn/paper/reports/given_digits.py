@@ -12,16 +12,18 @@ import heapq
 import importlib.util
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from vpunn._cost import Cost, measured
 from vpunn._rows import slices
 from vpunn.paper import printed
 from vpunn.paper.contents import captions
 from vpunn.paper.hybrid import paper_digits
-from vpunn.paper.reports._run import Shelf, measured
+from vpunn.paper.reports._run import Shelf
 from vpunn.report import Report
 from vpunn.tree import Tree
 
@@ -199,7 +201,7 @@ def grow(
     budget: float,
     *,
     memory: float = MEMORY,
-    cost_of: Callable[[], Any] = measured,
+    cost_of: Callable[[], AbstractContextManager[Cost]] = measured,
 ) -> list[dict[str, Any]]:
     """Run a method on 250, 500, … random leaves until the next size, or all leaves, would break its budget.
 
@@ -213,7 +215,7 @@ def grow(
         with warnings.catch_warnings(), cost_of() as cost:
             warnings.simplefilter("ignore")  # peers warn that they have not converged, which the accuracy shows
             predicted, parameters = method(part)
-        spent += cost["seconds"]
+        spent += cost.seconds
         right = predicted == part
         rows.append(
             {
@@ -221,16 +223,16 @@ def grow(
                 "leaf": float(right.all(axis=1).mean()),
                 "digit": float(right.mean()),
                 "parameters": parameters,
-                "seconds": cost["seconds"],
-                "MB": cost["peak_mb"],
+                "seconds": cost.seconds,
+                "MB": cost.peak_mb,
             }
         )
         larger = min(2 * n, len(order))
         times = larger / n
-        if n == len(order) or spent + cost["seconds"] * times ** _growth(rows) > budget:
+        if n == len(order) or spent + cost.seconds * times ** _growth(rows) > budget:
             return rows
         # At worst memory grows as labels one-hot do; where it is not measured it is taken to be two such tables.
-        peak = 16e-6 * n * n if cost["peak_mb"] is None else cost["peak_mb"]
+        peak = 16e-6 * n * n if cost.peak_mb is None else cost.peak_mb
         if peak * times**2 > memory:
             return rows
         n = larger

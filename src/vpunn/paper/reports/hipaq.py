@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Collection
+from dataclasses import asdict
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._cost import measured
 from vpunn._progress import progress_bar
 from vpunn.codes import PadicCode
 from vpunn.hipaq import (
@@ -29,7 +30,7 @@ from vpunn.hipaq.group_invariants import MEANING
 from vpunn.hipaq.hydrogen import purity_against_noise
 from vpunn.padic import code_prime
 from vpunn.paper.contents import captions
-from vpunn.paper.reports._run import Section, Shelf, assemble, choose, command_line, measured
+from vpunn.paper.reports._run import Section, Shelf, assemble, choose, command_line
 from vpunn.plot.hipaq import plot_groups, plot_purity
 from vpunn.report import Report
 from vpunn.tree import Tree
@@ -87,10 +88,10 @@ def _costs(shelf: Shelf) -> dict[str, dict[str, Any]]:
             ("decays", read_decays),
             ("hydrogen", lambda: hydrogen_tree(8)),
         ):
-            with measured() as spent:
+            with measured() as cost:
                 made = make()
                 PadicCode(made.tree).encode()
-            found[name] = spent
+            found[name] = asdict(cost)
         return found
 
     costs: dict[str, dict[str, Any]] = shelf.fact("costs", measure)
@@ -134,17 +135,15 @@ def check_groups(groups: Catalogue, relabellings: int = 200, seed: int = 0) -> d
     Returns how many of the groups disagree with GAP's values, how many identifications fail, and the CPU seconds of the first part.
     """
     rng = np.random.default_rng(seed)
-    started = time.process_time()
     known = dict(zip(groups.names, groups.rows, strict=True))
     different = []
-    with progress_bar("invariants of all groups", len(groups.names)) as advance:
+    with measured() as cost, progress_bar("invariants of all groups", len(groups.names)) as advance:
         for name in groups.names:
             table = small_group(*name)
             profile = GroupProfile(table.relabelled(rng.permutation(table.order)))
             if tuple(getattr(profile, digit) for digit in MEANING) != known[name]:
                 different.append(name)
             advance()
-    seconds = time.process_time() - started
     failed = []
     for at in rng.choice(len(groups.names), relabellings, replace=relabellings > len(groups.names)):
         name = groups.names[at]
@@ -152,7 +151,7 @@ def check_groups(groups: Catalogue, relabellings: int = 200, seed: int = 0) -> d
         found = groups.identify(table.relabelled(rng.permutation(table.order)))
         if found.candidates != (name,) or found.code != groups.code_of(name):
             failed.append(name)
-    return {"different": different, "seconds": seconds, "relabellings": relabellings, "failed": failed}
+    return {"different": different, "seconds": cost.seconds, "relabellings": relabellings, "failed": failed}
 
 
 def _comparison(shelf: Shelf, report: Report) -> None:
@@ -376,7 +375,7 @@ def _train_small() -> list[dict[str, Any]]:
                 "leaves": tree.n_leaves,
                 "(p, K)": f"({p}, {tree.max_depth})",
                 "epochs": sweeps,
-                "CPU s": round(spent["seconds"], 3),
+                "CPU s": round(spent.seconds, 3),
                 "exact code: leaves back %": 100 * exact,
                 "HiPaN shown: whole path %": 100 * shown.path,
                 "HiPaN, nothing shown: whole path %": 100 * honest.path,
