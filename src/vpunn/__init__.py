@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vpunn.paper.hipan import HiPaN
     from vpunn.placing import HiPaNClassifier
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
-    from vpunn.store import load
+    from vpunn.store import load, save
     from vpunn.tables.frames import fit
     from vpunn.tables.models import TableClassifier
     from vpunn.tables.regressor import TableRegressor
@@ -60,6 +60,7 @@ _LATER = {
     "codes": "vpunn.codes",
     "io": "vpunn.io",
     "load": "vpunn.store",
+    "save": "vpunn.store",
     "network": "vpunn.network",
     "padic": "vpunn.padic",
     "read_tree": "vpunn.io",
@@ -132,6 +133,7 @@ __all__ = [
     "plot",
     "read_tree",
     "report",
+    "save",
     "scale",
     "structure",
     "tabular",

@@ -163,3 +163,13 @@ def test_scores_say_what_they_mean():
     assert [row["score"] for row in rows[:3]] == ["exact", "top-5", "coverage at 90 %"]
     assert {row["score"] for row in rows} == set(found.scores) and all(row["what it says"] for row in rows)
     assert "placed exactly" in found._repr_html_() and "<td>top-5</td>" in found._repr_html_()
+
+
+def test_names_that_people_type(tmp_path):
+    tree = vpunn.Tree.from_paths(
+        [tuple(row) for row in TRAIN[["department", "kind"]].drop_duplicates().to_numpy()], root="shop"
+    )
+    assert vpunn.load(vpunn.save(tree, tmp_path / "t")).n_leaves == 4
+    assert {"drinks", "tea", "cake"} <= {text.get_text() for text in tree.plot().texts}
+    with pytest.raises(VpunnError, match="a list is nothing that vpunn saves"):
+        vpunn.save([1], tmp_path / "l")

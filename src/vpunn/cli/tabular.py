@@ -12,10 +12,12 @@ from vpunn.cli.common import JsonFlag, emit
 from vpunn.errors import VpunnError, counted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from vpunn.tabular.encoder import LatentTreeEncoder
 
 
-Table = Annotated[Path, typer.Argument(help="Table file (.csv, .tsv, .txt or .parquet).")]
+Table = Annotated[Path, typer.Argument(help="Table file, or a data set: wine-quality or pantheria.")]
 Model = Annotated[Path, typer.Argument(help="Folder that 'vpunn tabular fit' wrote.")]
 Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number of rows) or kmeans (balanced).")]
 Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
@@ -53,12 +55,12 @@ def discover(
 ) -> None:
     """Learn a tree from a table and describe its top balls."""
     from vpunn.files import check_writable
-    from vpunn.io.frames import ENDINGS, pop_column, read_table
+    from vpunn.io.frames import ENDINGS, pop_column
 
     for path, endings in ((codes, tuple(ENDINGS)), (figure, FIGURES)):
         if path is not None:
             check_writable(path, endings)
-    rows = read_table(table)
+    rows = _rows(table)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
     encoder = _encoder(method, p, K, levels, seed, refine).fit(rows)
@@ -104,13 +106,13 @@ def fit(
     json: JsonFlag = False,
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
-    from vpunn.io.frames import pop_column, read_table
+    from vpunn.io.frames import pop_column
     from vpunn.store import check_replaceable
     from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
     check_replaceable(out)
-    rows, wanted = pop_column(read_table(table), target)
+    rows, wanted = pop_column(_rows(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
     encoder = _encoder(method, p, K, levels, seed, refine)
@@ -188,6 +190,15 @@ def edit(
         return
     typer.echo(str(found))
     emit(lines, json)
+
+
+def _rows(table: Path) -> pd.DataFrame:
+    """The rows of a file, or of a data set (a file of that name comes first)."""
+    from vpunn import datasets
+    from vpunn.io import read_table
+
+    known = {"wine-quality": datasets.load_wine_quality, "pantheria": datasets.load_pantheria}
+    return known[str(table)]() if str(table) in known and not table.exists() else read_table(table)
 
 
 def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine: bool) -> LatentTreeEncoder:

@@ -387,12 +387,19 @@ def load(path: FilePath, *, verify: bool = True) -> HasTree:
     return steady(path, lambda: _opened(Stored.open(path, verify=verify)))
 
 
+def save(model: Any, path: FilePath) -> Path:
+    """Write a model, code or tree to a folder that `load` opens: ``model.save(path)``. The path."""
+    if not hasattr(model, "save"):
+        raise VpunnError(f"a {type(model).__name__} is nothing that vpunn saves; models, codes and trees of vpunn are.")
+    return Path(model.save(path))
+
+
 def _opened(stored: Stored) -> HasTree:
     """The model of any kind that a folder, or a part of it, holds."""
     if stored.kind not in KINDS:
         raise DataError(f"{stored._where()} holds a {stored.kind}, which this version does not know; update vpunn.")
     # a model that knows which columns of a table it reads
-    if stored.kind in ("HiPaNClassifier", "VPuNNRegressor") and "inputs" in stored.settings:
+    if stored.kind in ("HiPaNClassifier", "VPuNNRegressor", "VPuNNClassifier") and "inputs" in stored.settings:
         return import_module("vpunn.tables.models").table_model_of(stored)
     return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
 

@@ -524,6 +524,13 @@ class Tree(TreeOut, TreeParents):
 
         return explore(self, **options)
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """The tree as boxes below each other, as wide as their share of the leaves; see `vpunn.plot.icicle` for the options and
+        `vpunn.plot` for other pictures."""
+        from vpunn.plot import icicle
+
+        return icicle(self, ax, **options)
+
     def show(self, node: int = 0, max_nodes: int = 40) -> str:
         """The subtree as text with box-drawing lines, cut off after ``max_nodes`` lines."""
         part = self.slice(node)
