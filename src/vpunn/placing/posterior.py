@@ -64,7 +64,7 @@ class Posterior(NodeDistribution):
         order = np.argsort(np.where(self.slots < 0, np.iinfo(np.int32).max, self.slots), 1, kind="stable")
         slots = np.take_along_axis(self.slots, order, 1)
         p = np.take_along_axis(self.probability, order, 1).astype(np.float64)
-        p /= np.maximum(p.sum(1, keepdims=True), 1e-30)  # what 32 bits have rounded
+        p /= np.maximum(np.cumsum(p, 1)[:, -1:], 1e-30)  # in turn, so that a wider batch adds nothing
         territory, up = np.zeros(slots.shape), np.full(slots.shape, -1, np.int32)
         grown = self.spread.grown
         _territories(slots, (grown.size, grown.stop, self.spread.below), p, territory, up)

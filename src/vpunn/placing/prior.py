@@ -38,7 +38,7 @@ class Prior:
         return cls(np.log1p(sample.tree.sums(rows)).astype(np.float32), frequent, sample.tree)
 
     def look(self, rows: Any) -> Look:
-        """All classes, where they are few, and only for rows that say something: the others are answered by the shares of places."""
+        """All classes, where they are few, of rows that say something: the others are answered by the shares of places."""
         if sp.issparse(rows):
             features, length = np.diff(rows.indptr), np.sqrt(np.asarray(rows.multiply(rows).sum(1)).ravel())
         else:

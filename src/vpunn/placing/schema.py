@@ -233,11 +233,12 @@ class Reader:
         self.stored, self.lengths = stored, dict(lengths)
         self.given = {type(thing): thing for thing in given}
         self.kept: dict[str, tuple[Any, tuple[int | None, ...]]] = {}
+        self.things: dict[str, Any] = {}
 
     def of_block(self, lengths: Mapping[str, int]) -> Reader:
         """The same folder, where some lengths are known and others are open again."""
         more = Reader(self.stored, tuple(self.given.values()), {**self.lengths, **lengths})
-        more.kept = self.kept
+        more.kept, more.things = self.kept, self.things
         return more
 
     def read(self, name: str, told: Any, field: Any) -> Any:
@@ -257,6 +258,9 @@ class Reader:
         made = self._read(name, told, field)
         if isinstance(field, Part):
             self.kept[name] = made, self._shape()
+        if isinstance(field, Matrix | Numbers):  # checked for each that has it, and one thing for all
+            first = self.things.setdefault(name, made)
+            made = first if first.shape == made.shape else made
         return made
 
     def _shape(self) -> tuple[int | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set, ValuesView
+from collections.abc import Iterable, Mapping, Set, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,7 +131,7 @@ def as_it_stands(y: Targets) -> np.ndarray:
     array = np.asarray(y)
     if isinstance(y, np.ndarray) or array.ndim != 1:
         return array
-    values = list(y)
+    values = list(y) if isinstance(y, Iterable) else array.tolist()
     if array.dtype.kind in "US" and array.tolist() != values:
         return object_array(values)
     kinds = {type(value) for value in values} if array.dtype.kind in "iuf" else set()
