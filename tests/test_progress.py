@@ -11,7 +11,11 @@ from vpunn._progress import progress_bar
 from vpunn._show import rich_table
 
 
-def test_away_from_a_terminal_one_line_per_step_and_stage(capsys):
+def test_away_from_a_terminal_one_line_per_step_and_stage(capsys, monkeypatch):
+    with progress_bar("fitting [3] rows", 4) as bar, bar.stage("too soon for another line", 2):
+        pass
+    assert capsys.readouterr().err == "fitting [3] rows\n"
+    monkeypatch.setattr(_progress, "SPACING", 0.0)
     with progress_bar("fitting [3] rows", 4) as bar:
         bar()
         bar.say("loss 1")
@@ -111,9 +115,11 @@ def test_compiling_is_announced_once_and_only_when_it_happens(monkeypatch, capsy
     assert capsys.readouterr().err == "compiling (once)…\n"
 
 
-def test_a_fit_tells_its_stages_and_their_share(tmp_path):
+def test_a_fit_tells_its_stages_and_their_share(tmp_path, monkeypatch):
     """``vpunn fit`` in a log: plain lines on standard error, shares that grow, none with ``--quiet``."""
     from inputs import run_here
+
+    monkeypatch.setattr(_progress, "SPACING", 0.0)
 
     rows = [f"small bird {k % 3},bird\nlarge fish {k % 3},fish\n" for k in range(20)]
     (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))

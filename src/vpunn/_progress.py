@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 #: Work expected to take longer than this many seconds is announced.
 PATIENCE = 2.0
+
+#: Away from a terminal, lines about one step are at least so many seconds apart.
+SPACING = 2.0
 
 #: Set by ``vpunn --quiet``: nothing is announced, whatever the caller asks for.
 quiet = False
@@ -33,7 +37,7 @@ class Bar:
         steps: float | None = None,
     ) -> None:
         self._console, self._display, self._task, self._steps = console, display, task, steps
-        self.said, self.done = "", 0.0
+        self.said, self.done, self._told = "", 0.0, time.monotonic()
 
     def __call__(self, count: float = 1) -> None:
         """Advance by some steps."""
@@ -59,8 +63,12 @@ class Bar:
         self(share - part.passed)
 
     def enter(self, name: str) -> None:
-        """Say that a stage begins."""
+        """Say that a stage begins; away from a terminal in a line of its own, if the last one is some seconds old."""
         if self._console is not None and self._display is None:
+            now = time.monotonic()
+            if now - self._told < SPACING:
+                return
+            self._told = now
             share = f"{100 * self.done / self._steps:3.0f} %  " if self._steps else ""
             self._console.print(f"  {share}{name}", markup=False, soft_wrap=True)
         elif self._display is not None:
@@ -113,7 +121,7 @@ def progress_bar(
     """A bar of ``steps`` (it pulses while their number is unknown), of which ``done`` are behind us.
 
     It is shown unless ``seconds``, an estimate, is short; ``verbose`` decides otherwise. Away from a terminal (a log, a pipe) the
-    announcement is one plain line and there is no bar. ``vpunn --quiet`` silences all of them.
+    announcement is one plain line, followed by one every few seconds, and there is no bar. ``vpunn --quiet`` silences all of them.
 
     >>> with progress_bar("counting", 10, verbose=False) as advance:
     ...     advance(10)
@@ -134,9 +142,9 @@ def progress_bar(
         if bar.said:
             console.print(f"{what}: {bar.said}", markup=False, soft_wrap=True)
         return
-    time = TimeElapsedColumn() if steps is None else TimeRemainingColumn()
+    clock = TimeElapsedColumn() if steps is None else TimeRemainingColumn()
     words = [TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[said]")]
-    with Progress(words[0], BarColumn(), words[1], time, console=console) as display:
+    with Progress(words[0], BarColumn(), words[1], clock, console=console) as display:
         task = display.add_task(what, total=steps, completed=done, said="")  # type: ignore[arg-type]
         yield Bar(console, display, task)
         size = display.tasks[0].total or 1
