@@ -44,7 +44,9 @@ class Columns:
     ] = None
     levels: Annotated[
         str | None,
-        typer.Option(help="Level columns, broadest first: the target, or with --regress what is known of a row."),
+        typer.Option(
+            help="Level columns, broadest first: the target, or with --regress and --classify what is known of a row."
+        ),
     ] = None
     text: Annotated[str | None, typer.Option(help="Text columns, separated by commas.")] = None
     columns: Annotated[
@@ -56,9 +58,17 @@ class Columns:
     regress: Annotated[
         str | None, typer.Option(help="Predict the number in this column from --levels (and --columns).")
     ] = None
+    classify: Annotated[
+        str | None, typer.Option(help="Predict the class in this column (diet, habitat) from --levels (and --columns).")
+    ] = None
     groups: Annotated[
         str | None, typer.Option(help="Column that says where a row is from (a shop, a patient): held out together.")
     ] = None
+
+    @property
+    def from_levels(self) -> bool:
+        """Whether levels predict, and are not predicted."""
+        return self.regress is not None or self.classify is not None
 
     @property
     def named(self) -> bool:
@@ -67,7 +77,18 @@ class Columns:
 
     def given(self) -> dict[str, str | None]:
         """Options and what was said."""
-        names = ("target", "levels", "text", "columns", "categories", "regress", "label_sep", "path_sep", "groups")
+        names = (
+            "target",
+            "levels",
+            "text",
+            "columns",
+            "categories",
+            "regress",
+            "classify",
+            "label_sep",
+            "path_sep",
+            "groups",
+        )
         return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
 
     def inputs(self) -> Inputs:
@@ -79,19 +100,21 @@ class Columns:
         if empty:
             raise VpunnError(f"name at least one column after {empty[0]}.")
         names = {name: tuple(split_names(value)) for name, value in given.items()}
-        for name in ("--regress", "--groups"):
+        for name in ("--regress", "--classify", "--groups"):
             if len(names[name]) > 1:
                 raise VpunnError(f"{name} takes one column, got {examples(names[name])}.")
         group = next(iter(names["--groups"]), None)
-        if self.regress is not None:
+        if self.from_levels:
+            option, what = ("--regress", "a number") if self.regress is not None else ("--classify", "a class")
             unused = {"--target": self.target, "--text": self.text, "--path-sep": self.path_sep}
-            unused["--categories"] = self.categories
-            refuse_unused(unused, "--regress predicts a number from --levels and --columns")
+            unused |= {"--categories": self.categories, "--classify": self.classify if self.regress else None}
+            refuse_unused(unused, f"{option} predicts {what} from --levels and --columns")
             if self.levels is None:
                 raise VpunnError(
-                    "--regress needs --levels with the level columns (or the label column of --tree), broadest first."
+                    f"{option} needs --levels with the level columns (or the label column of --tree), broadest first."
                 )
-            return Inputs(names["--regress"], (), names["--columns"], names["--levels"], group)
+            classes = self.regress is None
+            return Inputs(names[option], (), names["--columns"], names["--levels"], group, classes=classes)
         if self.target is not None and self.levels is not None:
             raise VpunnError("--target and --levels both name the target; give one of them.")
         if not self.named:
@@ -128,18 +151,70 @@ class Places:
     ] = "error"
     format: Format = None
     policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None
+    tree_name: Annotated[
+        str | None, typer.Option(help="Which tree of a NEXUS file with several (default: the first).")
+    ] = None
     option: Options = None
 
     def read(self) -> Tree | None:
         """The tree, if one was named."""
         if self.tree is None:
             told = {"--format": self.format, "--policy": self.policy, "--option": self.option}
-            refuse_unused(told, "there is no --tree")
+            refuse_unused(told | {"--tree-name": self.tree_name}, "there is no --tree")
             return None
-        return read_source(self.tree, self.format, self.policy or "first", self.option)
+        named = [] if self.tree_name is None else [f"tree_name={self.tree_name}"]
+        return read_source(self.tree, self.format, self.policy or "first", [*(self.option or []), *named])
 
 
-NO_COLUMNS, NO_TREE = Columns(), Places()
+@dataclass(frozen=True)
+class Evolving:
+    """How numbers and classes of --regress and --classify come about."""
+
+    evolution: Annotated[
+        str | None,
+        typer.Option(
+            help="Along the branches of --tree: brownian, lambda, ou, kappa or auto (the likeliest); of classes mk, which they "
+            "have if the tree has lengths, or none."
+        ),
+    ] = None
+    lengths: Annotated[
+        str | None, typer.Option(help="Branch lengths for --evolution: a column of the tree, or one number for all.")
+    ] = None
+    log: Annotated[
+        bool, typer.Option("--log", help="--regress learns log10 of the number, which is positive and skewed.")
+    ] = False
+
+    def options(self, which: Columns, tree: Tree | None) -> dict[str, Any]:
+        """Options of the estimator."""
+        told = {"--evolution": self.evolution, "--lengths": self.lengths, "--log": self.log or None}
+        if not which.from_levels:
+            refuse_unused(told, "they belong to --regress and --classify")
+            return {}
+        if which.regress is None:
+            refuse_unused({"--log": self.log or None}, "--classify predicts a class")
+        told.pop("--log")
+        if tree is None:
+            refuse_unused(told, "there is no --tree")
+            return {}
+        model = self.evolution
+        if which.classify is not None and model is None and "length" in tree.columns and which.columns is None:
+            model = "mk"
+            say("classes evolve along the branches (Mk model); --evolution none mixes groups by depth")
+        if model in (None, "none"):
+            refuse_unused({"--lengths": self.lengths}, "it belongs to --evolution")
+            return {}
+        lengths: Any = self.lengths
+        if lengths is not None and lengths not in tree.columns:
+            try:
+                lengths = float(lengths)
+            except ValueError:
+                raise VpunnError(
+                    f"--lengths takes a column of the tree ({examples(list(tree.columns))}) or a number, got {lengths!r}."
+                ) from None
+        return {"evolution": model, "lengths": lengths}
+
+
+NO_COLUMNS, NO_TREE, AS_LEVELS = Columns(), Places(), Evolving()
 
 
 def fit(
@@ -151,6 +226,7 @@ def fit(
     ] = None,
     which: Columns = NO_COLUMNS,
     places: Places = NO_TREE,
+    evolving: Evolving = AS_LEVELS,
     characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
     mixed: Annotated[
         str | None,
@@ -201,18 +277,19 @@ def fit(
     else:
         if which.text is None:
             refuse_unused({"--characters": characters, "--mixed": mixed}, "there is no --text")
-        if not which.named and which.regress is None:
+        if not which.named and not which.from_levels:
             which = _guessed(table, which, reading)
-        inputs, tree = replace(which.inputs(), match=places.match or "exact"), places.read()
+        inputs, tree = replace(which.inputs(), match=places.match or "exact", log=evolving.log), places.read()
+        numbers = evolving.options(which, tree)
         sample = _sample(table, inputs, which, places, reading, tree)
         if not json:
             typer.echo(str(sample.report))
-        regress = which.regress is not None
+        regress = which.from_levels
         if regress:
-            refuse_unused({"--keep": keep}, "--regress keeps no rows")
+            refuse_unused({"--keep": keep}, "--regress and --classify keep no rows")
         if regress and test_size is None and folds is None:
             refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
-        plan = FitPlan(inputs, tree, regress, characters is not False, mixed or "cut", test_size, folds)
+        plan = FitPlan(inputs, tree, regress, numbers, characters is not False, mixed or "cut", test_size, folds)
         plan = replace(plan, answers="leaves" if leaves else "auto", seed=seed)
         facts = plan.held_out(sample)
         if json:
@@ -279,10 +356,10 @@ def _sample(
     from vpunn.tables.samples import read_sample
 
     if which.label_sep is not None:
-        told = {"--levels": which.levels, "--regress": which.regress}
+        told = {"--levels": which.levels, "--regress": which.regress, "--classify": which.classify}
         refuse_unused(told, "--label-sep cuts one column")
     frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
-    how: dict[str, Any] = {"regress": which.regress is not None, "match": places.match or "exact"}
+    how: dict[str, Any] = {"regress": which.from_levels, "match": places.match or "exact"}
     return read_sample(frame, inputs, table, tree=tree, missing=places.missing, **how)
 
 

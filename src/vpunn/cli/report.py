@@ -82,6 +82,8 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
 
     fitted = open_table_model(folder)
     inputs = fitted.inputs
+    if inputs.classes:
+        raise VpunnError("there is no page about classes from levels; vpunn evaluate scores them.")
     if test is None and inputs.task is None:
         raise VpunnError(
             "a page about a model needs --test TABLE with the target column, of rows it was not fitted on."
@@ -104,7 +106,8 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
     )
     names = fitted.feature_names() if several else None  # type: ignore[union-attr]
     how = {"texts": _texts(rows, inputs), "feature_names": names, "by_node": not several and not inputs.levels}
-    page = report_model(fitted.model, X, truth.answers, *about, **how)  # type: ignore[arg-type]
+    answers = fitted.scaled(truth.answers, where) if inputs.levels else truth.answers  # type: ignore[union-attr]
+    page = report_model(fitted.model, X, answers, *about, **how)  # type: ignore[arg-type]
     for note in [*truth.notes, *fitted.notes_on(X, rows, where)]:
         page.remark(note)
     return page

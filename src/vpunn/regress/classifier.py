@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from vpunn._rows import check_no_missing, row_weights
 from vpunn._sklearn import ClassifierMixin, check_classification_targets, check_is_fitted, validate_data
-from vpunn._types import Features, Label, Targets, Weights
+from vpunn._types import FeatureNames, Features, Label, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import HierarchicalInput
@@ -159,8 +159,11 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         proba = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(proba, axis=1)])
 
-    def explain(self, X: Features, label: Label = None) -> BallSum:
-        """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed."""
+    def explain(self, X: Features, label: Label = None, *, feature_names: FeatureNames = None) -> BallSum:
+        """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed.
+
+        ``feature_names`` changes nothing here: covariates act together.
+        """
         nodes, depths, covariates = self._place(X)
         check_one_row(nodes, X)
         proba = self._rows_proba(nodes)

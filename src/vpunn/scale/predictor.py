@@ -121,6 +121,8 @@ class Predictor:
             own |= ({} if sets else {"depth": pa.int32(), "node": whole}) | {"path": text, "known": truth}
         else:
             own = dict.fromkeys(("prediction", "sd", "low", "high"), number)
+            if self._table.inputs.classes:
+                own = {"prediction": self._label_type(self._table.model.classes_), "probability": number}
             own |= {"known": truth, "depth": pa.int32(), "node": whole, "path": text}
         return pa.schema([("row", whole), *kept, *own.items()])
 

@@ -113,6 +113,10 @@ def _check_scored(fitted: Any, unseen: str) -> None:
             "rows with several labels are scored from one table that fits into memory, not from a folder or in parts; "
             "evaluate its files one by one."
         )
+    if fitted.inputs.classes:
+        raise VpunnError(
+            "classes of levels are scored from one table, not from a folder or in parts; evaluate its files one by one."
+        )
     if not isinstance(fitted, TableClassifier) and unseen == "wrong":
         raise DataError(
             "--unseen wrong is for labels; a number is predicted at the deepest known ancestor, or skipped."
@@ -158,7 +162,8 @@ def _number_scores(fitted: Any, frame: pd.DataFrame, where: object, unseen: str)
     if not keep.any():
         return found
     mean, sd = fitted.model.predict(X[keep], return_std=True)
-    return found + _Scored(NumberScores.of(numbers[keep, 0], mean, sd), gaps=Gaps.of(frame[keep], inputs, where))
+    truth = fitted.scaled(numbers[keep, 0], where)
+    return found + _Scored(NumberScores.of(truth, mean, sd), gaps=Gaps.of(frame[keep], inputs, where))
 
 
 def _evaluation(fitted: Any, total: _Scored, where: object, unseen: str) -> Evaluation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from vpunn._progress import Bar, following, progress_bar
 from vpunn.errors import VpunnError
 from vpunn.tables.answers import Evaluation
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.level_classes import TableLevelClassifier
 from vpunn.tables.models import TableClassifier, TableModel, new_text_features
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
@@ -28,6 +29,9 @@ class FitPlan:
     inputs: Inputs
     tree: Tree | None = None
     regress: bool = False
+    numbers: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: how a number or class of levels evolves: evolution, lengths
     characters: bool = True
     mixed: str = "cut"
     test_size: float | None = None
@@ -38,7 +42,8 @@ class FitPlan:
     def model(self, sample: TableRows, bar: Bar | None = None) -> TableModel:
         """The model of some rows."""
         if self.regress:
-            return TableRegressor.fit(sample, self.inputs, tree=self.tree, bar=bar)
+            kind_of = TableLevelClassifier if self.inputs.classes else TableRegressor
+            return kind_of.fit(sample, self.inputs, tree=self.tree, bar=bar, how=self.numbers)
         kind = TableClassifier
         if self.inputs.label_sep is not None:
             from vpunn.tables.sets import SetTableClassifier

@@ -41,6 +41,8 @@ class Inputs:
     categories: tuple[str, ...] = ()
     values: tuple[tuple[str, ...], ...] = ()  #: of each category, in the training rows
     shares: tuple[tuple[float, ...], ...] = ()  #: of the rows that have them
+    log: bool = False  #: whether a regressor learned log10 of its target
+    classes: bool = False  #: whether the target beside levels is a class, not a number
 
     def __post_init__(self) -> None:
         used = Counter([*self.target, *self.names])
@@ -74,7 +76,7 @@ class Inputs:
     @property
     def as_text(self) -> list[str]:
         """Columns whose cells are read as they are written; the target of a regressor is a number."""
-        return [*self.text, *self.categories, *self.levels, *(() if self.levels else self.target)]
+        return [*self.text, *self.categories, *self.levels, *(self.target if self.classes or not self.levels else ())]
 
     def settings(self) -> dict[str, Any]:
         """As kept in ``model.json``."""
@@ -90,6 +92,9 @@ class Inputs:
             kept["match"] = self.match
         if self.path_sep is not None:
             kept["path_sep"] = self.path_sep
+        for name in ("log", "classes"):
+            if getattr(self, name):
+                kept[name] = True
         if self.medians:
             kept["medians"] = list(self.medians)
         if self.categories:
@@ -117,6 +122,8 @@ class Inputs:
             tuple(levels),
             **{name: None if word is None else str(word) for name, word in words.items()},  # type: ignore[arg-type]
             seed=int(kept.get("seed", 0)),
+            log=kept.get("log", False) is True,
+            classes=kept.get("classes", False) is True,
             match=match,
             medians=tuple(map(float, medians)),
             categories=tuple(categories),

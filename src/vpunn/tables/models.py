@@ -26,6 +26,7 @@ from vpunn.tables.cells import LabelCells, texts_of
 from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.level_classes import TableLevelClassifier
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
 from vpunn.tables.scores import ClassScores
@@ -264,7 +265,7 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
 def table_model_of(stored: Stored, *, answers_only: bool = False) -> TableModel:
     """The model of an opened folder."""
     path = stored.path
-    if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor"):
+    if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor", "VPuNNClassifier"):
         raise DataError(
             f"{str(path)!r} holds a {stored.kind}, not a model that `vpunn fit` wrote; `vpunn info {path}` says what it is."
         )
@@ -273,6 +274,10 @@ def table_model_of(stored: Stored, *, answers_only: bool = False) -> TableModel:
         from vpunn.regress import VPuNNRegressor
 
         return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
+    if stored.kind == "VPuNNClassifier":
+        from vpunn.regress import VPuNNClassifier
+
+        return TableLevelClassifier(VPuNNClassifier.from_stored(stored), inputs)
     kinds: tuple[type[Answering], type[TextFeatures] | type[TextReader]] = Answering, TextReader
     if not answers_only:
         from vpunn.placing.classifier import HiPaNClassifier

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from vpunn._progress import Bar
-from vpunn.errors import DataError
+from vpunn.errors import DataError, examples
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
 from vpunn.tables.cells import LabelCells, locate, matched, place_cells
 from vpunn.tables.face import TableFace
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn._types import Features, FilePath
-    from vpunn.regress import VPuNNRegressor
 
 
 class TableRegressor(TableFace):
@@ -32,22 +31,50 @@ class TableRegressor(TableFace):
 
     fallback = "deepest known ancestor"
 
-    def __init__(self, model: VPuNNRegressor, inputs: Inputs) -> None:
+    def __init__(self, model: Any, inputs: Inputs) -> None:
         self.model, self.inputs = model, inputs
 
     @classmethod
     def fit(
-        cls, sample: TableRows, inputs: Inputs, *, tree: Tree | None = None, bar: Bar | None = None, **_: Any
-    ) -> TableRegressor:
-        """Fit on rows of a table; without a tree it is grown from the level columns."""
-        from vpunn.regress import VPuNNRegressor
-
+        cls,
+        sample: TableRows,
+        inputs: Inputs,
+        *,
+        tree: Tree | None = None,
+        bar: Bar | None = None,
+        how: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> Self:
+        """Fit on rows of a table; without a tree it is grown from the level columns. ``how`` are options of the estimator."""
         inputs = with_medians(inputs, sample.frame, sample.report.where)
-        made = cls(VPuNNRegressor(tree, covariates=_positions(inputs)), inputs)
+        made = cls(cls._estimator()(tree, covariates=_positions(inputs), **(how or {})), inputs)
         made.report = sample.report
         with (bar or Bar()).stage("regression", 100):
-            made.model.fit(made._table(sample.frame, sample.cells, sample.report.where), sample.numbers)
+            rows = made._table(sample.frame, sample.cells, sample.report.where)
+            made.model.fit(rows, made.scaled(sample.numbers, sample.report.where))
         return made
+
+    @classmethod
+    def _estimator(cls) -> Any:
+        from vpunn.regress import VPuNNRegressor
+
+        return VPuNNRegressor
+
+    def scaled(self, numbers: Any, where: object) -> Any:
+        """Numbers of the target on the scale on which the model learns: log10 with ``inputs.log``."""
+        if not self.inputs.log:
+            return numbers
+        low = numbers[numbers <= 0]
+        if len(low):
+            raise DataError(
+                f"{examples(self.inputs.target)} in {str(where)!r} holds {low[0]:g}, which has no logarithm; leave --log out, or "
+                "leave out these rows."
+            )
+        return np.log10(numbers)
+
+    def unscaled(self, values: np.ndarray) -> np.ndarray:
+        """The opposite of `scaled`."""
+        return np.asarray(10.0**values if self.inputs.log else values)
 
     def save(self, path: FilePath, provenance: Mapping[str, Any] | None = None) -> Path:
         """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from."""
@@ -69,8 +96,19 @@ class TableRegressor(TableFace):
         return self._table(frame, at, where)
 
     def predict(self, frame: pd.DataFrame, return_std: bool = False) -> Any:
-        """A number for every row, and with ``return_std`` the standard deviation of a new observation beside it."""
-        return self.model.predict(self.rows(frame, "the frame"), return_std=return_std)
+        """A number for every row, and with ``return_std`` the standard deviation of a new observation beside it.
+
+        Of a model of logarithms the number is the median, on the scale of the data.
+        """
+        mean, sd = self.model.predict(self.rows(frame, "the frame"), return_std=True)
+        return (self.unscaled(mean), self._spread(mean, sd)) if return_std else self.unscaled(mean)
+
+    def _spread(self, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        """Standard deviation on the scale of the data: that of a log-normal number where logarithms were learned."""
+        if not self.inputs.log:
+            return sd
+        natural = (np.log(10) * sd) ** 2
+        return np.asarray(10.0**mean * np.exp(natural / 2) * np.sqrt(np.expm1(natural)))
 
     def answer_table(
         self, frame: pd.DataFrame, where: object = "the frame", *, keep: Sequence[str] = ()
@@ -85,7 +123,10 @@ class TableRegressor(TableFace):
         nodes, unseen = locate(tree, cells)
         known = ~(unseen | cells.blank)
         half = NORMAL_QUANTILE * sd
-        found = {"prediction": mean, "sd": sd, "low": mean - half, "high": mean + half}
+        found = {
+            name: self.unscaled(v) for name, v in (("prediction", mean), ("low", mean - half), ("high", mean + half))
+        }
+        found = {"prediction": found["prediction"], "sd": self._spread(mean, sd), **found}
         found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
         return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
 
@@ -97,7 +138,9 @@ class TableRegressor(TableFace):
         rows = frame.iloc[truth.rows]
         X = self.rows(rows, where)
         mean, sd = self.model.predict(X, return_std=True)
-        return NumberScores.of(truth.answers, mean, sd).evaluation((*truth.notes, *self.notes_on(X, rows, where)))
+        notes = [f"errors are of log10 of {examples(self.inputs.target)}"] if self.inputs.log else []
+        notes += [*truth.notes, *self.notes_on(X, rows, where)]
+        return NumberScores.of(self.scaled(truth.answers, where), mean, sd).evaluation(tuple(notes))
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
         """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""

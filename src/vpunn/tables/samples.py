@@ -87,7 +87,17 @@ def read_sample(
     elif match == "loose":
         cells, spelled = _merged(cells)
     keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
-    if regress:
+    if inputs.classes:
+        given = place_cells(frame, inputs.target, where)
+        values, named = given.values, ~given.blank
+        if missing == "error" and not named.all():
+            rows = np.flatnonzero(~named)
+            raise DataError(
+                f"{rows_have(len(rows), len(frame), where)} no class in {examples(inputs.target)}, row {examples(rows, limit=3)} "
+                f"(counted from 0); {ways_out()}."
+            )
+        keep &= named & rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
+    elif regress:
         values, numbered = rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
         keep &= numbered
     else:
@@ -118,7 +128,7 @@ def read_sample(
     if strange.any():
         which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
         left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which, limit=3)})")
-    numbers = values[rows, 0] if regress else None
+    numbers = values[rows, 0] if regress else None  # or classes
     dropped = int((~keep).sum())
     report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
     more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)

@@ -58,7 +58,7 @@ class RegressorAnswers:
         inputs = table.inputs
         self.levels, self.numeric = list(inputs.levels), list(inputs.columns)
         self.columns = [*self.levels, *self.numeric]
-        self.target = ", ".join(inputs.target)
+        self.target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
         self.values = self.model.predict_nodes(np.arange(self.tree.n_nodes))[0]  # at covariates 0
 
     def summary(self) -> dict[str, Any]:

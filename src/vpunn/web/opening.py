@@ -96,7 +96,12 @@ def table_subject(table: Any, name: str | None = None) -> Subject:
     from vpunn.web.numbers import number_subject
 
     inputs = table.inputs
-    target = ", ".join(inputs.target)
+    target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
+    if inputs.classes:
+        raise VpunnError(
+            "the explorer cannot ask a model of classes from levels; its tree alone is shown by `.tree_.explore()` of the "
+            "loaded model."
+        )
     if isinstance(table, TableRegressor):
         return number_subject(table, f"{target} by {', '.join(inputs.levels)}" if inputs.levels else target)
     subject = Subject(table.tree_, name or target, ClassifierAnswers(table.model, table.features, table.inputs))

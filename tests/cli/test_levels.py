@@ -1,0 +1,78 @@
+"""`vpunn fit --regress` and `--classify` along branches: logarithms, lengths, several trees, classes."""
+
+import pandas as pd
+import pytest
+
+from inputs import run_here
+from vpunn import load
+
+NEWICK = "((((a:1,b:1):2,(c:1,d:1):2):1,g:4):3,((e:2,f:2):2,h:4):3);"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "t.nwk").write_text(NEWICK)
+    (tmp_path / "two.nex").write_text(f"#NEXUS\nbegin trees;\ntree one = (a:1,b:1);\ntree two = {NEWICK}\nend;\n")
+    (tmp_path / "t.csv").write_text("sp,kg,diet\na,10,1\nb,12,1\nc,30,1\ne,700,2\nf,900,2\n")
+    (tmp_path / "new.csv").write_text("sp\nd\nh\nnobody\n")
+    return tmp_path
+
+
+def fitted(folder, *options):
+    words = ["fit", str(folder / "t.csv"), "--levels", "sp", "--out", str(folder / "m"), *options]
+    return run_here([word.replace("@", str(folder) + "/") for word in words])
+
+
+def test_logarithms_come_back_on_the_scale_of_the_data(folder):
+    assert fitted(folder, "--regress", "kg", "--tree", "@t.nwk", "--log", "--evolution", "lambda").code == 0
+    out = folder / "o.csv"
+    assert run_here(["predict", str(folder / "m"), str(folder / "new.csv"), "--out", str(out)]).code == 0
+    found = pd.read_csv(out)
+    assert (found["low"] > 0).all() and (found["low"] < found["prediction"]).all()
+    assert 12 < found["prediction"][0] < 60 < found["prediction"][1]
+    assert "errors are of log10 of 'kg'" in run_here(["evaluate", str(folder / "m"), str(folder / "t.csv")]).out
+    model = load(folder / "m")
+    assert model.predict(pd.DataFrame({"sp": ["a"]}))[0] == pytest.approx(10)
+    (folder / "t.csv").write_text("sp,kg\na,0\nb,2\n")
+    assert "no logarithm" in fitted(folder, "--regress", "kg", "--log").err
+
+
+def test_lengths_evolution_and_the_tree_of_a_name_reach_the_model(folder):
+    tree = ["--regress", "kg", "--tree", "@two.nex"]
+    assert "'c'" in fitted(folder, *tree, "--tree-name", "one").err  # the first tree lacks it
+    assert fitted(folder, *tree, "--tree-name", "two", "--evolution", "brownian", "--lengths", "1").code == 0
+    model = load(folder / "m").model
+    assert (model.evolution, model.lengths) == ("brownian", 1.0)
+
+
+def test_classes_evolve_and_are_predicted_and_scored(folder):
+    said = fitted(folder, "--classify", "diet", "--tree", "@t.nwk")
+    assert said.code == 0 and "Mk model" in said.err
+    out = folder / "o.csv"
+    assert run_here(["predict", str(folder / "m"), str(folder / "new.csv"), "--out", str(out)]).code == 0
+    found = pd.read_csv(out)
+    assert found["prediction"].tolist()[:2] == [1, 2] and found["known"].tolist() == [True, True, False]
+    assert found["probability"].between(0.5, 1).all()
+    scores = run_here(["evaluate", str(folder / "m"), str(folder / "t.csv"), "--json"])
+    assert '"exact": 1.0' in scores.out
+    assert "P(1) = " in run_here(["explain", str(folder / "m"), str(folder / "new.csv")]).out
+    assert fitted(folder, "--classify", "diet", "--tree", "@t.nwk", "--evolution", "none").code == 0
+    assert load(folder / "m").model.evolution is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--regress", "kg", "--evolution", "auto"], "there is no --tree"),
+        (["--regress", "kg", "--tree", "@t.nwk", "--evolution", "brown"], "brown"),
+        (["--regress", "kg", "--tree", "@t.nwk", "--evolution", "auto", "--lengths", "age"], "--lengths takes"),
+        (["--regress", "kg", "--tree", "@t.nwk", "--lengths", "1"], "belongs to --evolution"),
+        (["--regress", "kg", "--classify", "diet"], "--classify does nothing here"),
+        (["--classify", "diet", "--log"], "--log does nothing here"),
+        (["--regress", "kg", "--tree", "@t.nwk", "--tree-name", "two"], "tree_name"),
+        (["--regress", "kg", "--tree-name", "two"], "there is no --tree"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_sentence(folder, options, words):
+    said = fitted(folder, *options)
+    assert said.code != 0 and words in said.err
