@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.svm import LinearSVC
 
 from vpunn.errors import VpunnError
@@ -261,3 +262,31 @@ def test_rows_that_leave_one_behind_stand_in_for_those_that_cannot_leave():
     assert set(leaf[last.rows]) <= set(range(100, 120)) and len(last.rows) == 9 * len(set(leaf[last.rows]))
     assert last.counts.sum() == pytest.approx(sum(f.counts.sum() for f in found[:-1]) / 200 * 100)
     assert not any((leaf[f.rows] < 100).any() for f in found)
+
+
+def test_experts_are_chosen_by_name_and_may_be_classifiers_of_ones_own(words, tmp_path):
+    label = words.tree.labels[words.node]
+    y, rows = label[:200], {"words": words.X[:200], "numbers": words.numbers[:200]}
+    model = HiPaNClassifier(words.tree, experts=("Sums", "Dictionary", "NearestNumbers")).fit(rows, y)
+    spoken = [type(e).__name__ for _, e in model.model_.experts.experts]
+    assert spoken == ["Prior", "Sums", "Dictionary", "NearestNumbers"]
+    model.save(tmp_path / "m")
+    loaded = HiPaNClassifier.load(tmp_path / "m")
+    assert loaded.predict_proba(rows).tobytes() == model.predict_proba(rows).tobytes()
+    loaded.partial_fit({"words": words.X[200:210], "numbers": words.numbers[200:210]}, label[200:210])
+    assert [type(e).__name__ for _, e in loaded.model_.experts.experts] == spoken
+    forest = ExtraTreesClassifier(20)
+    own = HiPaNClassifier(words.tree, experts=["Gaussian", forest]).fit(words.numbers[:200], y)
+    again = HiPaNClassifier(words.tree, experts=["Gaussian", forest]).fit(words.numbers[:200], y)
+    p = own.predict_proba(words.numbers)
+    assert p.tobytes() == again.predict_proba(words.numbers).tobytes() and not hasattr(forest, "classes_")
+    assert (own.predict(words.numbers[200:]) == label[200:]).mean() > 0.6
+    with pytest.raises(VpunnError, match="pickle"):
+        own.save(tmp_path / "own")
+    for wrong, said in ((["Sum"], "Sum"), ("Sums", "list"), ([], "list"), ([LinearSVC()], "predict_proba")):
+        with pytest.raises(VpunnError, match=said):
+            HiPaNClassifier(words.tree, experts=wrong).fit(words.X, label)
+    with pytest.raises(VpunnError, match="reads block"):
+        HiPaNClassifier(words.tree, experts=["Sums"]).fit(words.numbers, label)
+    with pytest.raises(VpunnError, match="200 classes"):
+        HiPaNClassifier(experts=[ExtraTreesClassifier(5)]).fit(np.arange(500.0)[:, None], np.arange(500) // 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
@@ -14,8 +15,9 @@ from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.placing import inputs, set_answers, store, targets
 from vpunn.placing.distribution import Rule, Stop, stop_at
 from vpunn.placing.engine import Model, Task, asked_as_often
-from vpunn.placing.experts import BATCH, Rows
+from vpunn.placing.experts import BATCH, NUMBERS, WORDS, Rows
 from vpunn.placing.layout import Layout
+from vpunn.placing.own_classifier import check_experts
 from vpunn.placing.posterior import Posterior
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
@@ -65,6 +67,7 @@ class Answering(Storable):
         *,
         novelty: Novelty = "auto",
         class_prior: ClassPrior = "rows",
+        experts: Sequence[Any] | None = None,
         answers: Answers = "auto",
         n_jobs: int | None = None,
         random_state: Seed = 0,
@@ -72,6 +75,7 @@ class Answering(Storable):
         self.tree = tree
         self.novelty = novelty
         self.class_prior = class_prior
+        self.experts = experts
         self.answers = answers
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -87,6 +91,7 @@ class Answering(Storable):
             )
         if not isinstance(self.class_prior, str) or self.class_prior not in ("rows", "uniform"):
             _checked_prior(self.class_prior)
+        check_experts(self.experts, [kind.__name__ for kind in (*WORDS, *NUMBERS)])
         if self.tree is not None and not isinstance(self.tree, Tree):
             raise VpunnError(
                 f"tree must be a vpunn Tree or None, got {type(self.tree).__name__}; Tree.from_edges builds one."

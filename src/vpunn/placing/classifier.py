@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -29,7 +30,7 @@ from vpunn.placing import (
 )
 from vpunn.placing.answering import Answering
 from vpunn.placing.engine import Task
-from vpunn.placing.experts import Rows
+from vpunn.placing.experts import Rows, experts_of, own_of
 from vpunn.placing.explanation import Explanation
 from vpunn.placing.folds import equal_rows, joined
 from vpunn.placing.layout import Layout
@@ -71,6 +72,9 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         one leaf in a hundred has no rows. If you made the tree from the labels pass True, for a closed list False.
     class_prior : how often questions belong to each class that has rows. "rows": as often as training rows; "uniform": all alike,
         as where a list has one row for some classes and many for others; or a weight for each of ``classes_``.
+    experts : names of the experts that speak (None: all): Sums, Nearest, Heads, Dictionary, Descriptions of words, Gaussian,
+        NearestNumbers, LinearNumbers of numbers; and classifiers of scikit-learn that have probabilities, each of which is fitted
+        on every dense block, for up to 200 classes. Of such a classifier nothing can be saved: `save` refuses.
     answers : which nodes `predict` and `top_k` answer with. "auto": leaves where all training labels are leaves and ``novelty`` is
         off, else any node; "leaves" or "all" ask for them.
     n_jobs : threads that answer (None: one, -1: one per core); the bits stay the same.
@@ -147,8 +151,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
         with whole_or_as_before(self):
             sets = set_targets.read_sets(y, multilabel, classes)
             if sets is not None and not sets.single():
-                if not isinstance(self.class_prior, str) or self.class_prior != "rows":
-                    raise VpunnError("class_prior is for rows with one label each; these have several.")
+                if self.experts is not None or not isinstance(self.class_prior, str) or self.class_prior != "rows":
+                    raise VpunnError("class_prior and experts are for rows with one label each; these have several.")
                 return set_answers.fit(self, X, sets, sample_weight, X_nodes, groups, validation)
             if validation is not None:
                 raise VpunnError(
@@ -166,17 +170,27 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
             weight = inputs.checked_weight(sample_weight, n)
             group = row_groups(groups, n)
             self.layout_ = Layout.of(blocks)
+            chosen = self._chosen()
             keep = weight > 0
             rows = self.layout_.read(blocks)
             if not keep.all():
                 rows, node, weight = rows.take(np.flatnonzero(keep)), node[keep], weight[keep]
                 group = None if group is None else group[keep]
             del X, blocks
-            task = Task(self.tree_, rows, node, weight, len(node), group)
+            task = Task(self.tree_, rows, node, weight, len(node), group, experts=chosen)
             if X_nodes is not None:
                 task = _described(task, X_nodes, self.layout_, flat is not None)
             made_here = self.tree is None and flat is None
             return self._learn(task, True if self.novelty == "auto" and made_here else self.novelty, flat, run)
+
+    def _chosen(self) -> tuple[Any, ...] | None:
+        """``experts``, each block having one."""
+        chosen = None if self.experts is None else tuple(self.experts)
+        for name, dense in zip(self.layout_.names, self.layout_.dense, strict=True):
+            if not experts_of(dense, chosen) and not (dense and own_of(chosen)):
+                kinds = ", ".join(k.__name__ for k in experts_of(dense, None))
+                raise VpunnError(f"experts names none that reads block {name!r}: {kinds} do.")
+        return chosen
 
     def _learn(
         self, task: Task, novelty: Any, flat: np.ndarray | None, run: engine.Run = engine.here
@@ -332,7 +346,7 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
 def _described(task: Task, X_nodes: Descriptions, layout: Layout, flat: bool) -> Task:
     rows, node, described = inputs.with_descriptions(task.rows, task.node, X_nodes, layout, task.tree, flat)
     weight = np.concatenate([task.weight, np.ones(len(node) - task.n, np.float32)])
-    return Task(task.tree, rows, node, weight, task.n, task.groups, described)
+    return replace(task, rows=rows, node=node, weight=weight, described=described)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Task:
     n: int  # rows that may be held out: the others describe nodes
     groups: np.ndarray | None = None
     described: tuple[tuple[Any, ...], ...] = ()
-    sums_only: bool = False  # no expert may hold rows
+    experts: tuple[Any, ...] | None = None  # names and classifiers; None: all
 
 
 @dataclass
@@ -123,7 +123,7 @@ def fit(
     share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
     # 4. experts of all rows
     reached("experts", 0.65)
-    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
+    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.experts)
     # 5. combiner
     reached("combiner", 0.8)
     if held is None:  # a closed list with one row in every class
@@ -149,7 +149,7 @@ def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray)
     kept = np.setdiff1d(np.arange(len(place)), leaving, assume_unique=True)
     some = task.rows.take(kept)
     experts = Experts.fit(
-        some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described, task.sums_only
+        some, place[kept], task.weight[kept], rivals[kept], where.grown, where.room, task.described, task.experts
     )
     asked = Rows(tuple(as_asked(b[leaving], k) for b, k in zip(task.rows.blocks, some.blocks, strict=True)))
     return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
@@ -208,7 +208,7 @@ def learned_more(model: Model, task: Task) -> Model:
     how_often = [float(model.spread.share[kind].sum()) for kind in kinds_of_places(grown, had_rows)]
     spread = Spread.of(grown, shares(rows_at, grown, model.novelty, how_often))
     rivals = find_rivals(task, place, grown)
-    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.sums_only)
+    experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.experts)
     return replace(model, spread=spread, experts=experts)
 
 

@@ -16,6 +16,7 @@ from vpunn.placing.heads import Heads
 from vpunn.placing.linear_numbers import LinearNumbers
 from vpunn.placing.nearest import Nearest
 from vpunn.placing.nearest_numbers import NearestNumbers
+from vpunn.placing.own_classifier import OwnClassifier
 from vpunn.placing.prior import Prior
 from vpunn.placing.slots import Asked, offer
 from vpunn.placing.sums import Sums
@@ -27,6 +28,14 @@ WORDS: tuple[Any, ...] = (Sums, Nearest, Heads, Dictionary, Descriptions)
 NUMBERS: tuple[Any, ...] = (Gaussian, NearestNumbers, LinearNumbers)
 #: Those that hold rows, or ask one that does.
 HOLD_ROWS: tuple[Any, ...] = (Nearest, Dictionary, Descriptions, NearestNumbers)
+#: What an expert asks of others.
+NEEDS: dict[Any, tuple[Any, ...]] = {
+    Dictionary: (Sums, Nearest),
+    Descriptions: (Sums, Nearest, Dictionary),
+    NearestNumbers: (Gaussian,),
+    LinearNumbers: (Gaussian,),
+    OwnClassifier: (Gaussian,),
+}
 #: Proposals of a way.
 LIMIT = 12
 #: Rows that are examined at a time; answers do not depend on it.
@@ -59,6 +68,23 @@ class Seen(NamedTuple):
         return np.concatenate([[0], np.cumsum((self.slots >= 0).sum(1))])
 
 
+def experts_of(dense: bool, chosen: tuple[Any, ...] | None) -> list[Any]:
+    """Those of a block that are named (None: all)."""
+    return [k for k in (NUMBERS if dense else WORDS) if chosen is None or k.__name__ in chosen]
+
+
+def sums_alone(chosen: tuple[Any, ...] | None) -> tuple[str, ...]:
+    """The names among them of those that hold no rows."""
+    return tuple(
+        k.__name__ for k in (*WORDS, *NUMBERS) if k not in HOLD_ROWS and (chosen is None or k.__name__ in chosen)
+    )
+
+
+def own_of(chosen: tuple[Any, ...] | None) -> list[Any]:
+    """The classifiers among what is chosen."""
+    return [one for one in chosen or () if not isinstance(one, str)]
+
+
 class Experts:
     """Fitted experts; ``room`` is how many places of every block may be the answer."""
 
@@ -76,9 +102,9 @@ class Experts:
         grown: Grown,
         room: np.ndarray,
         described: tuple[tuple[Any, ...], ...] = (),
-        sums_only: bool = False,
+        chosen: tuple[Any, ...] | None = None,
     ) -> Experts:
-        """From rows at places of the grown tree; ``rivals`` are places too (-1: none). ``sums_only``: none that holds rows."""
+        """From rows at places of the grown tree; ``rivals`` are places too (-1: none). ``chosen``: see `experts_of`."""
         has_rows = np.bincount(place, minlength=grown.blocks) > 0
         tree = Occupied.of(grown, has_rows)
         leaf_of = np.full(grown.blocks + 1, -1, np.int32)
@@ -89,10 +115,14 @@ class Experts:
         for i, block in enumerate(rows.blocks):
             earlier: dict[str, Any] = {}
             sample = first._replace(rows=block, described=described[i] if described else ())
-            for kind in WORDS if sp.issparse(block) else NUMBERS:
-                if not (sums_only and kind in HOLD_ROWS):
+            dense = not sp.issparse(block)
+            speak = experts_of(dense, chosen)
+            needed = {k for one in [*speak, *([OwnClassifier] if own_of(chosen) else [])] for k in NEEDS.get(one, ())}
+            for kind in NUMBERS if dense else WORDS:
+                if kind in speak or kind in needed:
                     earlier[kind.__name__] = kind.fit(sample, earlier)
-            experts += [(i, expert) for expert in earlier.values()]
+            experts += [(i, earlier[kind.__name__]) for kind in speak]
+            experts += [(i, OwnClassifier.fit(sample, earlier, own)) for own in own_of(chosen) if dense]
         return cls(experts, tree, grown, room)
 
     def examine(self, rows: Rows) -> Seen:

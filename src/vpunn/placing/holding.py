@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from vpunn.errors import VpunnError, examples
 from vpunn.placing import engine
 from vpunn.placing.engine import Task
-from vpunn.placing.experts import Rows
+from vpunn.placing.experts import Rows, sums_alone
 from vpunn.placing.layout import Layout
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def without_rows(model: HiPaNClassifier) -> HiPaNClassifier:
     if model.task_ is None:
         return model
     some = copy(model)
-    renewed(some, replace(model.task_, sums_only=True))
+    renewed(some, replace(model.task_, experts=sums_alone(model.task_.experts)))
     some.task_ = None
     return some
 

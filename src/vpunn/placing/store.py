@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from vpunn.errors import DataError
+from vpunn.errors import DataError, VpunnError
 from vpunn.placing import experts as rooms
 from vpunn.placing import set_store
 from vpunn.placing.combiner import Combiner
@@ -41,6 +41,11 @@ def write(model: Answering, draft: Draft) -> None:
     """Put a fitted classifier into a draft."""
     if model.multilabel_:
         return set_store.write(model, draft)
+    if own := rooms.own_of(None if model.experts is None else tuple(model.experts)):
+        raise VpunnError(
+            f"a model with {type(own[0]).__name__} among its experts cannot be saved: of a classifier of scikit-learn only pickle "
+            "keeps what it learned; leave it out of experts."
+        )
     write_front(model, draft)
     made, task = model.model_, model.task_
     writer = Writer(draft)
@@ -200,4 +205,5 @@ def _task(stored: Stored, told: list[Any], model: Answering, readers: list[Reade
     described = tuple(kinds) if any(kinds) else ()
     n = len(node) - more
     groups = stored.array("row.group", dtype="i4", shape=(n,), low=0) if "row.group" in stored else None
-    return Task(tree, Rows(blocks), node, weight, n, groups, described)
+    chosen = None if model.experts is None else tuple(model.experts)
+    return Task(tree, Rows(blocks), node, weight, n, groups, described, chosen)
