@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,10 +18,9 @@ COMMA_NUMBER = r"[-+]?(?:[0-9]+(?:,[0-9]+)?(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}(
 
 #: As Python prints whole numbers: no 007, no 1e3.
 PLAIN_WHOLE = "^(0|-?[1-9][0-9]{0,18})$"
-_WHOLE = "^[-+]?(0|[1-9][0-9]{0,18})$"
-#: Whole numbers that are names beside others with a point: 007, and those that doubles do not hold.
-_NAME = "^[-+]?(0[0-9]+|[0-9]{19,})$"
-_NO_NUMBER = "[^-+.0-9eEnaifNAIFtyTY]"
+#: Whole numbers that are names: 007; and those that doubles do not hold, beside others with a point.
+_NAME = "^[-+]?0[0-9a-zA-Z]+$"
+_LONG = "^[-+]?[0-9]{19,}$"
 _TRUTH = "^(true|True|TRUE|false|False|FALSE)$"
 #: 1,234 beside nothing but such, and whole numbers, could mean thousands.
 _MAYBE_THOUSANDS = r"^([-+]?[1-9][0-9]{0,2},[0-9]{3}|[-+]?[0-9]+)$"
@@ -39,7 +38,7 @@ class Column:
     """
 
     def __init__(self, commas: bool = False) -> None:
-        self._may_be = ["whole", "number", *(["comma"] if commas else []), "truth"]
+        self._may_be = {"whole", "number", "truth"} | ({"comma"} if commas else set())
         self._seen = self.points = self._certain = False
 
     def see(self, cells: pa.ChunkedArray) -> None:
@@ -48,7 +47,7 @@ class Column:
         if not len(present):
             return
         self._seen = True
-        self._may_be = [kind for kind in self._may_be if _CAN_BE[kind](present)]
+        self._may_be &= _kinds_of(present, self._may_be)
         if "comma" in self._may_be:
             self._certain = self._certain or not _all(present, _MAYBE_THOUSANDS)
             self.points = self.points or _any(present, r"\.")
@@ -58,7 +57,7 @@ class Column:
         """What all cells seen so far can be."""
         if not self._seen:
             return "empty"
-        kind = self._may_be[0] if self._may_be else "text"
+        kind = next((kind for kind in ("whole", "number", "comma", "truth") if kind in self._may_be), "text")
         return "text" if kind == "comma" and not self._certain else kind
 
     def read(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -112,9 +111,24 @@ def _bare(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_in(bare, pa.array(sorted(MISSING), bare.type)), pa.scalar(None, bare.type), bare)
 
 
+def _kinds_of(present: pa.ChunkedArray, asked: set[str]) -> set[str]:
+    """Which of the kinds asked about all of some cells can be."""
+    found = set()
+    if asked & {"whole", "number"} and _casts(present, "float64") and not _any(present, _NAME):
+        found |= {"whole"} if "whole" in asked and _casts(present, "int64") else set()
+        found |= {"number"} if not _any(present, _LONG) else set()
+    if "comma" in asked and _all(present, f"^{COMMA_NUMBER}$"):
+        found.add("comma")
+    if not found and "truth" in asked and _all(present, _TRUTH):
+        found.add("truth")
+    return found
+
+
 def _without_plus(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
+    if not pc.any(pc.starts_with(cells, "+"), min_count=0).as_py():
+        return cells
     return pc.replace_substring_regex(cells, r"^\+", "")
 
 
@@ -130,27 +144,13 @@ def _any(cells: pa.ChunkedArray, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(cells, pattern), min_count=0).as_py())
 
 
-def _is_whole(cells: pa.ChunkedArray) -> bool:
-    return _all(cells, _WHOLE) and _casts(cells, "int64")
-
-
-def _is_number(cells: pa.ChunkedArray) -> bool:
-    return not _any(cells, _NO_NUMBER) and not _any(cells, _NAME) and _casts(cells, "float64")
-
-
 def _casts(cells: pa.ChunkedArray, kind: str) -> bool:
+    """Whether all of them are written as such; the first few are tried alone, since Arrow words an error for every cell."""
     import pyarrow as pa
 
     try:
-        _without_plus(cells).cast(kind)
+        for some in (cells.slice(0, 100), cells):
+            _without_plus(some).cast(kind)
     except pa.ArrowInvalid:
         return False
     return True
-
-
-_CAN_BE: dict[str, Callable[[pa.ChunkedArray], bool]] = {
-    "whole": _is_whole,
-    "number": _is_number,
-    "comma": lambda cells: _all(cells, f"^{COMMA_NUMBER}$"),
-    "truth": lambda cells: _all(cells, _TRUTH),
-}

@@ -55,6 +55,7 @@ class TextTable:
                     ),
                     arrow_csv.ParseOptions(delimiter=self.mark, newlines_in_values=True),
                     arrow_csv.ConvertOptions(
+                        check_utf8=False,  # it was when the encoding was found
                         include_columns=self.names if columns is None else list(dict.fromkeys(columns)),
                         column_types=dict.fromkeys(self.names, pa.string()),
                         null_values=sorted(MISSING),

@@ -120,8 +120,9 @@ def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None, 
                 except UnicodeError as error:  # of encodings that are not those of files, such as punycode
                     reason = " ".join(str(error).split())
                     raise DataError(f"{name} cannot be read as {encoding}: {reason}; latin-1 reads any file.") from None
-            windows = windows or bool(files.WINDOWS.search(block))
-            not_windows = not_windows or bool(files.NOT_WINDOWS.search(block))
+            if not block.isascii():
+                windows = windows or bool(files.WINDOWS.search(block))
+                not_windows = not_windows or bool(files.NOT_WINDOWS.search(block))
             line += block.count(b"\n")
             column = len(block) - block.rfind(b"\n") if b"\n" in block else column + len(block)
     if decoder is not None and odd is None:
@@ -129,7 +130,9 @@ def _looked_at(name: str, opened: Callable[[], BinaryIO], encoding: str | None, 
             decoder.decode(b"", True)
         except UnicodeDecodeError as error:
             if encoding is not None:
-                raise DataError(f"{name} is not {encoding} text: it ends inside a letter; {files.other_encoding()}.") from None
+                raise DataError(
+                    f"{name} is not {encoding} text: it ends inside a letter; {files.other_encoding()}."
+                ) from None
             odd = line, error.object[error.start]
     if odd is None:
         return Text(name, opened, codec, quoted, "")
