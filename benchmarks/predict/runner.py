@@ -35,6 +35,7 @@ def main(method: str, folder: str) -> None:
     nodes, scores, fit_seconds, predict_seconds, size, *more = METHODS[method](data)
     cut = len(data.truth["validation"])
     part = here / f"{method}.part.npz"
+    told = {"rss": _memory_mb("VmHWM"), **(more[0] if more else {})}
     np.savez(
         part,
         **{f"{p}_nodes": nodes[s] for p, s in (("validation", slice(0, cut)), ("test", slice(cut, None)))},
@@ -42,9 +43,8 @@ def main(method: str, folder: str) -> None:
         fit_seconds=fit_seconds,
         predict_seconds=predict_seconds,
         bytes=size,
-        rss=_memory_mb("VmHWM"),
         rss_before=BEFORE[0],
-        **(more[0] if more else {}),
+        **told,
     )
     os.replace(part, here / f"{method}.npz")
 
@@ -502,12 +502,13 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
     little.posterior(asked(5)).top_k(2)  # compiled once, as the peers come compiled
     del little, some
     start = begin()
+    options = {"novelty": data.about["novelty"]} | options if "novelty" in data.about else options
     model = HiPaNClassifier(tree, random_state=0, **options).fit(rows("train"), labels, X_nodes=described, **more)
     fitted = clock()
     posterior = model.posterior(asked())
     nodes, p = posterior.top_k(min(TOP, len(model.class_nodes_)))
     answer = posterior.best()
-    done = clock()
+    done, rss = clock(), _memory_mb("VmHWM")  # dense tables are asked for below, to measure
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model")
         size = _size(Path(folder) / "model")
@@ -516,59 +517,13 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
     covered = tree.is_ancestor(cautious, place[np.concatenate([data.truth["validation"], data.truth["test"]])])
     cut = len(data.truth["validation"])
     found = {"test_covered": covered[cut:].mean()} | ({"validation_covered": covered[:cut].mean()} if cut else {})
-    answer = back[answer]
+    answer, found["rss"] = back[answer], np.float64(rss)
     if shuffled:  # balls of the shuffled tree are none of this one
         found |= {"validation_answer": answer[:cut], "test_answer": answer[cut:]}
     else:
         every = asked()
         found |= _asked_of(posterior, data, answer, lambda r: model.posterior(_row(every, r)).best())
     return nodes, p, fitted - start, done - fitted, size, found
-
-
-def run_placing(data: Data) -> tuple[Any, ...]:
-    """The room that takes over from ours: its engine, until it stands behind the same door."""
-    from vpunn.placing.engine import Task, fit
-    from vpunn.placing.experts import Rows
-    from vpunn.tree import Tree
-
-    tree, parts = Tree.from_parents(data.parent), list(data.blocks.values())
-    described = [data.described.get(b, []) for b in data.blocks]
-    n, node, blocks = len(data.truth["train"]), [data.truth["train"]], [[p["train"]] for p in parts]
-    for k in range(max(map(len, described))):
-        has = np.zeros(tree.n_nodes, bool)
-        for kinds in described:
-            if kinds:
-                has |= np.asarray(abs(kinds[k]).sum(1)).ravel() > 0
-        node.append(np.flatnonzero(has))
-        for block, kinds in zip(blocks, described, strict=True):
-            empty = block[0][:0]
-            empty.resize((has.sum(), block[0].shape[1])) if sparse.issparse(empty) else None
-            block.append(kinds[k][has] if kinds else empty)
-    stack = [sparse.vstack(b).tocsr() if sparse.issparse(b[0]) else np.concatenate(b).astype(float) for b in blocks]
-    asked = [[p["validation"], p["test"]] for p in parts]
-    questions = Rows(
-        tuple(sparse.vstack(a).tocsr() if sparse.issparse(a[0]) else np.concatenate(a).astype(float) for a in asked)
-    )
-    nodes = np.concatenate(node)
-    task = Task(
-        tree, Rows(tuple(stack)), nodes, np.ones(len(nodes), np.float32), n, data.groups, tuple(map(tuple, described))
-    )
-    novelty = data.about.get("novelty", "auto")
-    few = np.arange(min(300, n))
-    little = Task(tree, task.rows.take(few), nodes[few], task.weight[few], len(few))
-    fit(little, novelty, np.random.default_rng(0))[0].posterior(questions.take(slice(0, 5))).top_k(2)
-    data.forget("train", "asked", "described", "blocks")
-    del little, stack, parts
-    start = begin()
-    model, _ = fit(task, novelty, np.random.default_rng(0))
-    fitted = clock()
-    del task
-    posterior = model.posterior(questions)
-    best, p = posterior.top_k(TOP)
-    done = clock()
-    found = _asked_of(posterior, data, np.maximum(best[:, 0], 0), lambda r: model.posterior(questions.take([r])).best())
-    best, p = (np.pad(a, ((0, 0), (0, TOP - a.shape[1])), constant_values=-1) for a in (best, p))
-    return best, p, fitted - start, done - fitted, 0, found
 
 
 def _asked_of(posterior: Any, data: Data, answer: np.ndarray, one: Any) -> dict[str, Any]:
@@ -661,7 +616,6 @@ def run_hiclass(data: Data) -> tuple[Any, ...]:
 METHODS = {
     "vpunn": run_vpunn,
     "vpunn-shuffled": run_shuffled,
-    "placing": run_placing,
     "linear-svm": run_linear_svm,
     "logistic": run_logistic,
     "nearest": run_nearest,
