@@ -29,7 +29,7 @@ def main(names: str = "isco,headlines") -> None:
         fitted = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             for keep in ("rows", "sums"):
-                path = model.save(Path(folder) / keep, keep=keep)  # type: ignore[arg-type]
+                path = model.save(Path(folder) / keep, keep=keep)
                 saved = time.process_time()
                 opened = HiPaNClassifier.load(path)
                 row = {
