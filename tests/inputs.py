@@ -6,6 +6,7 @@ where a command failed.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -46,6 +47,16 @@ def no(command: str, said: str | tuple[str, ...], files: dict[str, str | bytes] 
 def yes(command: str, said: str | tuple[str, ...], files: dict[str, str | bytes] | None = None, **more: Any) -> Case:
     """A command that must answer, with this in its answer."""
     return Case(command, said, files or {}, **more)
+
+
+def tool(name: str) -> Any:
+    """A module of the folder tools."""
+    path = Path(__file__).resolve().parents[1] / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def params(cases: list[Case]) -> Any:

@@ -7,13 +7,12 @@ import shlex
 
 import pytest
 
-from inputs import run_here
-from vpunn.cli.manual import messy_shop
+from inputs import run_here, tool
 
 
 @pytest.fixture
 def shop(tmp_path):
-    (tmp_path / "products.csv").write_text(messy_shop())
+    (tmp_path / "products.csv").write_text(tool("cli_page").messy_shop())
     return tmp_path / "products.csv"
 
 

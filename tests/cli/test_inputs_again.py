@@ -348,7 +348,7 @@ def test_a_path_in_a_cell_is_what_level_columns_are(tmp_path):
             ["report", str(tmp_path / name), "--test", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r.html")]
         )
         believer = open_model(tmp_path / name).answers
-        tested = ScoredTable(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
+        tested = ScoredTable.of_table(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
         found.append((scores, answers, told.out, tested.summary()))
         assert scores["exact"] == 1 and "have no label" not in told.err
     assert found[0] == found[1]

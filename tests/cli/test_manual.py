@@ -1,11 +1,11 @@
-"""docs/cli.md is what `python -m vpunn.cli.manual` makes of the commands as they are."""
+"""docs/cli.md is what `python tools/cli_page.py` makes of the commands as they are."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from vpunn.cli.manual import page
+from inputs import tool
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
@@ -16,5 +16,5 @@ def plain(text):
 
 
 def test_the_page_is_what_the_commands_say():
-    made, written = plain(page()).splitlines(), plain(PAGE.read_text(encoding="utf-8")).splitlines()
-    assert made == written, "run `python -m vpunn.cli.manual > docs/cli.md`"
+    made, written = plain(tool("cli_page").page()).splitlines(), plain(PAGE.read_text(encoding="utf-8")).splitlines()
+    assert made == written, "run `python tools/cli_page.py > docs/cli.md`"

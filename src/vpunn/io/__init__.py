@@ -142,7 +142,7 @@ def reader_options(reader: Callable[..., Tree]) -> set[str]:
         if any(p.kind is p.VAR_KEYWORD for p in parameters):
             is_table = function.__name__ in ("read_text_table", "read_parquet")
             queue.append(tables.tree_from_table if is_table else tree_from_edges)
-    return known - {"columns", "prepare"}
+    return known - {"columns", "commas", "prepare"}
 
 
 def _format_of_path(path: Path) -> str | None:

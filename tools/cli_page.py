@@ -1,4 +1,4 @@
-"""``python -m vpunn.cli.manual > docs/cli.md``: the page of the command line, made by running it.
+"""``python tools/cli_page.py > docs/cli.md``: the page of the command line, made by running it.
 
 Every command is asked for its own help, every example is run on small files in a folder of its own, and the options of the
 readers come from their signatures, so that the page cannot say what is not so; a test makes it again and compares.
@@ -186,7 +186,7 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-INTRODUCTION = """This page is made by `python -m vpunn.cli.manual > docs/cli.md`, which runs every example; a test makes it again
+INTRODUCTION = """This page is made by `python tools/cli_page.py > docs/cli.md`, which runs every example; a test makes it again
 and compares. Every command prints a table or, with `--json`, one JSON document. A mistake is one sentence on standard error and
 exit code 1 (2 for a word that is no option); `vpunn --debug …` shows the traceback, `vpunn --quiet …` no progress. `-` is
 standard input or output. Output files are checked before work starts and appear whole or not at all."""
@@ -201,19 +201,21 @@ def worked_example() -> str:
         "repeated rows. (Decimal commas are read where cells are not separated by commas. In a file that is, `7,7` in quotes may "
         "mean thousands too, so it is refused: write 7.7.)",
         fenced("$ head -n 4 shop.csv\n" + "\n".join(messy_shop().splitlines()[:4])),
+        "Without options, `fit` shows what every column looks like and a command to copy:",
+        run("vpunn fit shop.csv"),
         "The first line of a `fit` says what was read, the notes what was odd. A blank at the end of the level columns ends "
         'the path; one above a given level is called "(missing)", so that deeper names keep their depth. `--folds` scores rows '
         "that the model has not seen (rows with the same inputs stay together); what is written has seen all rows.",
         run(f"{fit} --folds 4"),
         "New rows: `--keep` hands columns through as they are written, and a row without a single known word says so.",
         run("vpunn predict shop new.csv --keep sku"),
-        "A surer, broader answer where the model is not sure, and the same as a file (`.csv`, `.tsv`, `.parquet`, `.jsonl`):",
+        "A surer, broader answer where the model is not sure, and the same as a file (`.csv`, `.tsv`, `.xlsx`, `.parquet`, `.jsonl`):",
         run("vpunn predict shop new.csv --keep sku --stop threshold --threshold 0.8 --out answers.csv"),
         fenced("$ cat answers.csv\n" + Path("answers.csv").read_text(encoding="utf-8").rstrip()),
         "Against known answers. A category the model has never seen is scored at its deepest known ancestor, and counted "
         "(`--unseen` chooses otherwise):",
         run("vpunn evaluate shop new.csv"),
-        "Why? Each ball's contribution, in words of the text; the rest is its constant and words that are not listed:",
+        "Why? What each branch contributes, in words of the text; the rest is its constant and words that are not listed:",
         run("vpunn explain shop new.csv --row 0"),
         "And one page to hand on: scores, calibration, where it goes wrong, examples. It scores the same rows by the same rule. "
         "Models of label sets and of numbers get theirs from the same command.",
@@ -239,8 +241,8 @@ def words_and_numbers() -> str:
     """Both kinds of columns in one model."""
     steps = [
         "## Texts and numbers together",
-        "`--text` and `--columns` in one `fit` make two blocks, words and numbers, that are weighed on held-out rows; numbers "
-        "that say nothing there are not read, and the command says so. `--groups` names a column with the source of a row (a "
+        "`--text` and `--columns` in one `fit` make two blocks, words and numbers, that are weighed on held-out rows. "
+        "`--categories` names columns of a few names each, such as a colour, which become numbers too. `--groups` names a column with the source of a row (a "
         "shop, a patient): its rows are held out together, so that scores and probabilities are those of a new source.",
         run("vpunn fit shop.csv --levels dept,category --text title --columns price --groups sku --out both"),
         run("vpunn explain both shop.csv --row 3"),
@@ -249,7 +251,7 @@ def words_and_numbers() -> str:
         "answers are surer than they should be. A row without any number and known word has `known` false, and a column without "
         "any number in a table of several rows is refused. `fit` refuses missing numbers unless told with `--missing`. A cell "
         "that is something else (`-`, which may mean nothing or zero; `?`; `<5`) is refused with block, column and row: write a "
-        "number or empty it. A column of kinds (colours, brands) belongs in `--text`.",
+        "number or empty it. Columns that no option names are left out; if none is named, all are read as they look.",
     ]
     return "\n\n".join(steps)
 
@@ -265,7 +267,7 @@ def several_labels() -> str:
         run("vpunn fit tags.csv --text title --target tags --label-sep '|' --out tags"),
         run("vpunn predict tags --ask 'steel ladder'"),
         run("vpunn explain tags --ask 'steel ladder'"),
-        "The folder keeps its columns, so Python can ask it too: `vpunn.scale.Predictor('tags')(frame)` gives an Arrow table.",
+        "The folder keeps its columns, so Python can ask it too: `vpunn.load('tags').predict(frame)` gives a set per row.",
     ]
     return "\n\n".join(steps)
 
