@@ -268,3 +268,13 @@ def test_versus_lights_up_one_chain_of_a_lopsided_tree():
     points = np.concatenate([c.get_offsets() for c in ax.collections[3:]])
     assert len(points) == 1 + 3 + 3 + 2 and len(np.unique(points.round(6), axis=0)) == 9
     assert {t.get_text() for t in ax.texts} >= {"r", "a", "d", "g"}
+
+
+def test_a_chain_and_a_star_cost_little_or_are_refused():
+    chain = Tree.from_parents(np.arange(-1, 2999))
+    ax = plot.code(chain, chain.n_nodes - 1)
+    assert "2,959 digits in the middle are not drawn" in ax.get_title(loc="left")
+    assert [t.get_text() for t in ax.texts if "a_{2998}" in t.get_text()]
+    assert len(plot.poincare(chain).patches) < 70
+    with pytest.raises(VpunnError, match="at most 2,000 nodes, and the tree has 3,000"):
+        plot.diagram(chain)

@@ -115,13 +115,16 @@ def refuse_unfitted(model: FittedModel) -> None:
     check_is_fitted(as_estimator(model), "tree_")
 
 
+def _is_number(kind: Any) -> bool:
+    """Whether a dtype of pandas or of polars is one of numbers."""
+    return getattr(kind, "kind", "O") in "biufc" or bool(getattr(kind, "is_numeric", bool)())
+
+
 def _refuse_texts(X: Features) -> None:
     """Texts are no features yet."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        words = [
-            name for name, kind in zip(X.columns, X.dtypes, strict=True) if getattr(kind, "kind", "O") not in "biufc"
-        ]
-        blank = [name for name in X.columns if name not in words and X[name].isna().any()]
+        words = [name for name, kind in zip(X.columns, X.dtypes, strict=True) if not _is_number(kind)]
+        blank = [name for name in X.columns if name not in words and np.isnan(np.asarray(X[name], np.float64)).any()]
         if words:
             also = f", and blanks in {examples(blank)}" if blank else ""
             raise VpunnError(

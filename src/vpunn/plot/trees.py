@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._types import Numbers
+from vpunn.errors import VpunnError
 from vpunn.padic import next_prime
 from vpunn.plot._branches import Branches, branch_colours, large_branches, name_colours, value_colours
 from vpunn.plot._names import write_labels, write_rim
@@ -20,6 +21,11 @@ from vpunn.tree import Tree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Shells of a disk that are drawn.
+SHELLS = 60
+#: Nodes of a diagram at most, and digits of a code at its beginning and at its end.
+DIAGRAM_NODES = 2000
+FIRST_DIGITS, LAST_DIGITS = 30, 10
 #: Icicle boxes and radial wedges thinner than this share of the whole are not drawn one by one.
 THIN = 1 / 900
 
@@ -200,7 +206,7 @@ def poincare(
     radius = np.tanh(step * np.arange(tree.max_depth + 1) / 2)
     xy = _polar(left + width / 2, radius[tree.depth])
     ax.add_patch(Circle((0, 0), 1.0, fill=False, edgecolor=INK, linewidth=1.2))
-    for r in radius[1:]:
+    for r in radius[1 :: 1 + tree.max_depth // SHELLS]:
         ax.add_patch(Circle((0, 0), r, fill=False, edgecolor=GRID, linewidth=0.6, zorder=0))
     shown = np.flatnonzero((width >= THIN / 3) | (tree.n_nodes <= 3000))
     below = shown[shown > 0]
@@ -312,15 +318,21 @@ def balls(
 
 
 def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = None) -> Axes:
-    """A node's code digit by digit: each step names a ball, takes one digit, and shrinks the set of leaves (bars, logarithmic)."""
+    """A node's code digit by digit: each step names a ball, takes one digit, and shrinks the set of leaves (bars, logarithmic).
+
+    Of a long code the middle is left out, which the title says.
+    """
     chain = tree.ancestors(node).tolist()
+    left_out = max(len(chain) - 1 - FIRST_DIGITS - LAST_DIGITS, 0)
+    if left_out:
+        chain = chain[: FIRST_DIGITS + 1] + chain[-LAST_DIGITS:]
     ax = axes_for(ax, (8.0, 0.9 + 0.42 * len(chain)))
     p = next_prime(tree.max_branching + 1)
     y = np.arange(len(chain))
     leaves = tree.leaf_counts[chain]
     ax.barh(y, leaves, color=[(*c[:3], 0.8) for c in by_depth(len(chain))], height=0.62, left=0.8)
     for i, (ball, text) in enumerate(zip(chain, names_of(tree, chain, column), strict=True)):
-        said = "root" if i == 0 else f"$a_{{{i - 1}}}$ = {tree.digit[ball]}"
+        said = "root" if i == 0 else f"$a_{{{tree.depth[ball] - 1}}}$ = {tree.digit[ball]}"
         ax.text(-0.01, i, said, transform=ax.get_yaxis_transform(), ha="right", va="center", fontsize=9, color=INK)
         ax.text(
             leaves[i] * 1.15 + 0.8,
@@ -331,7 +343,8 @@ def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = 
             color=INK,
         )
     value = " + ".join(f"{tree.digit[ball]}·{p}$^{{{k}}}$" for k, ball in enumerate(chain[1:5]))
-    ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 5 else ''}", fontsize=9.5, loc="left", color=INK)
+    gone = f" ({left_out:,} digits in the middle are not drawn)" if left_out else ""
+    ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 5 else ''}{gone}", fontsize=9.5, loc="left", color=INK)
     ax.set(xscale="log", xlim=(0.8, leaves[0] * 300), xlabel="leaves in the ball")
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -353,6 +366,11 @@ def diagram(
     ``texts`` are written below the leaves (default: their labels; an empty list: nothing); ``inner`` names the inner nodes too.
     Dotted lines lead to extra parents.
     """
+    if tree.n_nodes > DIAGRAM_NODES:
+        raise VpunnError(
+            f"a diagram draws at most {DIAGRAM_NODES:,} nodes, and the tree has {tree.n_nodes:,}; draw a part of it "
+            "(tree.subtree(node)) or a picture for large trees, such as plot.icicle(tree)."
+        )
     left, width = wedges(tree)
     x, y = left + width / 2, -tree.depth.astype(float)
     ax = axes_for(ax, (min(2.5 + 0.32 * tree.n_leaves, 12.0), 1.2 + 0.8 * tree.max_depth), bare=True)
