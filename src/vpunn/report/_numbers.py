@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +12,14 @@ from vpunn import plot
 from vpunn.errors import VpunnError, counted
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
-from vpunn.report._triage import least_z
+from vpunn.report._triage import discovered
 from vpunn.report._words import CHANCE, with_meaning
+from vpunn.structure import Finding
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from vpunn._types import Features, Targets
     from vpunn.regress import VPuNNRegressor
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 MIN_ROWS = 10
 
 
-class Errors(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Errors(Finding):
     """Test rows of a regressor: where they stand, what is true, what is said, and the standard deviation of a new observation."""
 
     tree: Tree
@@ -41,7 +46,7 @@ class Errors(NamedTuple):
         """Share of the rows inside the central interval that should hold ``share`` of them."""
         return float(np.mean(np.abs(self.error) <= NormalDist().inv_cdf((1 + share) / 2) * self.sd))
 
-    def scores(self) -> dict[str, float]:
+    def summary(self) -> dict[str, float]:
         """By name; R² compares with the mean of the test rows."""
         spread = float(np.sum((self.truth - self.truth.mean()) ** 2))
         return {
@@ -53,9 +58,14 @@ class Errors(NamedTuple):
             "mean standard deviation said": float(self.sd.mean()),
         }
 
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Truth against prediction; bars are 90 % intervals."""
+        return plot.predicted(self.mean, self.truth, NormalDist().inv_cdf(0.95) * self.sd, ax, **options)
+
+    @property
     def verdict(self) -> str:
         """One sentence."""
-        found = self.scores()
+        found = self.summary()
         compared = f"; R², the share explained, is {found['R²']:.3f}" if np.isfinite(found["R²"]) else ""
         return (
             f"The numbers of {counted(len(self.truth), 'row')} are off by {found['root mean squared error']:.4g} (root mean "
@@ -75,7 +85,7 @@ class Errors(NamedTuple):
         balls = np.flatnonzero(n >= MIN_ROWS)
         z = error[balls] / np.sqrt(square[balls])
         order = np.argsort(-np.abs(z), kind="stable")[:top]
-        order = order[np.abs(z[order]) >= least_z(np.abs(z), sides=2)]
+        order = order[discovered(np.abs(z), sides=2)[order]]
         names = called(self.tree, balls[order])
         return [
             {
@@ -103,7 +113,7 @@ def page_of_numbers(model: VPuNNRegressor, X: Features, y: Targets, title: str, 
     report = Report(title, command)
     report.heading("Summary")
     report.text(what(found.tree))
-    report.text(found.verdict())
+    report.text(found.verdict)
     _add_errors(report, found)
     _add_levels(report, model, found)
     _add_balls(report, found)
@@ -115,7 +125,7 @@ def page_of_numbers(model: VPuNNRegressor, X: Features, y: Targets, title: str, 
 def _add_errors(report: Report, found: Errors) -> None:
     """How far off, how honest, and how both depend on what is known of a row."""
     report.heading("Errors and intervals")
-    report.table("Scores", with_meaning(found.scores()))
+    report.table("Scores", with_meaning(found.summary()))
     shares = (0.5, 0.8, 0.9, 0.95, 0.99)
     report.table(
         "Intervals around the prediction: the share of rows they should hold and do",
@@ -124,7 +134,7 @@ def _add_errors(report: Report, found: Errors) -> None:
     draw(
         report,
         "Truth against prediction; bars are 90 % intervals.",
-        plot.predicted(found.mean, found.truth, NormalDist().inv_cdf(0.95) * found.sd),
+        found.plot(),
     )
     rows = []
     for depth in np.unique(found.tree.depth[found.nodes]).tolist():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -14,9 +15,12 @@ from vpunn.metrics import reliability, sets
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
 from vpunn.report._words import with_meaning
+from vpunn.structure import Finding
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from vpunn._types import FeatureNames, Features, FittedModel, SetTargets, Texts
     from vpunn.placing.set_posterior import SetPosterior
 
@@ -25,7 +29,8 @@ if TYPE_CHECKING:
 ANSWERED = 0.5
 
 
-class SetRows(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class SetRows(Finding):
     """Test rows: what is true, what is answered and how probable every ball is, (rows, nodes), all with ancestors and no root."""
 
     tree: Tree
@@ -33,7 +38,7 @@ class SetRows(NamedTuple):
     said: sparse.csr_matrix
     proba: sparse.csr_matrix
 
-    def scores(self) -> dict[str, float]:
+    def summary(self) -> dict[str, float]:
         """By name."""
         pairs, rows = (sets.precision_recall(self.truth, self.said, average) for average in ("micro", "example"))
         best = sets.f_max(self.truth, self.proba)
@@ -50,14 +55,22 @@ class SetRows(NamedTuple):
             "labels a row gets": sets.set_size(self.said),
         }
 
+    @property
     def verdict(self) -> str:
         """One sentence."""
-        found = self.scores()
+        found = self.summary()
         return (
             f"of {counted(self.truth.shape[0], 'row')} {100 * found['sets exactly right']:.1f} % get exactly their labels; with "
             f"ancestors the sets agree with F1 {found['F1 by rows']:.3f} (mean of the rows; 1 is the same labels, 0 is none in "
             f"common), at the best threshold with Fmax {found['Fmax']:.3f}."
         )
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """How often rows have a ball against its probability, from 0.01 on."""
+        said = self.proba.tocoo()
+        right = np.asarray(self.truth[said.row, said.col]).ravel() > 0
+        curve = reliability(np.minimum(said.data, 1.0), right, strategy="quantile", bins=10)
+        return plot.reliability(curve, ax, **options)
 
     def row_f1(self) -> np.ndarray:
         """F1 of every row; two empty sets agree."""
@@ -92,7 +105,7 @@ def page_of_sets(
     report = Report(title, command)
     report.heading("Summary")
     report.text(what(tree))
-    report.text(sentence(found.verdict()))
+    report.text(sentence(found.verdict))
     _add_scores(report, found, posterior, model.sets_)
     _add_calibration(report, found)
     _add_labels(report, found)
@@ -122,7 +135,7 @@ def _row_sums(table: sparse.csr_matrix) -> np.ndarray:
 
 def _add_scores(report: Report, found: SetRows, posterior: SetPosterior, engine: FittedModel) -> None:
     report.heading("Scores")
-    shown = found.scores()
+    shown = found.summary()
     shown["labels missed at risk 0.1"] = sets.missed_share(found.truth, posterior.above(engine.threshold_for(0.1)))
     report.table(
         "Sets with their ancestors, answered from probability ½ on",

@@ -15,6 +15,7 @@ import numpy as np
 from vpunn._show import show
 from vpunn._types import Features, Targets
 from vpunn.errors import VpunnError, counted
+from vpunn.structure import Finding
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 DISCOVERY = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class Triage:
+@dataclass(frozen=True, eq=False, repr=False)
+class Triage(Finding):
     """One entry per row: ``true`` and ``predicted`` node, ``confidence`` (probability of the answer), ``fork`` (the ball at which
     the path went wrong, or the answer itself where it is right).
 
@@ -121,7 +122,7 @@ class Triage:
         balls with at least ``min_rows`` answers are listed, the largest ``excess`` of claimed over right rows first.
         """
         balls, z = self._gaps()
-        keep = balls[z >= least_z(z)]
+        keep = balls[discovered(z)]
         excess = self.claimed - self.right
         order = keep[np.lexsort((keep, -excess[keep]))][:top]
         return [
@@ -173,11 +174,18 @@ class Triage:
         most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {len(forks)} of {counted(count, 'ball')} ({places}); "
         return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {most if count < wrong else ''}{trust}."
 
+    def summary(self) -> dict[str, Any]:
+        """Rows, and how many are wrong."""
+        return {"rows": self.n_rows, "wrong": int(self.wrong.sum())}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The balls at which most rows go wrong."""
+        return self.hardest()
+
     def to_dict(self, top: int = 20) -> dict[str, Any]:
         """Everything as plain numbers and texts, ready for JSON."""
         return {
-            "rows": self.n_rows,
-            "wrong": int(self.wrong.sum()),
+            **self.summary(),
             "verdict": self.verdict,
             "hardest": self.hardest(top),
             "confusions": self.confusions(top),
@@ -195,11 +203,11 @@ class Triage:
         ]
         return "\n".join(lines)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """The confusion of the branches below the root."""
         from vpunn import plot
 
-        return plot.confusion(self, ax)
+        return plot.confusion(self, ax, **options)
 
     def _ball(self, ball: int) -> dict[str, Any]:
         return {"ball": ball, "name": self.names[ball], "depth": int(self.tree.depth[ball])}
@@ -280,21 +288,19 @@ def triage_of(
     )
 
 
-def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson(hits: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval for a share; (0, 1) of nothing."""
+    from scipy.stats import binomtest
+
     if n == 0:
         return 0.0, 1.0
-    share, half = hits / n, z * np.sqrt(hits / n * (1 - hits / n) / n + z * z / (4 * n * n))
-    centre = share + z * z / (2 * n)
-    return max((centre - half) / (1 + z * z / n), 0.0), min((centre + half) / (1 + z * z / n), 1.0)
+    low, high = binomtest(hits, n).proportion_ci(method="wilson")
+    return float(low), float(high)
 
 
-def least_z(z: np.ndarray, sides: int = 1) -> float:
-    """The smallest z that survives Benjamini and Hochberg's step-up rule, one- or two-sided; infinite if none does."""
-    from scipy.stats import norm
+def discovered(z: np.ndarray, sides: int = 1) -> np.ndarray:
+    """Which gaps, in standard errors, survive a false discovery rate of 5 % (Benjamini and Hochberg), one- or two-sided."""
+    from scipy.stats import false_discovery_control, norm
 
-    if len(z) == 0:
-        return np.inf
-    falling = -np.sort(-z)  # kept as z: beyond 38 standard errors p is 0 and leads nowhere back
-    passed = np.flatnonzero(sides * norm.sf(falling) <= DISCOVERY * np.arange(1, len(z) + 1) / len(z))
-    return float(falling[passed[-1]]) if len(passed) else np.inf
+    p = np.minimum(sides * norm.sf(z), 1.0)
+    return np.asarray(false_discovery_control(p) <= DISCOVERY) if len(z) else np.zeros(0, bool)
