@@ -209,7 +209,8 @@ def worked_example() -> str:
         run(f"{fit} --folds 4"),
         "New rows: `--keep` hands columns through as they are written, and a row without a single known word says so.",
         run("vpunn predict shop new.csv --keep sku"),
-        "A surer, broader answer where the model is not sure, and the same as a file (`.csv`, `.tsv`, `.xlsx`, `.parquet`, `.jsonl`):",
+        "A surer, broader answer where the model is not sure, and the same as a file (`.csv`, `.tsv`, `.xlsx`, `.parquet`, "
+        "`.jsonl`):",
         run("vpunn predict shop new.csv --keep sku --stop threshold --threshold 0.8 --out answers.csv"),
         fenced("$ cat answers.csv\n" + Path("answers.csv").read_text(encoding="utf-8").rstrip()),
         "Against known answers. A category the model has never seen is scored at its deepest known ancestor, and counted "
@@ -242,7 +243,8 @@ def words_and_numbers() -> str:
     steps = [
         "## Texts and numbers together",
         "`--text` and `--columns` in one `fit` make two blocks, words and numbers, that are weighed on held-out rows. "
-        "`--categories` names columns of a few names each, such as a colour, which become numbers too. `--groups` names a column with the source of a row (a "
+        "`--categories` names columns of a few names each, such as a colour, which become numbers too. "
+        "`--groups` names a column with the source of a row (a "
         "shop, a patient): its rows are held out together, so that scores and probabilities are those of a new source.",
         run("vpunn fit shop.csv --levels dept,category --text title --columns price --groups sku --out both"),
         run("vpunn explain both shop.csv --row 3"),

@@ -301,10 +301,10 @@ def test_a_shop_and_a_biologist(case, tmp_path, models):
     check(case, tmp_path, models)
 
 
-PATHS = (
-    "text,place\n"
-    + "night bird,animal > bird > owl\nred breast,animal > bird>robin\npond fish,animal > fish\nrock,stone > granite\n"
-    * 5
+PATHS = "text,place\n" + "".join(
+    f"night bird {word},animal > bird > owl\nred breast {word},animal > bird>robin\npond fish {word},animal > fish\n"
+    f"grey rock {word},stone > granite\n"
+    for word in ("old", "young", "small", "large", "quick")
 )
 BY_PATH = "fit t.csv --out new --text text --target place --path-sep"
 IN_CELLS = [
