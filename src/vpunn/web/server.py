@@ -131,7 +131,7 @@ def warm(subject: Subject) -> threading.Thread:
             subject.hash  # noqa: B018
             subject.tree.child_index  # noqa: B018
             subject.search.find("a", 1)
-            subject.code.format(subject.tree.n_nodes - 1)
+            subject.code.format(subject.tree.n_nodes - 1, "digits")
             subject.tree.lca_depth(0, subject.tree.n_nodes - 1)
             if subject.answers is not None:
                 subject.answers.warm()

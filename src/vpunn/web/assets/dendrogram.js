@@ -76,6 +76,7 @@ export class Dendrogram extends Levels {
       if (above) { above.low = Math.min(above.low, y); above.high = Math.max(above.high, y); }
       found.push(spot);
       if (low) { i = i ? jump(i, from + ((b - a) / height) * LOW) : shape.n; continue; }
+      while (shape.onlyChild(i) && this.x(far[i + 1]) - spot.x < 1) i++; // a chain of less than a pixel is one node
       seats.set(i, spot);
       i++;
     }

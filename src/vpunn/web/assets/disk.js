@@ -43,6 +43,10 @@ function layOut(shape, focus, radius, least) {
   const found = [], { pos, size, depth, parent, total } = shape, seats = new Map(), radii = radiiOf(shape);
   const f = Math.hypot(...focus), shown = (1 - f) * (1 + f), turn = (2 * Math.PI) / total;
   const toward = ((Math.atan2(focus[0], -focus[1]) + 2 * Math.PI) % (2 * Math.PI)) / turn;
+  const within = (j, [x, y]) => {
+    const angle = (Math.PI * (pos[j] + pos[j + size[j]])) / total, [u, v] = moved([radii[j] * Math.sin(angle), -radii[j] * Math.cos(angle)], focus);
+    return Math.hypot(u - x, v - y) * radius < 1;
+  };
   let i = 0;
   while (i < shape.n) {
     const d = depth[i], r = radii[i], x0 = pos[i], x1 = pos[i + size[i]];
@@ -62,8 +66,9 @@ function layOut(shape, focus, radius, least) {
       i = k < shape.start[d + 1] && shape.ids[k] < last ? shape.ids[k] : last;
       continue;
     }
-    seats.set(i, spot);
     found.push(spot);
+    while (shape.onlyChild(i) && within(i + 1, w)) i++; // a chain of less than a pixel is one node
+    seats.set(i, spot);
     i++;
   }
   return found;

@@ -4,6 +4,7 @@ import { count, percent } from "./dom.js";
 
 const ROW = 24;
 const INDENT = 16;
+const MOST_ROWS = 20000; // children of a branch that are listed
 const SPEED = 12; // rows that one turn of the wheel moves
 
 export class List {
@@ -12,6 +13,7 @@ export class List {
   constructor(view) {
     this.view = view;
     this.open = new Set([0]);
+    this.asked = new Set(); // nodes that are listed however many siblings they have
     this.rows = null;
   }
 
@@ -23,14 +25,23 @@ export class List {
     while (stack.length) {
       const i = stack.pop();
       rows.push(i);
-      if (this.open.has(i)) for (const child of shape.children(i).reverse()) stack.push(child);
+      if (this.open.has(i)) for (const child of this.children(i).reverse()) stack.push(child);
     }
     this.place = new Map(rows.map((i, k) => [i, k]));
     return (this.rows = rows);
   }
 
+  // The children of a branch: the first ones of very many, and those that were asked for.
+  children(i) {
+    const { shape } = this.view, found = [];
+    let j = i + 1;
+    for (const end = i + shape.size[i]; j < end && found.length < MOST_ROWS; j += shape.size[j]) found.push(j);
+    return [...found, ...[...this.asked].filter((k) => shape.parent[k] === i && k >= j).sort((a, b) => a - b)];
+  }
+
   // Open everything above a node.
   unfold(i) {
+    for (const j of this.view.shape.path(i)) if (!this.asked.has(j)) { this.asked.add(j); this.rows = null; }
     for (const j of this.view.shape.path(i)) if (j !== i && !this.open.has(j)) { this.open.add(j); this.rows = null; }
   }
 

@@ -127,6 +127,8 @@ export class Shape {
     return found;
   }
 
+  onlyChild(i) { return this.size[i] > 1 && this.size[i + 1] === this.size[i] - 1; }
+
   // The children that hold the most leaves, at most so many, and how many children there are.
   largest(i, most) {
     let found = [], total = 0;
