@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 
-from inputs import Case, check, no, params, run_here, yes
+from inputs import check, no, params, run_here, yes
 
 TEXT = "text,kind\nnight bird hoots,owl\npond fish scales,carp\n"
 T = {"t.csv": TEXT}
@@ -182,15 +180,3 @@ def test_codes_beside_labels_that_are_not_there_stay_whole_numbers(tmp_path):
     run_here([*words, str(tmp_path / "o.jsonl")])
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert rows[0]["node"] == 1 and isinstance(rows[0]["node"], int) and rows[1]["node"] is None
-
-
-def test_every_kind_of_input_is_tried_in_25_ways():
-    """The kinds a stranger's files come in, each by at least 25 inputs with their answer."""
-    counted = {}
-    for name in ("tables", "trees", "commands", "again", "more"):
-        for kind, cases in runpy.run_path(str(Path(__file__).with_name(f"test_inputs_{name}.py"))).items():
-            if isinstance(cases, list) and cases and isinstance(cases[0], Case):
-                counted[name, kind] = len(cases)
-    first = {kind: count for (name, kind), count in counted.items() if name in ("tables", "trees", "commands")}
-    assert len(first) == 15 and min(first.values()) >= 25
-    assert sum(counted.values()) >= 650
