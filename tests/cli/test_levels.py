@@ -76,3 +76,11 @@ def test_classes_evolve_and_are_predicted_and_scored(folder):
 def test_options_that_do_not_fit_are_one_sentence(folder, options, words):
     said = fitted(folder, *options)
     assert said.code != 0 and words in said.err
+
+
+def test_tree_info_says_what_the_branches_are(folder):
+    said = run_here(["tree", "info", str(folder / "t.nwk")]).out
+    assert "14 of 14" in said and "yes, as a dated tree is" in said and "polytomies" in said
+    (folder / "t.nwk").write_text("((a:1,b:2,c:-1)x,d:1);")
+    said = run_here(["tree", "info", str(folder / "t.nwk")]).out
+    assert "4 of 5, 1 negative" in said and "-1 to 2" in said and "no, so" in said

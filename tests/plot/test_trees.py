@@ -278,3 +278,21 @@ def test_a_chain_and_a_star_cost_little_or_are_refused():
     assert len(plot.poincare(chain).patches) < 70
     with pytest.raises(VpunnError, match="at most 2,000 nodes, and the tree has 3,000"):
         plot.diagram(chain)
+
+
+def test_a_phylogeny_is_drawn_by_its_lengths_and_painted_by_a_trait():
+    tree = random_tree(250, 3)
+    tree = tree.replace(columns={"length": np.random.default_rng(0).exponential(size=tree.n_nodes)})
+    values = tree.depth.astype(float)
+    ax = plot.dendrogram(tree, values=values, name="mass")
+    assert ax.get_xlabel() == "branch length from the root"
+    far = np.zeros(tree.n_nodes)
+    for node in range(1, tree.n_nodes):
+        far[node] = far[tree.parent[node]] + tree.columns["length"][node]
+    ends = np.concatenate([np.array(lines.get_segments())[:, -1, 0] for lines in ax.collections[1:2]])
+    np.testing.assert_allclose(ends.max(), far.max())
+    assert len(ax.texts) >= min(tree.n_leaves, 300)  # every tip has its name
+    colours = ax.collections[1].get_colors().reshape(tree.n_nodes - 1, -1, 4)
+    assert (colours[:, 0] != colours[:, -1]).any(axis=1).mean() > 0.9  # from the parent's number to its own
+    with pytest.raises(VpunnError, match="one number for each"):
+        plot.dendrogram(tree, values=[1.0])

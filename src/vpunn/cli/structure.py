@@ -180,9 +180,32 @@ def info(
         "prime p": code.p,
     }
     facts |= {f"bits, {row['code']}": row["bits"] for row in code.summary()}
+    facts |= _branches(tree)
     facts["columns"] = ", ".join(tree.columns) or ("" if json else "none")
     facts["changed on reading"] = "; ".join(tree.report) or "nothing"
     emit(facts, json)
+
+
+def _branches(tree: Tree) -> dict[str, Any]:
+    """What a tree with branch lengths is: how high, whether all tips are alike (as with dates), how many nodes fork wider."""
+    if "length" not in tree.columns:
+        return {}
+    import numpy as np
+
+    from vpunn.regress._pruning_kernels import path_sums
+
+    length = np.asarray(tree.columns["length"], float)
+    bare, below = int(np.isnan(length[1:]).sum()), int((length[1:] < 0).sum())
+    height = path_sums(tree.parent, np.nan_to_num(length))[tree.leaves]
+    alike = bool(np.ptp(height) <= 1e-3 * height.max())  # dates are rounded
+    facts: dict[str, Any] = {
+        "branch lengths": f"{tree.n_nodes - 1 - bare:,} of {tree.n_nodes - 1:,}"
+        + (f", {below:,} negative" if below else ""),
+        "height of the tips": f"{height.mean():.6g}" if alike else f"{height.min():.6g} to {height.max():.6g}",
+        "ultrametric": ("yes, as a dated tree is" if alike else "no, so its lengths are no dates of living tips"),
+    }
+    many = np.bincount(tree.parent[1:], minlength=tree.n_nodes)
+    return facts | {"polytomies": int((many > 2).sum())}
 
 
 def check(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import counted
-from vpunn.plot._branches import branch_colours, large_branches, name_colours
+from vpunn._types import Numbers
+from vpunn.errors import VpunnError, counted
+from vpunn.plot._branches import branch_colours, large_branches, name_colours, value_colours
 from vpunn.plot._names import FEWEST, LETTER, room_of, settled, widths, write_labels
 from vpunn.plot._places import cut
 from vpunn.plot._style import FAINT, INK, axes_for, names_of, short
@@ -18,44 +19,123 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+#: Tips drawn if nobody says how many: all that a phylogeny may have, and the largest balls of other trees.
+DATED, OTHERS = 300, 40
+#: Pieces of a branch that is painted by a number.
+PIECES = 12
+
+
 def dendrogram(
-    tree: Tree, ax: Axes | None = None, *, leaves: int = 40, column: str | None = None, legend: bool = True
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    leaves: int | None = None,
+    column: str | None = None,
+    legend: bool = True,
+    values: Numbers = None,
+    name: str = "",
 ) -> Axes:
     """Names on the right, joined where their balls meet; beyond ``leaves`` tips the largest balls stand for what is in them.
 
-    The horizontal axis is depth, or the column ``height`` (merge heights of a linkage) if the tree has one. Inner balls are
-    named on the line that leads to them where that is long enough, the largest first; ``legend`` names the colours.
+    The horizontal axis is depth, or the column ``height`` (merge heights of a linkage), or the distance from the root where the
+    tree has branch lengths (column ``length``); such a tree shows every tip up to 300, others 40. Inner balls are named on the line
+    that leads to them where that is long enough, the largest first; ``legend`` names the colours. ``values``, a number a node such
+    as ``model.predict_nodes(np.arange(tree.n_nodes))[0]``, paints every branch from its parent's to its own; ``name`` is what they
+    are of.
     """
+    if leaves is None:
+        leaves = DATED if "length" in tree.columns else OTHERS
+    painted = None if values is None else _checked(tree, values)
     inside = _kept(tree, leaves)
     kept = np.flatnonzero(inside)
     tips = kept[np.bincount(tree.parent[kept[1:]], minlength=tree.n_nodes)[kept] == 0]
     branches = large_branches(tree, inside=inside)
-    height = np.asarray(tree.columns["height"], float) if "height" in tree.columns else None
-    x = tree.depth.astype(float) if height is None else np.nan_to_num(height)
+    x, axis, where = _across(tree, kept)
+    height = None if where == "depth" else x
     wide = 7.2 if height is not None else float(np.clip(3.2 + 0.8 * x[kept].max(), 7.2, 11.0))
-    ax = axes_for(ax, (wide + (1.8 if legend and len(branches.balls) > 1 else 0), 0.8 + 0.2 * len(tips)))
+    key = painted is None and legend and len(branches.balls) > 1
+    ax = axes_for(ax, (wide + (1.8 if key else 0), 0.8 + float(np.clip(12 / len(tips), 0.1, 0.2)) * len(tips)))
     y = np.zeros(tree.n_nodes)
     y[tips] = np.arange(len(tips))
-    shade = branch_colours(tree, branches)
+    joins = []
     for node in kept[::-1].tolist():
         children = tree.children(node)
         children = children[inside[children]]
         if len(children):
             y[node] = (y[children[0]] + y[children[-1]]) / 2
-            ax.plot([x[node]] * 2, [y[children[0]], y[children[-1]]], color=FAINT, linewidth=1)
-            for child in children.tolist():
-                ax.plot([x[node], x[child]], [y[child]] * 2, color=shade[child], linewidth=1.4)
+            joins.append((node, [(x[node], y[children[0]]), (x[node], y[children[-1]])]))
+    _draw(ax, tree, kept[1:], np.column_stack([x, y]), joins, branch_colours(tree, branches), painted, name)
     gone = tree.n_leaves - int(tree.leaf_counts[tips].sum())
     said = f"  ({counted(gone, 'leaf', 'leaves')} of further branches not drawn)" if gone else ""
-    ax.set(xlabel=("depth" if height is None else "height of the merge") + said, ylim=(len(tips) - 0.4, -0.6))
+    ax.set(xlabel=axis + said, ylim=(len(tips) - 0.4, -0.6))
     if height is None:
         ax.set_xticks(range(0, int(x[kept].max()) + 1, max(1, int(x[kept].max()) // 8)))
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    if legend:
+    if legend and painted is None:
         name_colours(ax, tree, branches, column)
     _name_rows(ax, tree, tips, kept[~np.isin(kept, tips)], np.column_stack([x, y]), column)
     return ax
+
+
+def _across(tree: Tree, kept: np.ndarray) -> tuple[np.ndarray, str, str]:
+    """Where nodes stand across the picture, what the axis is called, and which column that is."""
+    if "height" in tree.columns:
+        return np.nan_to_num(np.asarray(tree.columns["height"], float)), "height of the merge", "height"
+    if "length" in tree.columns:
+        from vpunn.regress._pruning_kernels import path_sums
+
+        length = np.nan_to_num(np.asarray(tree.columns["length"], float))
+        far = path_sums(tree.parent, length)
+        if far[kept].max() > 0:
+            return far, "branch length from the root", "length"
+    return tree.depth.astype(float), "depth", "depth"
+
+
+def _checked(tree: Tree, values: Numbers) -> np.ndarray:
+    found = np.asarray(values, dtype=float)
+    if found.shape != (tree.n_nodes,):
+        raise VpunnError(f"values needs one number for each of the {tree.n_nodes:,} nodes, got shape {found.shape}.")
+    return found
+
+
+def _draw(
+    ax: Axes,
+    tree: Tree,
+    nodes: np.ndarray,
+    xy: np.ndarray,
+    joins: list[tuple[int, Any]],
+    shade: np.ndarray,
+    painted: np.ndarray | None,
+    name: str,
+) -> None:
+    """The lines: one across for every branch, in the colour of its ball or from its parent's number to its own; one down a join."""
+    from matplotlib.collections import LineCollection
+
+    parent = tree.parent[nodes]
+    if painted is None:
+        ax.add_collection(LineCollection([line for _, line in joins], colors=[FAINT], linewidths=1))
+        lines = np.stack([np.column_stack([xy[parent, 0], xy[nodes, 1]]), xy[nodes]], axis=1)
+        ax.add_collection(LineCollection(list(lines), colors=list(shade[nodes]), linewidths=1.4))
+    else:
+        colour, scale = value_colours(painted)
+        ends = np.linspace(0, 1, PIECES + 1)
+        x = xy[parent, 0][:, None] + (xy[nodes, 0] - xy[parent, 0])[:, None] * ends
+        y = np.broadcast_to(xy[nodes, 1][:, None], x.shape)
+        lines = np.stack([np.stack([x[:, :-1], y[:, :-1]], -1), np.stack([x[:, 1:], y[:, 1:]], -1)], axis=2).reshape(
+            -1, 2, 2
+        )
+        middle = (ends[1:] + ends[:-1]) / 2
+        between = painted[parent][:, None] + (painted[nodes] - painted[parent])[:, None] * middle
+        ax.add_collection(
+            LineCollection(
+                [line for _, line in joins], colors=list(colour[[node for node, _ in joins]]), linewidths=2.2
+            )
+        )
+        ax.add_collection(LineCollection(list(lines), colors=scale.to_rgba(between.ravel()), linewidths=2.2))
+        figure: Any = ax.figure
+        figure.colorbar(scale, ax=ax, label=name, shrink=0.6, pad=0.02)
+    ax.autoscale_view()
 
 
 def _kept(tree: Tree, leaves: int) -> np.ndarray:
