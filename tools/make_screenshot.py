@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from vpunn.web.opening import open_model
 from vpunn.web.server import Running, warm
 
-QUESTION = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"
+QUESTION = "a small yellow bird that sings in a cage"
 
 
 def main(model: str, picture: str) -> None:

@@ -33,7 +33,7 @@ def test_examples_are_training_rows_of_different_branches(api, believer):
     for one in found:
         words = set(one["text"].replace(",", "").split())
         assert any(words == one_said and label == one["label"] for one_said, label in zip(said, labels, strict=True))
-    assert len({believer.tree.path(one["node"])[:2] for one in found}) == 3
+    assert len({believer.tree.path(one["node"])[:3] for one in found}) == 3
 
 
 def test_nearest_rows_and_parts_are_those_of_explain(api, believer):

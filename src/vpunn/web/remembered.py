@@ -91,7 +91,7 @@ class Remembered(ReadRows):
         tree, found, branches = self.answers.tree, list[int](), set[int]()
         looked = np.random.default_rng(0).permutation(self.count)[:LOOKED_AT].tolist()
         for row in sorted(looked, key=self._odd):
-            branch = int(([*tree.ancestors(self.node(row)), 0, 0])[1])
+            branch = int(tree.ancestors(self.node(row))[:3][-1])
             if branch not in branches:
                 branches.add(branch)
                 found.append(row)
