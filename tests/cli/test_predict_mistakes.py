@@ -29,7 +29,9 @@ def app():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, app):
     here = tmp_path_factory.mktemp("review")
-    frame = pd.DataFrame({"gloss": list(WORDS.values()) * 8, "kind": list(WORDS) * 8})
+    frame = pd.DataFrame(
+        {"gloss": [f"{text} {word}" for word in "abcdefgh" for text in WORDS.values()], "kind": list(WORDS) * 8}
+    )
     frame["group"], frame["sub"] = np.repeat(["bird", "fish"], 2).tolist() * 8, ["a", "b"] * 16
     frame["code"], frame["size"] = [1, 2, 3, 4] * 8, np.random.default_rng(0).normal(size=32)
     frame.to_csv(here / "table.csv", index=False)
@@ -98,7 +100,7 @@ def test_another_model_in_the_same_folder_leaves_nothing_behind(app, folder):
     assert "probability" in run(app, "explain", folder / "twice", folder / "table.csv")
 
 
-@pytest.mark.parametrize("name", ["model.json", "features.words.idf.npy", "head.weight.npy"])
+@pytest.mark.parametrize("name", ["model.json", "features.words.idf.npy", "combiner.linear.npy"])
 def test_damaged_folders(app, folder, tmp_path, name):
     for data in (b"", b"[]", (folder / "text" / name).read_bytes()[:-9]):
         for path in (folder / "text").iterdir():

@@ -166,13 +166,14 @@ def test_empty_cells_and_answers_are_called_so(case, tmp_path, models):
 @pytest.mark.parametrize("name", ["flat", "both", "mass", "sets"])
 def test_info_fits_a_terminal_and_explains_its_words_once(name, models):
     said = run_here(["info", str(models[name])]).out
-    assert max(map(len, said.splitlines())) <= 80 and "a ball is a node with all below it" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert ("a ball is a node with all below it" in said) == ("numbers of balls" in said)
     assert all(said.count(f"({words})") <= 1 for words in WORDS.values())
     settings = json.loads(run_here(["info", str(models[name]), "--json"]).out)["settings"]
     told = {line.split()[0]: line for line in reversed(said.splitlines())}  # the first line of a name
     assert all(told[key].endswith(f"({WORDS[key]})") for key in settings.keys() & WORDS.keys() & told.keys())
     unsaid = settings.keys() - WORDS.keys()
-    assert unsaid <= {"rest", "measure_proposes"}  # numbers that only the code that reads them explains
+    assert unsaid <= {"rest", "experts"}  # one number that only the code explains, and names
 
 
 def test_pages_explain_their_words_in_80_columns(models, tmp_path):

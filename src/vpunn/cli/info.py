@@ -40,7 +40,7 @@ WORDS = {
     "novelty": "whether answers may lie where no row does",
     "novel": "what that came to",
     "answers": "which nodes are answers",
-    "experts": "who speaks for a node",
+    "class_prior": "how common classes are among questions",
     "training_rows": "rows it learned from",
     "held_out_exact": "share of held-out rows answered exactly",
     "changed_rows": "came or went since, see refresh",

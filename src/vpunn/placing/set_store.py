@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,9 @@ from vpunn.store import Draft, Stored
 if TYPE_CHECKING:
     from vpunn.placing.answering import Answering
 
+#: What `parts` of a folder tells of.
+PARTS = {"words": dict, "numbers": list, "texts": list, "combiner": dict, "rows": list}
+
 
 def write(model: Answering, draft: Draft) -> None:
     """Put a fitted model of sets into a draft."""
@@ -35,7 +39,8 @@ def write(model: Answering, draft: Draft) -> None:
         "combiner": writer.write("combiner", sets.combiner),
         "rows": writer.write("rows", sets.rows.blocks),
     }
-    draft.settings |= {"sets": told, "rest": float(sets.rest), "risk_rows": int(sets.risk.rows)}
+    draft.text("parts", json.dumps(told))
+    draft.settings |= {"rest": float(sets.rest), "risk_rows": int(sets.risk.rows)}
     draft.settings |= {"training_rows": len(sets.rows), "changed_rows": int(model.changed_rows_)}
     if sets.groups is not None:
         draft.array("row.group", sets.groups.astype(np.int32))
@@ -55,9 +60,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
     if not len(node) or (np.diff(node) <= 0).any():
         raise stored.damaged("array 'nodes' is not in order")
     weight = stored.array("row.weight", dtype="f4", shape=(None,), low=0, high=2 * LARGEST_WEIGHT)
-    told = stored.setting("sets", dict)
-    if set(told) != {"words", "numbers", "texts", "combiner", "rows"}:
-        raise stored.damaged("the parts of the model are not as they should be")
+    told = store.parts_told(stored, PARTS)
     reader = Reader(stored, (), {"rows": len(weight), "nodes": len(node)})
     dense = [n for n, is_dense in zip(layout.columns, layout.dense, strict=True) if is_dense]
     words = reader.of_block({"columns": sum(layout.columns) - sum(dense)})

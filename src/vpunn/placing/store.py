@@ -135,7 +135,7 @@ def read(cls: type[Answering], stored: Stored) -> Answering:
         (grown, occupied),
         {"blocks": occupied.blocks, "leaves": len(occupied.leaf), "nodes": tree.n_nodes},
     )
-    told = _told(stored)
+    told = parts_told(stored, {"experts": list, "combiner": dict, "rows": list})
     readers = [reader.of_block({"columns": width}) for width in layout.columns]
     experts = [_expert(part, i, layout, readers, stored) for i, part in enumerate(told["experts"])]
     room = stored.array("room", dtype="f8", shape=(grown.blocks,), low=0, finite=False)
@@ -170,13 +170,12 @@ def _expert(told: Any, i: int, layout: Layout, readers: list[Reader], stored: St
     return block, readers[block].read(f"expert.{i}", fields, Part(known[name]))
 
 
-def _told(stored: Stored) -> dict[str, Any]:
+def parts_told(stored: Stored, kinds: dict[str, type]) -> dict[str, Any]:
     """How the parts hang together."""
     try:
         told = json.loads(stored.text("parts"))
     except ValueError as error:
         raise stored.damaged(f"'parts' is no JSON ({error})") from None
-    kinds = {"experts": list, "combiner": dict, "rows": list}
     if not isinstance(told, dict) or any(not isinstance(told.get(name), kind) for name, kind in kinds.items()):
         raise stored.damaged("'parts' does not say what the model consists of")
     return told
