@@ -2,7 +2,7 @@
 
 A missing number is read as the median of its column in the training rows, which the model keeps, and the row is answered from
 all the rest. The median, because in a column of a long tail (masses, prices, what a laboratory finds) the mean is like few rows,
-and is believed: truths are less likely by it (`tests/hipan/test_table_gaps.py`). Where there is no tail, means are a little better.
+and is believed: truths are less likely by it (`tests/tables/test_gaps.py`). Where there is no tail, means are a little better.
 """
 
 from __future__ import annotations
