@@ -82,6 +82,19 @@ def test_explore_opens_on_the_models_mistakes(visit, believer):
             == found["node"]
         )
         assert 1 < page.locator("#legend a").count() <= 8  # the branches by their hues
+    with Running(
+        Subject(believer.tree, "mammals", believer)
+    ) as url:  # a table that a visitor sent is not shown to the next
+        page = visit().open(url)
+        rows = "\n".join(
+            f'"{text}",{label}' for text, label in zip(texts[:5], labels[:5], strict=True) if '"' not in text
+        )
+        page.set_input_files(
+            "#testfile", {"name": "t.csv", "mimeType": "text/csv", "buffer": f"text,label\n{rows}".encode()}
+        )
+        page.wait_for_selector("#answered li")
+        page = visit().open(url)
+        assert page.locator("#triage *").count() == 0
     with pytest.raises(VpunnError, match="right answers"):
         scored_rows(subject, believer.model, believer.features.transform(texts[:2]), None)
     with pytest.raises(VpunnError, match="one label a row"):

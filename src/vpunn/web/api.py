@@ -114,5 +114,5 @@ class Api:
             "layers": self.layers.names(),
             "color": next(iter(subject.own), None),
             "model": None if subject.answers is None else subject.answers.summary(),
-            "scored": self.scored is not None,
+            "scored": subject.scored is not None,
         }

@@ -139,7 +139,7 @@ class ScoredTable:
         parts = [
             {
                 "title": "Where paths go wrong",
-                "columns": ["ball", "mistakes", "of rows", "rate"],
+                "columns": ["branch", "mistakes", "of rows", "rate"],
                 "rows": [
                     _line(b["ball"], b["name"], b["mistakes"], b["reached"], rate(b["rate"])) for b in data["hardest"]
                 ],
@@ -153,8 +153,8 @@ class ScoredTable:
                 ],
             },
             {
-                "title": "Over-confident subtrees",
-                "columns": ["ball", "rows", "says", "is"],
+                "title": "Over-confident branches",
+                "columns": ["branch", "rows", "says", "is"],
                 "rows": [
                     _line(b["ball"], b["name"], b["rows"], rate(b["confidence"]), rate(b["accuracy"]))
                     for b in data["overconfident"]
