@@ -185,6 +185,12 @@ def test_a_new_class_is_answered_by_its_parent():
     posterior = fit(task, True, np.random.default_rng(0))[0].posterior(Rows((X[new],)))
     answer = tree.labels[posterior.deepest(0.5)]
     assert np.mean([a == n[:2] for a, n in zip(answer, names_[new], strict=True)]) > 0.8
+    known = task.node[:100]
+    sure = []
+    for share in (0.05, 0.9):  # who says that nearly all questions are new hears so
+        posterior = fit(task, share, np.random.default_rng(0))[0].posterior(Rows((X[~new][:100],)))
+        sure.append(posterior.exact(known).mean())
+    assert 1 - sure[1] > 5 * (1 - sure[0])
 
 
 def test_folds_keep_equal_rows_together_and_last_rows_where_asked():

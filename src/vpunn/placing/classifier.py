@@ -69,7 +69,8 @@ class HiPaNClassifier(ClassifierMixin, Answering, BaseEstimator):
     tree : the tree whose labels ``y`` uses. Without one it is built from ``y``: level columns or tuples give their
         paths, plain labels a root with one child per class.
     novelty : may a question belong to a class without training rows? "auto": yes if `fit` made the tree from paths, or more than
-        one leaf in a hundred has no rows. If you made the tree from the labels pass True, for a closed list False.
+        one leaf in a hundred has no rows. If you made the tree from the labels pass True, for a closed list False;
+        a share of the questions, such as 0.3, where you know it better than training rows tell.
     class_prior : how often questions belong to each class that has rows. "rows": as often as training rows; "uniform": all alike,
         as where a list has one row for some classes and many for others; or a weight for each of ``classes_``.
     experts : names of the experts that speak (None: all): Sums, Nearest, Heads, Dictionary, Descriptions of words, Gaussian,

@@ -105,7 +105,7 @@ def here(work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple
 
 
 def fit(
-    task: Task, novelty: bool | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
+    task: Task, novelty: bool | float | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
 ) -> tuple[Model, HeldOut | None]:
     """Learn; also what was held out, by which the model is calibrated (None: no row could be)."""
     # 1. places
@@ -119,7 +119,8 @@ def fit(
     # 3. evidence of rows that the experts have not seen
     found = run(examined, (task, where, rivals), [(fold.rows,) for fold in held_out])
     seen = [Seen(*arrays[i : i + 3]) for arrays in told(found, len(held_out)) for i in range(0, len(arrays), 3)]
-    held = HeldOut.of(seen, held_out, task.weight, where) if held_out else None
+    new = float(novelty) if isinstance(novelty, float | np.floating) else None
+    held = HeldOut.of(seen, held_out, task.weight, where, new) if held_out else None
     share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
     # 4. experts of all rows
     reached("experts", 0.65)
@@ -155,7 +156,7 @@ def examined(task: Task, where: Places, rivals: np.ndarray, leaving: np.ndarray)
     return tuple(array for seen in experts.examine_all(asked) for array in (seen.slots, seen.known, seen.evidence))
 
 
-def places(task: Task, novelty: bool | str) -> Places:
+def places(task: Task, novelty: bool | float | str) -> Places:
     """O(blocks + rows)."""
     grown = Grown.of(task.tree)
     place = grown.place[task.node]

@@ -43,13 +43,20 @@ class HeldOut:
         self.mean, self.spread = combining.standardise(self.evidence)
 
     @classmethod
-    def of(cls, seen: list[Seen], leaving: list[Fold], weight: np.ndarray, where: Places) -> HeldOut:
-        """The rows that left in every fold; ``weight`` of every row."""
+    def of(
+        cls, seen: list[Seen], leaving: list[Fold], weight: np.ndarray, where: Places, new: float | None = None
+    ) -> HeldOut:
+        """The rows that left in every fold; ``weight`` of every row. ``new``: the share of questions whose class has no rows, if it
+        is known better than by how often held-out rows have lost their class: both kinds then count accordingly."""
         row = np.concatenate([f.rows for f in leaving])
         gone = [np.bincount(where.place[f.rows], minlength=where.grown.blocks) for f in leaving]
         lost = [(where.rows_at - g)[where.place[f.rows]] == 0 for f, g in zip(leaving, gone, strict=True)]
         counts = weight[row] / weight[row].mean() * np.concatenate([f.counts for f in leaving])
-        return cls(seen, row, np.concatenate(lost), counts, where)
+        without = np.concatenate(lost)
+        found = float(np.average(without, weights=counts))
+        if new is not None and 0 < found < 1:
+            counts = counts * np.where(without, new / found, (1 - new) / (1 - found))
+        return cls(seen, row, without, counts, where)
 
     def how_often(self) -> list[float]:
         """How often an answer that is no known slot is a place with rows, or a leaf or stop that lost its own: counts + 1."""
