@@ -63,7 +63,7 @@ BORROWED = {
     "tree._parents": "sets of nodes and further parents, checked",
     "codes._kernels": "digits along paths",
     "codes._text": "the names of the print modes",
-    "io._READERS": "the formats, for the help of a command",
+    "regress._pruning_kernels": "sums along paths, for lengths from the root",
     "network._numbers": "the ring of the coefficients",
     "vapo._kernels": "the sweeps of the two-logit losses",
     "tabular._boost": "which boosting library there is",
