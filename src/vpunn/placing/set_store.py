@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vpunn.placing.answering import Answering
 
 #: What `parts` of a folder tells of.
-PARTS = {"words": dict, "numbers": list, "texts": list, "combiner": dict, "rows": list}
+PARTS: dict[str, type] = {"words": dict, "numbers": list, "texts": list, "combiner": dict, "rows": list}
 
 
 def write(model: Answering, draft: Draft) -> None:

@@ -259,5 +259,5 @@ def _why(model: FittedModel, x: Features, node: int, text: str | None, feature_n
         reason = explain(model, x, label, k=len(feature_names), feature_names=feature_names)
     except VpunnError as error:  # no training row has it, or two nodes are called so
         return str(error)
-    features = reason.features if text is None else by_word(text, reason.features)  # type: ignore[union-attr]
+    features = reason.features if text is None else by_word(text, reason.features)
     return ", ".join(f"{name} {value:+.2f}" for name, value in features[:4])
