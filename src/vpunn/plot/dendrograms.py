@@ -32,7 +32,7 @@ def dendrogram(
     leaves: int | None = None,
     column: str | None = None,
     legend: bool = True,
-    values: Numbers = None,
+    values: Numbers | None = None,
     name: str = "",
 ) -> Axes:
     """Names on the right, joined where their balls meet; beyond ``leaves`` tips the largest balls stand for what is in them.
