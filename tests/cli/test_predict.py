@@ -80,7 +80,7 @@ def test_evaluate(app, folder):
     assert kind["right"] == found["exact"]
     assert group["right"] >= kind["right"]
     assert group["said"] >= kind["said"]
-    assert "how often it is right" in run(app, "evaluate", folder / "model", folder / "test.parquet")
+    assert "How often the answer's branch is right" in run(app, "evaluate", folder / "model", folder / "test.parquet")
 
 
 def test_explain(app, folder):
@@ -118,7 +118,10 @@ def test_numeric_columns_and_levels(app, folder):
         (("predict", "{}/model", "{}/none.csv"), "no file"),
         (("predict", "{}/model", "{}/tree.csv"), "no column 'gloss'"),
         (("explain", "{}/model", "{}/test.parquet", "--row", "99"), "no row 99"),
-        (("fit", "{}/train.csv", "--out", "{}/x"), "say --text"),
+        (
+            ("fit", "{}/train.csv", "--text", "gloss", "--label-sep", "", "--out", "{}/x"),
+            "needs the text between two labels",
+        ),
         (("fit", "{}/train.csv", "--out", "{}/x", "--columns", "gloss", "--target", "kind"), "not numeric"),
     ],
 )

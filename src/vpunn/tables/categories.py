@@ -47,7 +47,7 @@ def forgotten(inputs: Inputs, rows: np.ndarray) -> Inputs:
 def unknown(frame: pd.DataFrame, inputs: Inputs, where: object) -> np.ndarray:
     """Rows none of whose categories has a value the model knows."""
     there = [np.isin(cells, values) for cells, values in zip(_cells(inputs, frame, where), inputs.values, strict=True)]
-    return ~np.any([np.zeros(len(frame), bool), *there], axis=0)
+    return np.asarray(~np.any([np.zeros(len(frame), bool), *there], axis=0))
 
 
 def _cells(inputs: Inputs, frame: pd.DataFrame, where: object) -> list[np.ndarray]:

@@ -27,7 +27,8 @@ class TableFace:
     @property
     def tree_(self) -> Tree:
         """The tree of places."""
-        return self.model.tree_
+        tree: Tree = self.model.tree_
+        return tree
 
     def explain(self, frame: pd.DataFrame, row: int = 0, node: object = None) -> Any:
         """Why a row of a frame (the first, if none is named) is answered as it is; ``node`` asks about another label."""

@@ -120,7 +120,7 @@ class Inputs:
             tuple(text),
             tuple(columns),
             tuple(levels),
-            **{name: None if word is None else str(word) for name, word in words.items()},  # type: ignore[arg-type]
+            **{name: None if word is None else str(word) for name, word in words.items()},
             seed=int(kept.get("seed", 0)),
             log=kept.get("log", False) is True,
             classes=kept.get("classes", False) is True,

@@ -206,7 +206,7 @@ class TableClassifier(TableFace):
     @property
     def classes_(self) -> np.ndarray:
         """The labels that `predict` answers with, the columns of `predict_proba`."""
-        return self.model.classes_
+        return np.asarray(self.model.classes_)
 
     def answer_table(
         self, frame: pd.DataFrame, where: object = "the frame", *, keep: Sequence[str] = (), **options: Any

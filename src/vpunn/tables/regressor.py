@@ -80,7 +80,7 @@ class TableRegressor(TableFace):
         """Write a folder that `vpunn.load` and the commands open; ``provenance`` says where the rows were from."""
         draft = self.model.draft(provenance)
         draft.settings["inputs"] = self.inputs.settings()
-        return draft.write(path)
+        return Path(draft.write(path))
 
     def _table(self, frame: pd.DataFrame, cells: LabelCells, where: object) -> np.ndarray:
         """Levels and covariates side by side, as the regressor reads them."""
@@ -123,7 +123,7 @@ class TableRegressor(TableFace):
         nodes, unseen = locate(tree, cells)
         known = ~(unseen | cells.blank)
         half = NORMAL_QUANTILE * sd
-        found = {
+        found: dict[str, Any] = {
             name: self.unscaled(v) for name, v in (("prediction", mean), ("low", mean - half), ("high", mean + half))
         }
         found = {"prediction": found["prediction"], "sd": self._spread(mean, sd), **found}

@@ -170,7 +170,7 @@ class SetTableClassifier(TableClassifier):
         check_choice("stop", stop or "threshold", ("threshold", "risk"))
         how = "size" if top > 1 else stop or "threshold"
         p = self.model.predict_node_proba(X)
-        named = self.model.predict_sets(X, how, threshold=threshold, alpha=alpha, size=top)  # type: ignore[arg-type]
+        named = self.model.predict_sets(X, how, threshold=threshold, alpha=alpha, size=top)
         found = []
         for labels, row in zip(named, p, strict=True):
             nodes = (
@@ -181,7 +181,7 @@ class SetTableClassifier(TableClassifier):
             found.append(nodes[np.argsort(-row[nodes], kind="stable")])
         return found, p
 
-    def evaluate(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Evaluation:
+    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
         """F1 of the sets with their ancestors, Fmax, share of missed answers.
 
         Labels the model does not know are left out (``"ancestor"``: all they have in common with the tree is its root), or
