@@ -162,13 +162,13 @@ def edit(
     """Move one row to a sibling ball and show its nearest twin beside it."""
     import pandas as pd
 
-    from vpunn.io.frames import check_table_path, read_table, write_table
+    from vpunn.io.frames import check_table_path, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
     if out is not None:
         check_table_path(out)
     loaded = TabHiPaN.load(model)
-    rows = read_table(table)
+    rows = _rows(table)
     missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]
     if missing:
         raise VpunnError(f"{table} lacks the column {missing[0]!r} that the model was fitted with.")
