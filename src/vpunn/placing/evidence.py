@@ -18,6 +18,9 @@ from vpunn.placing._kernel import at, kernel
 from vpunn.placing.slots import Asked
 from vpunn.placing.tree_arrays import Grown, Occupied
 
+#: What evidence is cut at, so that it fits into 32 bits.
+HUGE = 1e30
+
 
 class Column(NamedTuple):
     """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so
@@ -85,7 +88,7 @@ def usual(columns: Sequence[Column]) -> np.ndarray:
 
 def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) -> np.ndarray:
     """One line for each offered slot, row by row: (offered, len(names)) float32; each kind of slot has columns of its own."""
-    raw = np.stack(values, -1).astype(np.float32, copy=False)
+    raw = np.clip(np.stack(values, -1), -HUGE, HUGE).astype(np.float32, copy=False)
     decide = np.flatnonzero([c.decides for c in columns])
     both = np.flatnonzero([c.kinds == "both" for c in columns])
     offered = int((slots.block >= 0).sum())
