@@ -26,8 +26,12 @@ def models(tmp_path_factory):
     here = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)
     kinds = list(TEXTS) * 10
-    more = rng.choice(["old", "young", "grey", "white", "large", "quick"], len(kinds))  # rows of a kind are not all alike
-    frame = pd.DataFrame({"text": [f"{TEXTS[kind]} {word}" for kind, word in zip(kinds, more, strict=True)], "kind": kinds})
+    more = rng.choice(
+        ["old", "young", "grey", "white", "large", "quick"], len(kinds)
+    )  # rows of a kind are not all alike
+    frame = pd.DataFrame(
+        {"text": [f"{TEXTS[kind]} {word}" for kind, word in zip(kinds, more, strict=True)], "kind": kinds}
+    )
     frame["group"] = frame["kind"].map(GROUPS)
     frame["code"] = frame["kind"].map({kind: f"0{i}" for i, kind in enumerate(TEXTS, 1)})
     frame["size"] = rng.normal(size=40) + 4 * (frame["group"] == "bird")
