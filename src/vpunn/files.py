@@ -38,7 +38,6 @@ WINDOWS, NOT_WINDOWS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[\x81\x8d\x8f\
 _CALLED = {"latin-1": "Latin-1", "cp1252": "Windows-1252"}
 
 
-
 @dataclass(frozen=True)
 class Source:
     """The unpacked bytes of a file, and what to call it in messages."""

@@ -201,7 +201,7 @@ def test_folds_keep_equal_rows_together_and_last_rows_where_asked():
     together = joined(group, np.arange(120) // 4)
     assert len(np.unique(together)) <= 30
     for novelty in (True, False):
-        for held, _ in folds(group, leaf, np.bincount(leaf), novelty, np.random.default_rng(1)):
+        for held in folds(group, leaf, np.bincount(leaf), novelty, np.random.default_rng(1)):
             kept = np.setdiff1d(np.arange(120), held)
             assert not set(group[held]) & set(group[kept])
             assert novelty or set(leaf[held]) <= set(leaf[kept])
@@ -258,16 +258,6 @@ def test_a_list_with_one_row_a_class_answers_by_what_is_near(tmp_path):
         assert (model.predict(X + 0.01 * X) == np.arange(40)).mean() > 0.9
         model.save(tmp_path / "m")
         assert (HiPaNClassifier.load(tmp_path / "m").predict_proba(X) == model.predict_proba(X)).all()
-
-
-def test_rows_that_leave_one_behind_stand_in_for_those_that_cannot_leave():
-    rng = np.random.default_rng(0)
-    leaf = np.concatenate([np.arange(100), 100 + np.repeat(np.arange(20), 10)])  # 100 classes of one row, 20 of ten
-    found = folds(np.arange(300), leaf, np.bincount(leaf), False, rng)
-    last = found[-1]
-    assert set(leaf[last.rows]) <= set(range(100, 120)) and len(last.rows) == 9 * len(set(leaf[last.rows]))
-    assert last.counts.sum() == pytest.approx(sum(f.counts.sum() for f in found[:-1]) / 200 * 100)
-    assert not any((leaf[f.rows] < 100).any() for f in found)
 
 
 def test_experts_are_chosen_by_name_and_may_be_classifiers_of_ones_own(words, tmp_path):

@@ -109,7 +109,9 @@ class CalibrationSums(_Sums):
     True
     """
 
-    table: FloatArray = field(default_factory=lambda: np.zeros((5, 15)))  #: count, gap, gap², c(1 − c), right of every bin
+    table: FloatArray = field(
+        default_factory=lambda: np.zeros((5, 15))
+    )  #: count, gap, gap², c(1 − c), right of every bin
 
     @classmethod
     def of(cls, confidence: Numbers, correct: Numbers, *, bins: int = 15) -> CalibrationSums:

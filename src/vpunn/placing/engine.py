@@ -107,7 +107,7 @@ def here(work: Callable[..., Arrays], shared: tuple[Any, ...], parts: list[tuple
 def fit(
     task: Task, novelty: bool | float | str, rng: np.random.Generator, hidden: int = HIDDEN, run: Run = here
 ) -> tuple[Model, HeldOut | None]:
-    """Learn; also what was held out, by which the model is calibrated (None: no row could be)."""
+    """Learn; also what was held out, by which the model is calibrated (None: no row could be, or none that tells classes apart)."""
     # 1. places
     where = places(task, novelty)
     grown, place, rows_at, expected, room = where
@@ -117,17 +117,19 @@ def fit(
     group = group if task.groups is None else joined(group, task.groups)
     held_out = folds(group, place[: task.n], rows_at, expected, rng)
     # 3. evidence of rows that the experts have not seen
-    found = run(examined, (task, where, rivals), [(fold.rows,) for fold in held_out])
+    found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
     seen = [Seen(*arrays[i : i + 3]) for arrays in told(found, len(held_out)) for i in range(0, len(arrays), 3)]
     new = float(novelty) if isinstance(novelty, float | np.floating) else None
     held = HeldOut.of(seen, held_out, task.weight, where, new) if held_out else None
     share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
+    if held and held.lost.all():  # they say that classes are new, and nothing of which of the known ones it is
+        held = None
     # 4. experts of all rows
     reached("experts", 0.65)
     experts = Experts.fit(task.rows, place, task.weight, rivals, grown, room, task.described, task.experts)
     # 5. combiner
     reached("combiner", 0.8)
-    if held is None:  # a closed list with one row in every class
+    if held is None:  # one row, or copies of one, in every class
         combiner = Combiner.usual(usual(experts.columns))
     else:
         decides = [i for i, column in enumerate(experts.columns) if column.decides]

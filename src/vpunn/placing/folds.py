@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,20 +49,14 @@ def rounds(n: int) -> int:
     return max(1, min(AGAIN, FEW // n))
 
 
-class Fold(NamedTuple):
-    """Rows that leave together, and how many rows each of them stands for."""
-
-    rows: np.ndarray
-    counts: np.ndarray
-
-
-def folds(group: np.ndarray, leaf: np.ndarray, rows: np.ndarray, novelty: bool, rng: np.random.Generator) -> list[Fold]:
-    """Whole groups in random order, a fifth of the rows each at most; none where none can leave.
+def folds(
+    group: np.ndarray, leaf: np.ndarray, rows: np.ndarray, novelty: bool, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """The rows of every fold. Whole groups in random order, a fifth of the rows each at most; none where none can leave.
 
     ``rows``: how many rows every class has, those that never leave among them. ``novelty``: may the last row of a class leave? If
     so, the share of held-out rows whose class is unknown is Good and Turing's estimate of the share of questions that are new. If
-    not (a closed list), such a group stays, and others stand in for it (`_stand_ins`). A group's turn is drawn with its first row,
-    so that a group more or less moves few.
+    not (a closed list), such a group stays. A group's turn is drawn with its first row, so that a group more or less moves few.
     """
     n, out = len(leaf), []
     size = max(1, min(int(SHARE * n), MOST))
@@ -74,12 +68,7 @@ def folds(group: np.ndarray, leaf: np.ndarray, rows: np.ndarray, novelty: bool, 
         for _ in range(min(5, -(-IN_ALL // size))):
             held = _leaving(groups, leaf, rows, size, novelty)
             if len(held):
-                out.append(Fold(held, np.full(len(held), 1 / rounds(n))))
-    stuck = np.zeros(n, bool) if novelty else _last_of_a_class(group, leaf, rows)
-    if out and stuck.any():
-        here = _stand_ins(group, leaf, rows, rng)
-        usual = sum(f.counts.sum() for f in out) / max((~stuck).sum(), 1)  # what a row that may leave counts
-        out.append(Fold(here, np.full(len(here), usual * stuck.sum() / len(here))))
+                out.append(held)
     return out
 
 
@@ -97,26 +86,6 @@ def _leaving(
         else:
             np.add.at(left, leaf[leaving], 1)
     return np.sort(np.concatenate(held))
-
-
-def _last_of_a_class(group: np.ndarray, leaf: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows that cannot leave a closed list, since some class would be empty without their group."""
-    pair, count = np.unique(np.stack([group, leaf]), axis=1, return_counts=True)
-    whole = np.zeros(int(group.max()) + 1, bool)
-    whole[pair[0][count == rows[pair[1]]]] = True
-    return np.asarray(whole[group])
-
-
-def _stand_ins(group: np.ndarray, leaf: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows of larger classes that leave one row behind, as questions stand to a class of one row: of half of the classes."""
-    chosen = rng.permutation(np.unique(leaf[~_last_of_a_class(group, leaf, rows)]))
-    some = chosen[: max(1, len(chosen) // 2)]
-    some = some[np.cumsum(rows[some]) <= max(IN_ALL // 2, rows[some[0]])]
-    order = np.argsort(group, kind="stable")
-    groups = np.split(order, 1 + np.flatnonzero(np.diff(group[order])))
-    inside = np.isin(leaf, some)
-    turn = rng.permutation(len(groups))
-    return _leaving(deque(groups[i] for i in turn if inside[groups[i]].all()), leaf, rows, len(leaf))
 
 
 def as_asked(held: Any, kept: Any) -> Any:

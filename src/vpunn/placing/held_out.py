@@ -8,7 +8,6 @@ import numpy as np
 
 from vpunn.placing import combiner as combining
 from vpunn.placing.experts import Seen
-from vpunn.placing.folds import Fold
 from vpunn.placing.slots import truth
 from vpunn.placing.tree_arrays import Places
 
@@ -44,14 +43,14 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls, seen: list[Seen], leaving: list[Fold], weight: np.ndarray, where: Places, new: float | None = None
+        cls, seen: list[Seen], leaving: list[np.ndarray], weight: np.ndarray, where: Places, new: float | None = None
     ) -> HeldOut:
         """The rows that left in every fold; ``weight`` of every row. ``new``: the share of questions whose class has no rows, if it
         is known better than by how often held-out rows have lost their class: both kinds then count accordingly."""
-        row = np.concatenate([f.rows for f in leaving])
-        gone = [np.bincount(where.place[f.rows], minlength=where.grown.blocks) for f in leaving]
-        lost = [(where.rows_at - g)[where.place[f.rows]] == 0 for f, g in zip(leaving, gone, strict=True)]
-        counts = weight[row] / weight[row].mean() * np.concatenate([f.counts for f in leaving])
+        row = np.concatenate(leaving)
+        gone = [np.bincount(where.place[rows], minlength=where.grown.blocks) for rows in leaving]
+        lost = [(where.rows_at - g)[where.place[rows]] == 0 for rows, g in zip(leaving, gone, strict=True)]
+        counts = weight[row] / weight[row].mean() * len(np.unique(row)) / len(row)  # one that left often counts once
         without = np.concatenate(lost)
         found = float(np.average(without, weights=counts))
         if new is not None and 0 < found < 1:

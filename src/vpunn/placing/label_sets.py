@@ -217,7 +217,7 @@ def _folds(rows: Rows, groups: np.ndarray | None, rng: np.random.Generator) -> l
     equal = equal_rows(list(rows.blocks))
     equal = equal if groups is None else joined(equal, groups)
     for group in (equal, np.arange(n)):
-        found = [fold.rows for fold in folds(group, np.zeros(n, np.int64), np.array([n]), True, rng)]
+        found = folds(group, np.zeros(n, np.int64), np.array([n]), True, rng)
         if found:
             return found[:FOLDS_OF_NUMBERS] if dense_of(rows) else found
     return [np.arange(n)]
