@@ -79,7 +79,7 @@ fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads,
 test-floor:  ## the core's tests on the lowest versions that pyproject.toml declares, in .venv-floor
 	$(PYTHON) -m venv .venv-floor && $(PYTHON) tools/floors.py > .venv-floor/floors.txt
 	.venv-floor/bin/pip install -q --disable-pip-version-check -c .venv-floor/floors.txt -e . 'pytest>=8,<9' 'pytest-xdist>=3.5' 'hypothesis>=6.100' networkx sympy 'pyparsing<3.3'
-	.venv-floor/bin/pytest -n 2 --dist worksteal tests/tree tests/codes tests/io tests/metrics tests/network tests/regress tests/placing tests/hipaq tests/structure tests/cli
+	.venv-floor/bin/pytest -n 2 --dist worksteal tests/tree tests/codes tests/io tests/metrics tests/network tests/regress tests/hipan tests/hipaq tests/structure tests/cli
 
 # On the PATH, or kept by pyenv and not switched on. Extras without torch: its wheels for other versions are gigabytes
 # (`make test` has it; make test-all EXTRAS=dev takes everything everywhere).

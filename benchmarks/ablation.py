@@ -27,8 +27,8 @@ import typer
 from benchmarks.common import RESULTS, write_results
 from benchmarks.predict.cases import CASES
 from benchmarks.small_tables import draw
-from vpunn.placing import HiPaNClassifier, engine, experts, folds
-from vpunn.placing.evidence import assemble, names
+from vpunn.hipan import HiPaNClassifier, engine, experts, folds
+from vpunn.hipan.evidence import assemble, names
 from vpunn.tree import Tree
 
 TABLE = Path(__file__).parents[1] / "docs" / "measured" / "ablation.md"

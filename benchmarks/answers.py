@@ -10,7 +10,7 @@ import numpy as np
 
 from vpunn import metrics
 from vpunn.datasets.tasks import TASKS, load_task
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.text import text_features
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.predict.cases import few_classes
 from vpunn.datasets.tasks import load_task
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.text import text_features
 
 STOPS: dict[str, dict[str, Any]] = {

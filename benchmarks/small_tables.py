@@ -33,8 +33,8 @@ TABLES = 20
 
 def ours(X: np.ndarray, y: np.ndarray, seed: int = 0) -> Callable[[np.ndarray], np.ndarray]:
     """Fit; what comes back says the probability of every class of the sorted ones."""
-    from vpunn.placing.engine import Task, fit
-    from vpunn.placing.experts import Rows
+    from vpunn.hipan.engine import Task, fit
+    from vpunn.hipan.experts import Rows
 
     classes, at = np.unique(y, return_inverse=True)
     tree = Tree.from_edges([("all", f"class {c}") for c in classes])
@@ -126,8 +126,8 @@ def first() -> list[dict[str, Any]]:
     """CPU seconds of a process that fits and answers words and numbers, with and without compiled loops on disk."""
     program = (
         "import time, numpy as np, scipy.sparse as sp\n"
-        "from vpunn.placing.engine import Task, fit\n"
-        "from vpunn.placing.experts import Rows\n"
+        "from vpunn.hipan.engine import Task, fit\n"
+        "from vpunn.hipan.experts import Rows\n"
         "from vpunn.tree import Tree\n"
         "rng = np.random.default_rng(0)\n"
         "y = rng.integers(1, 5, 80)\n"

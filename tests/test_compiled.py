@@ -68,14 +68,14 @@ def test_nothing_kept_is_nothing_to_forget(kernel, tmp_path):
 
 
 def test_all_files_that_kernels_of_the_classifier_take_from_are_looked_at():
-    from vpunn.placing._kernel import _SOURCES
-    from vpunn.placing.layout import _unit
+    from vpunn.hipan._kernel import _SOURCES
+    from vpunn.hipan.layout import _unit
 
     _unit(np.array([0, 1]), np.ones(1), np.ones(1, np.float32))
     named = set()
     for index in Path(_unit.stats.cache_path).glob("*.nbi"):
-        named |= set(re.findall(rb"vpunn\.placing[\w.]*", index.read_bytes()))
-    assert {name.decode() for name in named} <= {f"vpunn.placing.{source.stem}" for source in _SOURCES}
+        named |= set(re.findall(rb"vpunn\.hipan[\w.]*", index.read_bytes()))
+    assert {name.decode() for name in named} <= {f"vpunn.hipan.{source.stem}" for source in _SOURCES}
 
 
 def test_where_nothing_can_be_written_loops_are_kept_for_one_process(monkeypatch, tmp_path):

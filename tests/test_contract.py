@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 
 import vpunn
 from vpunn.errors import VpunnError
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.tabhipan import TabHiPaN
@@ -105,7 +105,7 @@ def table():
 
 
 def test_every_estimator_of_the_package_is_in_the_table():
-    rooms = ["vpunn.regress", "vpunn.placing", "vpunn.tabular", "vpunn.text"]
+    rooms = ["vpunn.regress", "vpunn.hipan", "vpunn.tabular", "vpunn.text"]
     if importlib.util.find_spec("torch"):
         rooms.append("vpunn.torch")
     for room in rooms:

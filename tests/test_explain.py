@@ -13,7 +13,7 @@ from vpunn import explain
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError
 from vpunn.explanations import contrast, describe_ball, export_tree_for_viz
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.regress import VPuNNRegressor
 from vpunn.text import text_features
 from vpunn.tree import Tree

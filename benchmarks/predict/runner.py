@@ -460,7 +460,7 @@ def _vpunn(data: Data, shuffled: bool = False, **options: Any) -> tuple[Any, ...
     """Our classifier; ``shuffled`` is the control that keeps the tree's shape and permutes which node sits where."""
     import tempfile
 
-    from vpunn.placing import HiPaNClassifier, conformal
+    from vpunn.hipan import HiPaNClassifier, conformal
     from vpunn.tree import Tree
 
     tree = Tree.from_parents(data.parent)

@@ -66,7 +66,7 @@ def risk_kept(truth: Any, found: Any, alpha: float, draws: int = 100) -> dict[st
 
     Also the mean number of balls that are answered. Scores below 0.005 were not kept and count as 0.
     """
-    from vpunn.placing.set_calibration import risk_threshold
+    from vpunn.hipan.set_calibration import risk_threshold
 
     n, counts = truth.shape[0], np.diff(truth.indptr)
     row = np.repeat(np.arange(n), counts)

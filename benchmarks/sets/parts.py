@@ -23,10 +23,10 @@ from sklearn.metrics import average_precision_score
 from benchmarks.sets import genes
 from vpunn import HiPaNClassifier
 from vpunn.datasets.set_tasks import SET_TASKS, load_set_task
+from vpunn.hipan import label_sets, set_combiner, set_words
+from vpunn.hipan.set_nodes import Nodes
+from vpunn.hipan.set_numbers import NAMES, TRUST
 from vpunn.metrics import sets as scores
-from vpunn.placing import label_sets, set_combiner, set_words
-from vpunn.placing.set_nodes import Nodes
-from vpunn.placing.set_numbers import NAMES, TRUST
 from vpunn.text import text_features
 
 Part = Callable[[], AbstractContextManager[Any]]

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     )
     from vpunn.codes import MixedRadixCode, PadicCode
     from vpunn.datasets import tasks
+    from vpunn.explanations import explain
+    from vpunn.hipan import HiPaNClassifier
     from vpunn.io import read_tree, write_tree
     from vpunn.metrics import calibration
     from vpunn.network import VanDerPutLayer, VPuNN
     from vpunn.paper.hipan import HiPaN
-    from vpunn.placing import HiPaNClassifier
     from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
     from vpunn.store import load, save
     from vpunn.tables.frames import fit
@@ -67,7 +68,7 @@ _LATER = {
     "tree": "vpunn.tree",
     "write_tree": "vpunn.io",
     "HiPaN": "vpunn.paper.hipan",
-    "HiPaNClassifier": "vpunn.placing",
+    "HiPaNClassifier": "vpunn.hipan",
     "PadicEncoder": "vpunn.regress",
     "PadicTargetEncoder": "vpunn.regress",
     "TabHiPaN": "vpunn.tabular.tabhipan",

@@ -40,7 +40,7 @@ LEVELS = np.array([path[:2] for path in PATHS] * 12, dtype=object)
 
 
 def _classifier(flat: bool) -> Any:
-    from vpunn.placing import HiPaNClassifier
+    from vpunn.hipan import HiPaNClassifier
 
     if flat:
         return HiPaNClassifier().fit(NUMBERS, np.arange(60) % 5)
@@ -113,7 +113,7 @@ def _paper() -> Any:
 
 
 def _blocks() -> Any:
-    from vpunn.placing import HiPaNClassifier
+    from vpunn.hipan import HiPaNClassifier
 
     return HiPaNClassifier(TREE).fit(BLOCKS, [path[-1] for path in PATHS] * 12)
 

@@ -15,10 +15,10 @@ import pytest
 from scipy import sparse
 
 from vpunn import Tree
-from vpunn.placing.combiner import Combiner
-from vpunn.placing.nearest_numbers import nearest
-from vpunn.placing.posterior import Posterior, Spread
-from vpunn.placing.tree_arrays import Grown
+from vpunn.hipan.combiner import Combiner
+from vpunn.hipan.nearest_numbers import nearest
+from vpunn.hipan.posterior import Posterior, Spread
+from vpunn.hipan.tree_arrays import Grown
 
 NAN = float("nan")
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
@@ -88,7 +88,7 @@ def test_a_combiner_of_what_are_no_numbers_gives_every_line_something():
 
 
 def test_a_classifier_of_words_and_of_numbers_end_to_end():
-    from vpunn.placing import HiPaNClassifier
+    from vpunn.hipan import HiPaNClassifier
 
     rng = np.random.default_rng(0)
     paths = [("animal", "bird", "owl"), ("animal", "bird", "wren"), ("animal", "fish"), ("plant",)]

@@ -21,11 +21,11 @@ from vpunn import Tree, files
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, DataError, VpunnError, examples
 from vpunn.explanations import export_tree_for_viz
+from vpunn.hipan import HiPaNClassifier
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.nested import read_json
 from vpunn.io.obo import read_terms
 from vpunn.network import VPuNN
-from vpunn.placing import HiPaNClassifier
 from vpunn.vapo import SoftmaxHeads, minimize
 from vpunn.vapo.checkpoint import Checkpoint
 
@@ -151,7 +151,7 @@ def test_learning_on_after_load_is_learning_on_before_save(tmp_path):
 
 def test_the_number_of_threads_does_not_change_the_bytes(tmp_path):
     script = (
-        "import sys, numpy as np; from vpunn.placing import HiPaNClassifier; rng = np.random.default_rng(0)\n"
+        "import sys, numpy as np; from vpunn.hipan import HiPaNClassifier; rng = np.random.default_rng(0)\n"
         "y = rng.integers(0, 20, 1500); X = rng.normal(size=(20, 150))[y] / 2 + rng.normal(size=(1500, 150))\n"
         "HiPaNClassifier().fit(X, y).save(sys.argv[1] + '/one')\n"
         "Y = [{int(a), int(a) * 7 % 20} for a in y]\n"

@@ -114,7 +114,7 @@ def sources(rows, tmp_path_factory):
     from vpunn.tables.samples import read_sample
 
     folder = tmp_path_factory.mktemp("sources")
-    tree, _, frame = rows
+    _, _, frame = rows
     inputs = Inputs(("y",), (), (), ("kind", "label"))
     TableRegressor.fit(read_sample(frame, inputs, "t", regress=True), inputs).save(folder / "model", {})
     cuts = [slice(0, 1500), slice(1500, 4000)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from strategies import random_tree, trees
 from vpunn.errors import VpunnError
-from vpunn.placing import conformal
+from vpunn.hipan import conformal
 from vpunn.torch import HierarchicalHead
 from vpunn.torch import _ops as ops
 from vpunn.tree import Tree, sweep_down

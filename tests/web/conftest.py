@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vpunn.datasets import load_wordnet
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.tree import Tree

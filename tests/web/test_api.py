@@ -12,7 +12,7 @@ import pytest
 
 from vpunn.codes import PadicCode
 from vpunn.explanations import describe_ball
-from vpunn.placing import conformal
+from vpunn.hipan import conformal
 from vpunn.tree import Tree
 from vpunn.web.api import Api, Limits
 from vpunn.web.app import MAX_WAITING, Batcher

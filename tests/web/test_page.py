@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.report import triage
 from vpunn.text import text_features
 from vpunn.web.beliefs import ClassifierAnswers

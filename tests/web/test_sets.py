@@ -2,7 +2,7 @@
 
 import pytest
 
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.web.api import Api

@@ -6,7 +6,7 @@ import pytest
 
 from vpunn.datasets import load_wordnet
 from vpunn.datasets.tasks import load_task
-from vpunn.placing import HiPaNClassifier
+from vpunn.hipan import HiPaNClassifier
 from vpunn.tables.inputs import Inputs
 from vpunn.text import text_features
 from vpunn.web.beliefs import ClassifierAnswers

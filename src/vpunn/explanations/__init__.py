@@ -7,7 +7,7 @@ from vpunn.explanations._balls import BallDescription, describe_ball
 from vpunn.explanations._front import explain
 from vpunn.explanations._sources import find_node, tree_of
 from vpunn.explanations._viewer import export_tree_for_viz
-from vpunn.placing.explanation import BallContribution, Explanation, contrast
+from vpunn.hipan.explanation import BallContribution, Explanation, contrast
 
 __all__ = [
     "BallContribution",

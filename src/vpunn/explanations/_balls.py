@@ -12,9 +12,9 @@ import numpy as np
 from vpunn._types import FeatureNames, HasTree, Label
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explanations._sources import find_node, parts
+from vpunn.hipan.explanation import above_siblings, namer, strongest
+from vpunn.hipan.reasons import row_counts
 from vpunn.padic import code_prime
-from vpunn.placing.explanation import above_siblings, namer, strongest
-from vpunn.placing.reasons import row_counts
 from vpunn.tree import Tree
 
 _WORD = re.compile(r"[^\W\d_]{3,}")

@@ -11,7 +11,7 @@ from vpunn._types import Features, HasTree
 from vpunn.codes import PadicCode
 from vpunn.errors import CodeError, VpunnError, check_whole
 from vpunn.explanations._sources import parts
-from vpunn.placing.reasons import row_counts
+from vpunn.hipan.reasons import row_counts
 from vpunn.tree import Tree
 
 

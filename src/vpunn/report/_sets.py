@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from vpunn._types import FeatureNames, Features, FittedModel, SetTargets, Texts
-    from vpunn.placing.set_posterior import SetPosterior
+    from vpunn.hipan.set_posterior import SetPosterior
 
 
 #: A ball belongs to the answer from this probability on.

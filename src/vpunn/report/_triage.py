@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from vpunn._types import FittedModel
-    from vpunn.placing.distribution import NodeDistribution
+    from vpunn.hipan.distribution import NodeDistribution
 
 #: A ball is called over-confident if its gap survives a false discovery rate of this over all balls looked at.
 DISCOVERY = 0.05

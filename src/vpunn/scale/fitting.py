@@ -18,9 +18,9 @@ from scipy import sparse
 from vpunn._types import Engine, Features, Targets
 from vpunn.errors import VpunnError
 from vpunn.files import written_beside
+from vpunn.hipan import HiPaNClassifier
+from vpunn.hipan.engine import Arrays
 from vpunn.io.streams import Parts
-from vpunn.placing import HiPaNClassifier
-from vpunn.placing.engine import Arrays
 from vpunn.scale.engine import Sent, checked_engine, each
 
 

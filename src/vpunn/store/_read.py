@@ -46,7 +46,7 @@ KINDS = {
     "DecayTree": "vpunn.hipaq",
     "HiPaN": "vpunn.paper.hipan",
     "HeadClassifier": "vpunn.torch",
-    "HiPaNClassifier": "vpunn.placing",
+    "HiPaNClassifier": "vpunn.hipan",
     "HiPaQ": "vpunn.hipaq",
     "HierarchicalHead": "vpunn.torch",
     "SetHead": "vpunn.torch",

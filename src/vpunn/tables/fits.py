@@ -116,7 +116,7 @@ def summary_of(scores: Sequence[Evaluation]) -> dict[str, float]:
 def fit_task(name: str, *, characters: bool = True, seed: int = 0, bar: Bar | None = None) -> TableClassifier:
     """A classifier of a named task (`vpunn.datasets.tasks`), whose nodes may have descriptions; `task_rows` has its test rows."""
     from vpunn.datasets.tasks import load_task
-    from vpunn.placing.classifier import HiPaNClassifier
+    from vpunn.hipan.classifier import HiPaNClassifier
 
     bar = bar or Bar()
     task = load_task(name, seed)

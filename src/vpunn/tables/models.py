@@ -16,9 +16,9 @@ import numpy as np
 from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, VpunnError, counted
-from vpunn.placing import Views
-from vpunn.placing.answering import Answering
-from vpunn.placing.distribution import Rule, stop_at
+from vpunn.hipan import Views
+from vpunn.hipan.answering import Answering
+from vpunn.hipan.distribution import Rule, stop_at
 from vpunn.store import Stored
 from vpunn.tables.answers import Answers, Evaluation, kept_columns
 from vpunn.tables.categories import forgotten
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vpunn._types import Features, FilePath, Labels, Targets
-    from vpunn.placing.classifier import HiPaNClassifier, Keep
+    from vpunn.hipan.classifier import HiPaNClassifier, Keep
     from vpunn.text import TextFeatures
 
 
@@ -66,7 +66,7 @@ class TableClassifier(TableFace):
         bar: Bar | None = None,
     ) -> Self:
         """Fit on rows of a table; without a tree it is grown from the labels."""
-        from vpunn.placing.classifier import HiPaNClassifier
+        from vpunn.hipan.classifier import HiPaNClassifier
 
         bar = bar or Bar()
         where = sample.report.where
@@ -280,7 +280,7 @@ def table_model_of(stored: Stored, *, answers_only: bool = False) -> TableModel:
         return TableLevelClassifier(VPuNNClassifier.from_stored(stored), inputs)
     kinds: tuple[type[Answering], type[TextFeatures] | type[TextReader]] = Answering, TextReader
     if not answers_only:
-        from vpunn.placing.classifier import HiPaNClassifier
+        from vpunn.hipan.classifier import HiPaNClassifier
         from vpunn.text import TextFeatures
 
         kinds = HiPaNClassifier, TextFeatures

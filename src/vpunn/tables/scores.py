@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn.hipan.distribution import NodeDistribution, stop_at
 from vpunn.metrics import CalibrationSums, HierarchicalSums
-from vpunn.placing.distribution import NodeDistribution, stop_at
 from vpunn.tables.answers import Evaluation
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from vpunn._types import FeatureNames, Label, Targets, TensorLike
 from vpunn.errors import VpunnError, check_whole, examples
-from vpunn.placing import conformal
-from vpunn.placing.distribution import Stop, stop_at
+from vpunn.hipan import conformal
+from vpunn.hipan.distribution import Stop, stop_at
 from vpunn.torch._module import IGNORE_INDEX, TreeModule, check_targets, reduced
 from vpunn.torch._slots import inner_answer_mask
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     from vpunn.explanations import Explanation
-    from vpunn.placing.distribution import NodeDistribution
+    from vpunn.hipan.distribution import NodeDistribution
     from vpunn.store import Draft, Stored
 
 Of = Literal["leaves", "balls", "answers"]

@@ -12,7 +12,7 @@ from vpunn._seed import seed_of
 from vpunn._sklearn import BaseEstimator, ClassifierMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Label, Seed, Targets, TensorLike, Weights
 from vpunn.errors import VpunnError, check_whole, examples
-from vpunn.placing.distribution import Stop
+from vpunn.hipan.distribution import Stop
 from vpunn.store import Storable
 from vpunn.torch.head import HierarchicalHead
 from vpunn.tree import Tree

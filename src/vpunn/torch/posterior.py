@@ -13,7 +13,7 @@ from torch import Tensor
 from vpunn._types import FeatureNames, Label, TensorLike
 from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.explanations import BallContribution, Explanation
-from vpunn.placing.distribution import NodeDistribution, Rule
+from vpunn.hipan.distribution import NodeDistribution, Rule
 
 if TYPE_CHECKING:
     from vpunn.torch._head import Head

@@ -153,7 +153,7 @@ class SetHead(TreeModule):
         """The labels of the most specific balls with a marginal of at least ``threshold``, one set per row."""
         from scipy import sparse
 
-        from vpunn.placing.set_posterior import deepest_only
+        from vpunn.hipan.set_posterior import deepest_only
 
         if not 0 <= threshold <= 1:
             raise VpunnError(f"threshold is a probability between 0 and 1, got {threshold!r}.")

@@ -22,8 +22,8 @@ from vpunn.web.subject import clean, clip
 
 if TYPE_CHECKING:
     from vpunn._types import Beliefs, FeatureNames, Features, FittedModel, Vectorizer
-    from vpunn.placing.distribution import NodeDistribution
-    from vpunn.placing.set_posterior import SetPosterior
+    from vpunn.hipan.distribution import NodeDistribution
+    from vpunn.hipan.set_posterior import SetPosterior
     from vpunn.tables.inputs import Inputs
     from vpunn.tree import Tree
 
@@ -244,7 +244,7 @@ class ClassifierAnswers:
 
     def _sets(self, posterior: SetPosterior, ask: Ask, rows: range) -> list[list[dict[str, Any]]]:
         """Of a model of label sets, the labels of each row under the question's rule: at least as likely as not by default."""
-        from vpunn.placing.set_posterior import deepest_only
+        from vpunn.hipan.set_posterior import deepest_only
 
         threshold = 0.5 if ask.threshold is None else ask.threshold
         if ask.risk is not None:
@@ -265,7 +265,7 @@ class ClassifierAnswers:
 
     def _stops(self, posterior: NodeDistribution, ask: Ask) -> np.ndarray | None:
         """Where each row's answer stops under the question's rule; of all rows, since that is what the rules take."""
-        from vpunn.placing.distribution import stop_at
+        from vpunn.hipan.distribution import stop_at
 
         if self.several:  # a set has no one place to stop
             return None

@@ -14,7 +14,7 @@ import numpy as np
 from vpunn.web.subject import clean, clip
 
 if TYPE_CHECKING:
-    from vpunn.placing.experts import Rows
+    from vpunn.hipan.experts import Rows
     from vpunn.web.beliefs import ClassifierAnswers
 
 #: Example questions, rows that are looked at for them, and how many words a good one has.

@@ -208,7 +208,7 @@ def of_hipan(bench: Bench, report: Report) -> None:
 
 def measure(task: PlacementTask, seed: int) -> dict[str, Any]:
     """Fit `HiPaNClassifier` on the training rows of a task, judge the label distributions of its test rows."""
-    from vpunn.placing.classifier import HiPaNClassifier
+    from vpunn.hipan.classifier import HiPaNClassifier
 
     train, test, described = features(task)
     model = HiPaNClassifier(task.tree, random_state=seed).fit(train, task.labels("train"), X_nodes=described)

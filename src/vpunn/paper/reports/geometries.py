@@ -238,7 +238,7 @@ def _by_text(
     """For every hidden leaf the parent that the classifier names, and its nearest seen leaves by text."""
     from sklearn.neighbors import NearestNeighbors
 
-    from vpunn.placing import HiPaNClassifier
+    from vpunn.hipan import HiPaNClassifier
     from vpunn.text import text_features
 
     features = text_features(characters=None)

@@ -1,0 +1,125 @@
+"""Evidence: what experts say of slots, by name, and how it is put before the combiner.
+
+An expert is one file and one line in `experts.WORDS` or `experts.NUMBERS`:
+
+    Expert.columns                   the names of what it says
+    Expert.fit(sample, earlier)      -> expert; it may use those that stand before it, by name
+    expert.look(rows)                -> Look(propose, values): two questions that share the reading of the rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vpunn.hipan._kernel import at, kernel
+from vpunn.hipan.slots import Asked
+from vpunn.hipan.tree_arrays import Grown, Occupied
+
+#: What evidence is cut at, so that it fits into 32 bits.
+HUGE = 1e30
+
+
+class Column(NamedTuple):
+    """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so
+    the convex fit starts from it, and the best known slot's is told to `elsewhere`. ``usual``: its weight where no row can be held
+    out; what is a log-odds as it stands has one."""
+
+    name: str
+    kinds: str = "both"
+    decides: bool = False
+    usual: float = 0.0
+
+
+class Sample(NamedTuple):
+    """Training rows of one block of columns (CSR words or an array of numbers), and what is known of each."""
+
+    rows: Any
+    leaf: np.ndarray  # (rows,) its class, a leaf of the tree
+    weight: np.ndarray  # (rows,)
+    rivals: np.ndarray  # (rows, k) leaves that it is like, its own perhaps among them; -1: none
+    tree: Occupied
+    grown: Grown
+    described: tuple[Any, ...] = ()  # descriptions of the nodes in this block, a matrix (nodes, columns) for each kind
+
+
+class Slots(NamedTuple):
+    """What is offered to some rows: blocks of the grown tree (-1: empty), and the lines at which they are asked about."""
+
+    block: np.ndarray  # (rows, slots)
+    asked: Asked
+    known: np.ndarray  # (rows, slots) whether it is a place with rows
+
+
+class Look(NamedTuple):
+    """``propose(k)``: arrays (rows, k) of leaves, best first, -1: none; one for each way of the expert's own.
+    ``values(slots)``: one array (rows, slots) for each of its columns."""
+
+    propose: Callable[[int], list[np.ndarray]]
+    values: Callable[[Slots], list[np.ndarray]]
+
+
+class Expert(Protocol):
+    """What one file brings."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The names of what it says."""
+
+    def look(self, rows: Any) -> Look:
+        """Read new rows."""
+
+
+def names(columns: Sequence[Column]) -> list[str]:
+    """Of what `assemble` returns, in its order."""
+    decide = [c.name for c in columns if c.decides]
+    elsewhere = [c.name for c in columns if c.kinds == "both"] + [f"{n} of the best known" for n in decide]
+    return (
+        [c.name for c in columns] + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
+    )
+
+
+def usual(columns: Sequence[Column]) -> np.ndarray:
+    """The weight of each where no row could be held out; an `elsewhere` has none."""
+    return np.array([c.usual for c in columns] + [0.0] * (len(names(columns)) - len(columns)), np.float32)
+
+
+def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) -> np.ndarray:
+    """One line for each offered slot, row by row: (offered, len(names)) float32; each kind of slot has columns of its own."""
+    raw = np.clip(np.stack(values, -1), -HUGE, HUGE).astype(np.float32, copy=False)
+    decide = np.flatnonzero([c.decides for c in columns])
+    both = np.flatnonzero([c.kinds == "both" for c in columns])
+    offered = int((slots.block >= 0).sum())
+    out = np.zeros((offered, len(columns) + len(both) + len(decide) + 2), np.float32)
+    _assemble(raw, slots.block, slots.known, both, decide, out)
+    return out
+
+
+@kernel
+def _assemble(raw, block, known, both, decide, out):
+    line, c, e = 0, raw.shape[2], len(both)
+    for r in range(len(block)):
+        first = line
+        for s in range(block.shape[1]):
+            if block[r, s] >= 0:
+                if known[r, s]:
+                    for k in range(c):
+                        out[line, at(k)] = raw[r, s, at(k)]
+                else:
+                    for k in range(e):
+                        out[line, at(c + k)] = raw[r, s, both[at(k)]]
+                    out[line, out.shape[1] - 2] = 1
+                    out[line, out.shape[1] - 1] = block[r, s] == 0
+                line += 1
+        for k in range(len(decide)):
+            top, any_known, here = np.float32(0), False, first
+            for s in range(block.shape[1]):
+                if block[r, s] >= 0 and known[r, s] and (not any_known or raw[r, s, decide[k]] > top):
+                    top, any_known = raw[r, s, decide[k]], True
+            for s in range(block.shape[1]):
+                if block[r, s] >= 0:
+                    if not known[r, s]:
+                        out[here, c + e + k] = top
+                    here += 1
