@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from vpunn import (
         codes,
         datasets,
-        explain,
         hipaq,
         io,
         metrics,
