@@ -38,9 +38,12 @@ def large_branches(tree: Tree, count: int = 7, *, inside: np.ndarray | None = No
     """
     tips = [(-tree.n_leaves, 0)]  # sorted, and a hundred at most: smaller balls are left out
     closed: set[int] = set()
+    nodes, forks = _forks(tree, inside)
     while wide := [tip for tip in tips[:2] if tip[1] not in closed and -tip[0] > LARGE * tree.n_leaves]:
         opened = wide[0]
-        new = [(-int(tree.leaf_counts[node]), node) for node in _fork(tree, opened[1], inside)]
+        fork = forks[np.searchsorted(forks, opened[1])]  # the first place further down where the way parts
+        below = nodes[tree.parent[nodes] == fork]
+        new = list(zip((-tree.leaf_counts[below]).tolist(), below.tolist(), strict=True))
         trial = sorted([*(tip for tip in tips if tip != opened), *new])
         before, after = _largest(tips, count), _largest(trial, count)
         told = -sum(size for size, _ in after)
@@ -53,15 +56,12 @@ def large_branches(tree: Tree, count: int = 7, *, inside: np.ndarray | None = No
     return Branches(balls, _numbered(tree, balls))
 
 
-def _fork(tree: Tree, node: int, inside: np.ndarray | None) -> list[int]:
-    """The children that matter where the way down first parts; none if it never does."""
-    while True:
-        children = tree.children(node)
-        matter = tree.leaf_counts[children] >= SMALL * tree.n_leaves
-        found = children[matter if inside is None else matter & inside[children]].tolist()
-        if len(found) != 1:
-            return [int(child) for child in found]
-        node = found[0]
+def _forks(tree: Tree, inside: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes that matter, in preorder, and those of them below which the way parts or ends."""
+    matter = tree.leaf_counts >= SMALL * tree.n_leaves
+    nodes = np.flatnonzero(matter if inside is None else matter & inside)
+    below = np.bincount(tree.parent[nodes[1:]], minlength=tree.n_nodes)[nodes]
+    return nodes, nodes[below != 1]
 
 
 def _largest(tips: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:

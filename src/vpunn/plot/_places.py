@@ -30,18 +30,21 @@ def cut(tree: Tree, tips: int) -> np.ndarray:
     """Nodes of the tree with at most ``tips`` tips, opened at the largest balls first (children come all together)."""
     import heapq
 
-    kept, open_tips = [0], 1
+    forks = np.flatnonzero(tree.n_children != 1)
+    kept, open_tips = [np.zeros(1, np.int64)], 1
     heap = [(-int(tree.leaf_counts[0]), 0)]
     while heap:
         _, node = heapq.heappop(heap)
-        children = tree.children(node)
+        fork = int(forks[np.searchsorted(forks, node)])  # down to it every node has one child: all of them are one tip
+        kept.append(np.arange(node + 1, fork + 1))
+        children = tree.children(fork)
         if len(children) == 0 or open_tips + len(children) - 1 > max(tips, 1):
             continue
         open_tips += len(children) - 1
-        kept += children.tolist()
-        for child in children.tolist():
-            heapq.heappush(heap, (-int(tree.leaf_counts[child]), child))
-    return np.sort(np.array(kept))
+        kept.append(children)
+        for size, child in zip(tree.leaf_counts[children].tolist(), children.tolist(), strict=True):
+            heapq.heappush(heap, (-size, child))
+    return np.sort(np.concatenate(kept))
 
 
 def aggregate(tree: Tree, values: Numbers) -> np.ndarray:

@@ -57,14 +57,9 @@ def dendrogram(
     ax = axes_for(ax, (wide + (1.8 if key else 0), 0.8 + float(np.clip(12 / len(tips), 0.1, 0.2)) * len(tips)))
     y = np.zeros(tree.n_nodes)
     y[tips] = np.arange(len(tips))
-    joins = []
-    for node in kept[::-1].tolist():
-        children = tree.children(node)
-        children = children[inside[children]]
-        if len(children):
-            y[node] = (y[children[0]] + y[children[-1]]) / 2
-            joins.append((node, [(x[node], y[children[0]]), (x[node], y[children[-1]])]))
-    _draw(ax, tree, kept[1:], np.column_stack([x, y]), joins, branch_colours(tree, branches), painted, name)
+    joins, ends = _joined(tree, kept, y)
+    down = np.stack([np.column_stack([x[joins], x[joins]]), ends], axis=2)
+    _draw(ax, tree, kept[1:], np.column_stack([x, y]), joins, down, branch_colours(tree, branches), painted, name)
     gone = tree.n_leaves - int(tree.leaf_counts[tips].sum())
     said = f"  ({counted(gone, 'leaf', 'leaves')} of further branches not drawn)" if gone else ""
     ax.set(xlabel=axis + said, ylim=(len(tips) - 0.4, -0.6))
@@ -76,6 +71,23 @@ def dendrogram(
         name_colours(ax, tree, branches, column)
     _name_rows(ax, tree, tips, kept[~np.isin(kept, tips)], np.column_stack([x, y]), column)
     return ax
+
+
+def _joined(tree: Tree, kept: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The forks, and how high the first and the last child of each are; ``y`` becomes the middle of the two for all above tips."""
+    up = tree.parent[kept[1:]]
+    below = np.bincount(up, minlength=tree.n_nodes)[kept]
+    stops = kept[below != 1]  # in preorder the way from an only child down to the next stop is one stretch
+    forks = kept[below > 1]
+    order = np.argsort(up, kind="stable")
+    edges = np.searchsorted(up[order], np.column_stack([forks, forks + 1])) - np.array([0, 1])
+    ends = kept[1:][order][edges]
+    at = stops[np.searchsorted(stops, ends)]
+    deepest = np.argsort(-tree.depth[forks], kind="stable")
+    for level in np.split(deepest, np.flatnonzero(np.diff(tree.depth[forks[deepest]])) + 1):
+        y[forks[level]] = y[at[level]].mean(1)
+    y[kept] = y[stops[np.searchsorted(stops, kept)]]
+    return forks, y[ends]
 
 
 def _across(tree: Tree, kept: np.ndarray) -> tuple[np.ndarray, str, str]:
@@ -104,7 +116,8 @@ def _draw(
     tree: Tree,
     nodes: np.ndarray,
     xy: np.ndarray,
-    joins: list[tuple[int, Any]],
+    joins: np.ndarray,
+    down: np.ndarray,
     shade: np.ndarray,
     painted: np.ndarray | None,
     name: str,
@@ -114,9 +127,9 @@ def _draw(
 
     parent = tree.parent[nodes]
     if painted is None:
-        ax.add_collection(LineCollection([line for _, line in joins], colors=[FAINT], linewidths=1))
+        ax.add_collection(LineCollection(list(down), colors=[FAINT], linewidths=1))
         lines = np.stack([np.column_stack([xy[parent, 0], xy[nodes, 1]]), xy[nodes]], axis=1)
-        ax.add_collection(LineCollection(list(lines), colors=list(shade[nodes]), linewidths=1.4))
+        ax.add_collection(LineCollection(list(lines), colors=shade[nodes], linewidths=1.4))
     else:
         colour, scale = value_colours(painted)
         ends = np.linspace(0, 1, PIECES + 1)
@@ -127,11 +140,7 @@ def _draw(
         )
         middle = (ends[1:] + ends[:-1]) / 2
         between = painted[parent][:, None] + (painted[nodes] - painted[parent])[:, None] * middle
-        ax.add_collection(
-            LineCollection(
-                [line for _, line in joins], colors=list(colour[[node for node, _ in joins]]), linewidths=2.2
-            )
-        )
+        ax.add_collection(LineCollection(list(down), colors=colour[joins], linewidths=2.2))
         ax.add_collection(LineCollection(list(lines), colors=scale.to_rgba(between.ravel()), linewidths=2.2))
         figure: Any = ax.figure
         figure.colorbar(scale, ax=ax, label=name, shrink=0.6, pad=0.02)
@@ -177,6 +186,8 @@ def _name_lines(
     """Names above the lines that lead to inner nodes, cut to their lengths; the root's beside its own, upright."""
     texts, at = [], []
     said, bare = isinstance(tree.labels[tree.leaves[0]], str), unnamed(tree)
+    above = np.where(inner > 0, tree.parent[inner], 0)
+    inner = inner[(inner == 0) | (way[inner] - way[above] - 6 >= LETTER * size)]  # there is room for a letter
     for node, name in zip(inner.tolist(), names_of(tree, inner, column), strict=True):
         if bare[node] or (said and not isinstance(tree.labels[node], str) and "name" not in tree.columns):
             continue  # a number that a merge of a linkage was given is no name, nor is what stands in for one
