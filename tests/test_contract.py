@@ -16,7 +16,14 @@ from sklearn.base import BaseEstimator, clone
 import vpunn
 from vpunn.errors import VpunnError
 from vpunn.hipan import HiPaNClassifier
-from vpunn.regress import PadicEncoder, PadicTargetEncoder, TreeEffects, VPuNNClassifier, VPuNNRegressor
+from vpunn.regress import (
+    PadicEncoder,
+    PadicTargetEncoder,
+    TreeEffects,
+    TreeSampleRegressor,
+    VPuNNClassifier,
+    VPuNNRegressor,
+)
 from vpunn.tabular.encoder import LatentTreeEncoder
 from vpunn.tabular.tabhipan import TabHiPaN
 from vpunn.tree import Tree
@@ -55,6 +62,13 @@ def head(**params):
 ESTIMATORS = {
     "HiPaNClassifier": (lambda **p: HiPaNClassifier(TREE, **p), NUMBERS, KINDS),
     "VPuNNRegressor": (VPuNNRegressor, LEVELS, VALUES),
+    "TreeSampleRegressor": (
+        lambda **p: TreeSampleRegressor(
+            [TREE, Tree.from_paths([("a", "x"), ("b", "y"), ("b", "z"), ("a", "w")], root="r")], **p
+        ),
+        KINDS.astype(object)[:, None],
+        VALUES,
+    ),
     "VPuNNClassifier": (VPuNNClassifier, LEVELS, KINDS),
     "TreeEffects": (lambda **p: TreeEffects(effects=[(0, 1)], **p), LEVELS, VALUES),
     "PadicEncoder": (PadicEncoder, LEVELS, None),

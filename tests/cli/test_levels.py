@@ -1,11 +1,16 @@
 """`vpunn fit --regress` and `--classify` along branches: logarithms, lengths, several trees, classes."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from inputs import run_here
-from vpunn import load
+from vpunn import VPuNNRegressor, load
+from vpunn.errors import VpunnError
+from vpunn.io import read_trees
 
+#: In the second tree d stands where f does in the first.
+SWAP = str.maketrans("df", "fd")
 NEWICK = "((((a:1,b:1):2,(c:1,d:1):2):1,g:4):3,((e:2,f:2):2,h:4):3);"
 
 
@@ -43,6 +48,33 @@ def test_lengths_evolution_and_the_tree_of_a_name_reach_the_model(folder):
     assert fitted(folder, *tree, "--tree-name", "two", "--evolution", "brownian", "--lengths", "1").code == 0
     model = load(folder / "m").model
     assert (model.evolution, model.lengths) == ("brownian", 1.0)
+
+
+def test_all_trees_of_a_file_are_averaged(folder):
+    (folder / "s.nex").write_text(
+        f"#NEXUS\nbegin trees;\ntree one = {NEWICK}\ntree two = {NEWICK.translate(SWAP)}\nend;\n"
+    )
+    tree = ["--tree", "@s.nex", "--tree-name", "all", "--evolution", "brownian"]
+    assert fitted(folder, "--regress", "kg", *tree, "--log", "--folds", "2").code == 0
+    X, y = [["a"], ["b"], ["c"], ["e"], ["f"]], np.log10([10, 12, 30, 700, 900])
+    alone = [
+        VPuNNRegressor(t, evolution="brownian").fit(X, y).predict([["d"]])[0]
+        for t in read_trees(folder / "s.nex").values()
+    ]
+    assert abs(alone[0] - alone[1]) > 0.3
+    model, new = str(folder / "m"), str(folder / "new.csv")
+    assert load(model).predict(pd.DataFrame({"sp": ["d"]}))[0] == pytest.approx(10 ** np.mean(alone))
+    assert run_here(["predict", model, new, "--json"]).code == 0
+    assert "averaged over trees" in run_here(["info", model]).out
+    for words in (
+        ["explain", model, new],
+        ["report", model, "--test", str(folder / "t.csv"), "--out", f"{folder}/r.html"],
+    ):
+        said = run_here(words)
+        assert said.code == 1 and len(said.err.splitlines()) <= 2 and "Traceback" not in said.err, said.err
+    with pytest.raises(VpunnError, match="has several"):
+        load(model).explore()
+    assert "averages what --regress predicts" in fitted(folder, "--classify", "diet", *tree).err
 
 
 def test_classes_evolve_and_are_predicted_and_scored(folder):

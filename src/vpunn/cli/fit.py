@@ -152,7 +152,8 @@ class Places:
     format: Format = None
     policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None
     tree_name: Annotated[
-        str | None, typer.Option(help="Which tree of a NEXUS file with several (default: the first).")
+        str | None,
+        typer.Option(help="Which tree of a file with several (default: the first); all: --regress averages over them."),
     ] = None
     option: Options = None
 
@@ -164,6 +165,19 @@ class Places:
             return None
         named = [] if self.tree_name is None else [f"tree_name={self.tree_name}"]
         return read_source(self.tree, self.format, self.policy or "first", [*(self.option or []), *named])
+
+    def read_all(self, regress: bool) -> list[Tree]:
+        """The tree, or all trees of the file where answers are averaged over them; none if no tree was named."""
+        if self.tree is None or self.tree_name != "all":
+            tree = self.read()
+            return [] if tree is None else [tree]
+        from vpunn.io import read_trees
+
+        if not regress:
+            raise VpunnError("--tree-name all averages what --regress predicts; name one tree for anything else.")
+        told = {"--format": self.format, "--policy": self.policy, "--option": self.option}
+        refuse_unused(told, "--tree-name all reads every tree of a NEXUS or Newick file")
+        return list(read_trees(self.tree).values())
 
 
 @dataclass(frozen=True)
@@ -279,8 +293,10 @@ def fit(
             refuse_unused({"--characters": characters, "--mixed": mixed}, "there is no --text")
         if not which.named and not which.from_levels:
             which = _guessed(table, which, reading)
-        inputs, tree = replace(which.inputs(), match=places.match or "exact", log=evolving.log), places.read()
-        numbers = evolving.options(which, tree)
+        inputs = replace(which.inputs(), match=places.match or "exact", log=evolving.log)
+        trees = places.read_all(which.regress is not None)
+        tree = trees[0] if trees else None
+        numbers = evolving.options(which, tree) | ({"trees": trees} if len(trees) > 1 else {})
         sample = _sample(table, inputs, which, places, reading, tree)
         if not json:
             typer.echo(str(sample.report))

@@ -19,6 +19,7 @@ WIDTH = 80
 KINDS = {
     "HiPaNClassifier": "places rows on a tree",
     "VPuNNRegressor": "predicts a number from levels",
+    "TreeSampleRegressor": "predicts a number from levels, averaged over trees",
     "VPuNNClassifier": "predicts a class from levels",
     "PadicTargetEncoder": "turns levels into numbers",
     "TextFeatures": "counts words and letters of texts",

@@ -7,6 +7,7 @@ from vpunn.regress.classifier import VPuNNClassifier
 from vpunn.regress.effects import EffectSum, TreeEffects
 from vpunn.regress.encoders import PadicEncoder, PadicTargetEncoder
 from vpunn.regress.regressor import VPuNNRegressor
+from vpunn.regress.tree_sample import TreeSampleRegressor
 from vpunn.regress.value import Boxes, TreeValue
 from vpunn.regress.variances import branch_lengths
 
@@ -20,6 +21,7 @@ __all__ = [
     "PadicTargetEncoder",
     "TreeBandit",
     "TreeEffects",
+    "TreeSampleRegressor",
     "TreeValue",
     "VPuNNClassifier",
     "VPuNNRegressor",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -237,10 +237,16 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         >>> mean.round(1), sd.round(1)           # an owl, and some bird: an owl or an emu or a new one
         (array([1.2, 2.6]), array([0.2, 1.6]))
         """
-        nodes, depths, covariates = self._place(X)
+        mean, sd = self._answer(*self._place(X), return_std)
+        return (mean, sd) if return_std else mean
+
+    def _answer(
+        self, nodes: np.ndarray, depths: np.ndarray, covariates: FloatArray | None, return_std: bool = True
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Mean and standard deviation (None if nobody asks) of rows that `_place` has placed."""
         mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
         if not return_std:
-            return mean
+            return mean, None
         variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
         return mean, np.sqrt(self._columns(variances))
 
@@ -256,9 +262,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         depths = self.tree_.depth[nodes]
         if known is not None:
             depths = np.where(known, depths, self.tree_.max_depth)
-        mean = self._columns([fit.predict(nodes, covariates) for fit in self._fits])
-        variances = [fit.predictive_variance(self.tree_, nodes, depths, covariates) for fit in self._fits]
-        return mean, np.sqrt(self._columns(variances))
+        return cast("tuple[FloatArray, FloatArray]", self._answer(nodes, depths, covariates))
 
     def explain(self, X: Features, target: int = 0, *, feature_names: FeatureNames = None) -> BallSum:
         """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.

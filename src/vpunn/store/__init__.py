@@ -11,8 +11,8 @@ Any `Storable` may stand inside another: ``draft.add("tree", tree)`` writes it a
 one of them, so this room knows none.
 """
 
-from vpunn.store._read import KINDS, Storable, Stored, load, save
+from vpunn.store._read import KINDS, OF_TABLES, Storable, Stored, load, save
 from vpunn.store._swap import check_replaceable, steady
 from vpunn.store._write import PLAIN, Draft
 
-__all__ = ["KINDS", "PLAIN", "Draft", "Storable", "Stored", "check_replaceable", "load", "save", "steady"]
+__all__ = ["KINDS", "OF_TABLES", "PLAIN", "Draft", "Storable", "Stored", "check_replaceable", "load", "save", "steady"]

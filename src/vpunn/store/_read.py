@@ -63,12 +63,15 @@ KINDS = {
     "TextFeatures": "vpunn.text",
     "Tree": "vpunn.tree",
     "TreeEffects": "vpunn.regress",
+    "TreeSampleRegressor": "vpunn.regress",
     "VPuNN": "vpunn.network",
     "VPuNNClassifier": "vpunn.regress",
     "VPuNNRegressor": "vpunn.regress",
     "ValuationBias": "vpunn.torch",
     "VapoResult": "vpunn.vapo",
 }
+#: Models that `vpunn fit` writes with the columns they read.
+OF_TABLES = ("HiPaNClassifier", "VPuNNRegressor", "TreeSampleRegressor", "VPuNNClassifier")
 
 
 class Stored:
@@ -399,7 +402,7 @@ def _opened(stored: Stored) -> HasTree:
     if stored.kind not in KINDS:
         raise DataError(f"{stored._where()} holds a {stored.kind}, which this version does not know; update vpunn.")
     # a model that knows which columns of a table it reads
-    if stored.kind in ("HiPaNClassifier", "VPuNNRegressor", "VPuNNClassifier") and "inputs" in stored.settings:
+    if stored.kind in OF_TABLES and "inputs" in stored.settings:
         return import_module("vpunn.tables.models").table_model_of(stored)
     return getattr(import_module(KINDS[stored.kind]), stored.kind).from_stored(stored)
 

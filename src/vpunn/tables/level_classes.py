@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, counted, examples
+from vpunn.errors import DataError, VpunnError, counted, examples
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
 from vpunn.tables.cells import locate, place_cells, unseen_error
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.truth import Unseen
+from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +25,12 @@ class TableLevelClassifier(TableRegressor):
     """A `VPuNNClassifier` with the columns it reads, as `TableRegressor` is of a number."""
 
     @classmethod
-    def _estimator(cls) -> Any:
+    def _new(cls, tree: Tree | None, trees: Sequence[Tree] | None = None, **settings: Any) -> Any:
         from vpunn.regress import VPuNNClassifier
 
-        return VPuNNClassifier
+        if trees is not None:
+            raise VpunnError("several trees at once are averaged for numbers, not for classes; choose one tree.")
+        return VPuNNClassifier(tree, **settings)
 
     def scaled(self, numbers: Any, where: object) -> Any:
         """Classes as text: what a table writes as 1 is a name here."""

@@ -19,7 +19,7 @@ from vpunn.errors import DataError, VpunnError, counted
 from vpunn.hipan import Views
 from vpunn.hipan.answering import Answering
 from vpunn.hipan.distribution import Rule, stop_at
-from vpunn.store import Stored
+from vpunn.store import OF_TABLES, Stored
 from vpunn.tables.answers import Answers, Evaluation, kept_columns
 from vpunn.tables.categories import forgotten
 from vpunn.tables.cells import LabelCells, texts_of
@@ -265,15 +265,16 @@ def open_table_model(path: Path, *, answers_only: bool = False) -> TableModel:
 def table_model_of(stored: Stored, *, answers_only: bool = False) -> TableModel:
     """The model of an opened folder."""
     path = stored.path
-    if stored.kind not in ("HiPaNClassifier", "VPuNNRegressor", "VPuNNClassifier"):
+    if stored.kind not in OF_TABLES:
         raise DataError(
             f"{str(path)!r} holds a {stored.kind}, not a model that `vpunn fit` wrote; `vpunn info {path}` says what it is."
         )
     inputs = Inputs.from_settings(stored.settings.get("inputs"), path)
-    if stored.kind == "VPuNNRegressor":
-        from vpunn.regress import VPuNNRegressor
+    if stored.kind in ("VPuNNRegressor", "TreeSampleRegressor"):
+        from vpunn.regress import TreeSampleRegressor, VPuNNRegressor
 
-        return TableRegressor(VPuNNRegressor.from_stored(stored), inputs)
+        of_numbers = VPuNNRegressor if stored.kind == "VPuNNRegressor" else TreeSampleRegressor
+        return TableRegressor(of_numbers.from_stored(stored), inputs)
     if stored.kind == "VPuNNClassifier":
         from vpunn.regress import VPuNNClassifier
 

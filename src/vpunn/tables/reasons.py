@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vpunn.errors import VpunnError
 from vpunn.tables.cells import texts_of
 from vpunn.tables.gaps import filled_numbers
 
@@ -24,6 +25,10 @@ def explain_table_row(
     """The model's explanation of the one row of ``frame``; what words and columns contribute stands under their names."""
     inputs, model = fitted.inputs, fitted.model
     X = fitted.rows(frame, where)
+    if hasattr(model, "models_"):
+        raise VpunnError(
+            "an answer averaged over trees is a sum along each of them; ask one: model.model.models_[0].explain(…)."
+        )
     if inputs.levels:
         return model.explain(X, feature_names=[*inputs.levels, *inputs.columns])
     every = fitted.feature_names()  # type: ignore[union-attr]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TableRegressor(TableFace):
-    """A `VPuNNRegressor` with the level columns (or the one label column of a tree) and covariates it reads."""
+    """A `VPuNNRegressor` or `TreeSampleRegressor` with the level columns (or one label column) and covariates it reads."""
 
     fallback = "deepest known ancestor"
 
@@ -47,7 +47,7 @@ class TableRegressor(TableFace):
     ) -> Self:
         """Fit on rows of a table; without a tree it is grown from the level columns. ``how`` are options of the estimator."""
         inputs = with_medians(inputs, sample.frame, sample.report.where)
-        made = cls(cls._estimator()(tree, covariates=_positions(inputs), **(how or {})), inputs)
+        made = cls(cls._new(tree, covariates=_positions(inputs), **(how or {})), inputs)
         made.report = sample.report
         with (bar or Bar()).stage("regression", 100):
             rows = made._table(sample.frame, sample.cells, sample.report.where)
@@ -55,10 +55,13 @@ class TableRegressor(TableFace):
         return made
 
     @classmethod
-    def _estimator(cls) -> Any:
-        from vpunn.regress import VPuNNRegressor
+    def _new(cls, tree: Tree | None, trees: Sequence[Tree] | None = None, **settings: Any) -> Any:
+        """The estimator to fit, on one tree or averaged over several."""
+        from vpunn.regress import TreeSampleRegressor, VPuNNRegressor
 
-        return VPuNNRegressor
+        if trees is None:
+            return VPuNNRegressor(tree, **settings)
+        return TreeSampleRegressor(trees, estimator=VPuNNRegressor(**settings))
 
     def scaled(self, numbers: Any, where: object) -> Any:
         """Numbers of the target on the scale on which the model learns: log10 with ``inputs.log``."""

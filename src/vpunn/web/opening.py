@@ -102,6 +102,8 @@ def table_subject(table: Any, name: str | None = None) -> Subject:
             "the explorer cannot ask a model of classes from levels; its tree alone is shown by `.tree_.explore()` of the "
             "loaded model."
         )
+    if hasattr(table.model, "models_"):
+        raise VpunnError("the explorer shows one tree, and this model has several; explore one of `.model.models_`.")
     if isinstance(table, TableRegressor):
         return number_subject(table, f"{target} by {', '.join(inputs.levels)}" if inputs.levels else target)
     subject = Subject(table.tree_, name or target, ClassifierAnswers(table.model, table.features, table.inputs))
