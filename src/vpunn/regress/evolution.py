@@ -67,12 +67,17 @@ class EvolutionFit:
     def facts(self) -> dict[str, Any]:
         """What is no array, for a saved model."""
         names = ("model", "parameters", "log_likelihood", "dof", "n_parameters", "table")
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        found["log_likelihood"] = _written(self.log_likelihood)
+        found["table"] = [{name: _written(value) for name, value in row.items()} for row in self.table]
+        return found
 
     @classmethod
     def of_facts(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> EvolutionFit:
         """The opposite of `facts`, checked."""
-        numbers = [facts.get("log_likelihood"), facts.get("dof"), *dict(facts.get("parameters", {})).values()]
+        facts = facts | {"log_likelihood": _number(facts.get("log_likelihood"))}
+        facts["table"] = [{name: _number(value) for name, value in row.items()} for row in facts.get("table", [])]
+        numbers = [facts["log_likelihood"], facts.get("dof"), *dict(facts.get("parameters", {})).values()]
         if facts.get("model") not in FREE or not all(isinstance(value, int | float) for value in numbers):
             raise VpunnError(f"there is no model {facts.get('model')!r} with {numbers!r}.")
         return cls(**arrays, **facts)
@@ -372,6 +377,16 @@ def scaled(parameters: Mapping[str, float], branches: Branches) -> dict[str, flo
     if not 0 <= out.get("lambda", 1.0) <= 1 or out.get("kappa", 1.0) < 0 or not out.get("alpha", 1.0) > 0:
         raise VpunnError(f"λ lies between 0 and 1, κ is at least 0 and α above 0; got {dict(parameters)}.")
     return out
+
+
+def _written(value: Any) -> Any:
+    """A number as JSON has it, which has none that is infinite, as the likelihood of a constant trait is."""
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _number(value: Any) -> Any:
+    """The opposite of `_written`."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def candidate(model: str, log_likelihood: float, parameters: int) -> dict[str, Any]:
