@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from inputs import run_here
-from vpunn import VPuNNRegressor, load
+from vpunn import VPuNNRegressor, fit, load, read_tree
 from vpunn.errors import VpunnError
 from vpunn.io import read_trees
 
@@ -90,6 +90,31 @@ def test_classes_evolve_and_are_predicted_and_scored(folder):
     assert "P(1) = " in run_here(["explain", str(folder / "m"), str(folder / "new.csv")]).out
     assert fitted(folder, "--classify", "diet", "--tree", "@t.nwk", "--evolution", "none").code == 0
     assert load(folder / "m").model.evolution is None
+
+
+def test_names_of_a_phylogeny_match_loosely_and_are_listed(folder):
+    (folder / "cats.nex").write_text(
+        "#NEXUS\nbegin trees;\ntranslate 1 Panthera_leo, 2 'Felis catus', 3 Puma_concolor, 4 Lynx_lynx_Linnaeus_1758;\n"
+        "tree one = (((1:1,3:1):1,2:2):1,4:3);\nend;\n"
+    )
+    names = ['"Panthera leo (Linnaeus, 1758)"', "FELIS_CATUS", '"""Puma concolor"""', "lynx lynx", "Mus musculus"]
+    (folder / "t.csv").write_text("sp,kg\n" + "".join(f"{name},{k}.5\n" for k, name in enumerate(names)))
+    options = ["--regress", "kg", "--tree", "@cats.nex", "--match", "loose", "--evolution", "brownian"]
+    assert "1 of 5 rows" in fitted(folder, *options).err
+    said = fitted(folder, *options, "--missing", "drop")
+    told = " ".join(said.out.split())
+    assert (
+        said.code == 0 and "4 labels were matched loosely: 'Panthera leo (Linnaeus, 1758)' is 'Panthera_leo'," in told
+    )
+    assert (
+        "'lynx lynx' is 'Lynx_lynx_Linnaeus_1758'" in told and "1 row not in the tree left out ('Mus musculus')" in told
+    )
+    new = pd.DataFrame({"sp": ["'Panthera leo' (Linnaeus, 1758)", "Panthera leo persica", "Puma concolor L."]})
+    found = load(folder / "m").answer_table(new)
+    assert found["known"].tolist() == [True, False, True]
+    frame = pd.read_csv(folder / "t.csv")
+    model = fit(frame, "kg", levels=["sp"], tree=read_tree(folder / "cats.nex"), match="loose", verbose=False)
+    assert any("4 labels were matched loosely" in note for note in model.report.notes)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import re
 import reprlib
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +44,12 @@ class LabelCells:
     """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed.
 
     ``changes`` has a row per row: how many cells were trimmed, whether a blank level was filled, whether the path ends early, and
-    how many cells were matched loosely; None if nothing was.
+    how many cells were matched loosely; None if nothing was. ``spelled`` has the tree's name for every name matched loosely.
     """
 
     values: np.ndarray
     changes: np.ndarray | None = None
+    spelled: Mapping[Any, Any] = field(default_factory=dict)
 
     @property
     def blank(self) -> np.ndarray:
@@ -85,7 +86,7 @@ class LabelCells:
 
     def take(self, rows: np.ndarray) -> LabelCells:
         """Some of the rows, and what was changed in them."""
-        return LabelCells(self.values[rows], None if self.changes is None else self.changes[rows])
+        return LabelCells(self.values[rows], None if self.changes is None else self.changes[rows], self.spelled)
 
     def labels(self) -> Targets:
         """As estimators take them: one label per row, or level columns."""
@@ -215,7 +216,10 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
         if pd.api.types.is_numeric_dtype(column.dtype):
             values = column.to_numpy(dtype=float, na_value=np.nan)
         else:
-            values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+            try:
+                values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+            except OverflowError:  # a whole number beyond all floats
+                values = pd.to_numeric(column.astype(str), errors="coerce").to_numpy(dtype=float, na_value=np.nan)
             odd = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
             odd = odd[[str(cell).strip() not in STR_NA_VALUES for cell in column.iloc[odd]]] if len(odd) else odd
             if len(odd) and _PLAIN_NUMBER.fullmatch(
@@ -294,12 +298,35 @@ def _is_decimal(text: str) -> bool:
 
 
 def spelling_key(label: Label) -> str:
-    """What is left of a name when case, underscores, runs of blanks, trailing dots and forms of Unicode do not count.
+    """What is left of a name when case, underscores, quotes around it, runs of blanks, trailing dots and forms of Unicode do
+    not count.
 
     >>> spelling_key(" Garden_ tools.") == spelling_key("GARDEN TOOLS"), spelling_key("ﬁsh")
     (True, 'fish')
     """
-    return " ".join(unicodedata.normalize("NFKC", str(label)).replace("_", " ").casefold().split()).rstrip(". ")
+    return " ".join(_words(label)).casefold().rstrip(". ")
+
+
+def _words(label: Label) -> list[str]:
+    return unicodedata.normalize("NFKC", str(label)).replace("_", " ").strip(QUOTES).split()
+
+
+#: Marks around a name that are no part of it.
+QUOTES = " \t'\"‘’“”"
+
+
+def without_authority(label: Label) -> str:
+    """A species' name without who described it and when: what follows two small words or more, from a capital to a capital or year.
+
+    >>> without_authority("Panthera_leo_(Linnaeus,_1758)"), without_authority("Quercus robur L. subsp. robur")
+    ('Panthera leo', 'Quercus robur L. subsp. robur')
+    """
+    words = _words(label)
+    start = next((k for k, word in enumerate(words) if k > 1 and word.lstrip("([")[:1].isupper()), len(words))
+    last = words[-1].strip("()[],.") if words else ""
+    small = all(word.islower() for word in words[1:start])
+    named = small and start < len(words) and (last.isdecimal() or last[:1].isupper())
+    return " ".join(words[:start] if named else words)
 
 
 def merged(cells: LabelCells) -> tuple[LabelCells, dict[str, list[str]], int]:
@@ -325,11 +352,12 @@ class Spelling:
     """Names as a tree writes them: built once, asked often.
 
     The number 7 and the text "7" always match. Loosely, the spelling does not count (`spelling_key`), and a readable name
-    (the tree's column ``name``, as ontologies have it) means its node too, each if it means one label only.
+    (the tree's column ``name``, as ontologies have it) means its node too, each if it means one label only. A name that is not
+    found so is found without who described it (`without_authority`).
 
     >>> spell = Spelling(Tree.from_paths([["Homo_sapiens"], ["Pan"]], root="apes"), "loose")
-    >>> spell("homo sapiens"), spell("Pan"), spell("Gorilla")
-    (('Homo_sapiens', True), ('Pan', False), ('Gorilla', False))
+    >>> spell("homo sapiens"), spell("Pan"), spell("Gorilla"), spell("Homo sapiens Linnaeus, 1758")
+    (('Homo_sapiens', True), ('Pan', False), ('Gorilla', False), ('Homo_sapiens', True))
     """
 
     def __init__(self, tree: Tree, match: str = "exact") -> None:
@@ -338,12 +366,14 @@ class Spelling:
         self.known = set(labels)
         self.by_text = _unique({}, ((str(label), label) for label in labels))
         self.by_key: dict[str, Any] = {}
+        self.by_bare: dict[str, Any] = {}
         if match == "loose":
             names = tree.columns["name"].tolist() if "name" in tree.columns else []
             self.by_key = _unique(
                 {}, ((spelling_key(name), label) for name, label in zip(names, labels, strict=False) if name)
             )
             self.by_key |= _unique({}, ((spelling_key(label), label) for label in labels))
+            self.by_bare = _unique({}, ((spelling_key(without_authority(label)), label) for label in labels))
 
     def __call__(self, cell: Cell) -> tuple[Any, bool]:
         """The tree's name for a cell, or the cell itself if it has none, and whether it was matched loosely."""
@@ -351,8 +381,12 @@ class Spelling:
             return cell, False
         if str(cell) in self.by_text:
             return self.by_text[str(cell)], False
-        key = spelling_key(cell)
-        return (self.by_key[key], True) if key in self.by_key else (cell, False)
+        if not self.by_key:
+            return cell, False
+        for found, key in ((self.by_key, spelling_key(cell)), (self.by_bare, spelling_key(without_authority(cell)))):
+            if key in found:
+                return found[key], True
+        return cell, False
 
 
 def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelCells, int]:
@@ -360,16 +394,18 @@ def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelC
 
     A first level column that holds nothing but the root's label is left out.
     """
-    spell, values = Spelling(tree, match), cells.values.copy()
+    spell, values, spelled = Spelling(tree, match), cells.values.copy(), dict[Any, Any]()
     changes = np.zeros((len(values), 4), np.int64) if cells.changes is None else cells.changes.copy()
     for k in range(values.shape[1]):
         for i, cell in enumerate(values[:, k].tolist()):
             values[i, k], loosely = spell(cell)
             changes[i, 3] += loosely
+            if loosely:
+                spelled[cell] = values[i, k]
     first = [cell for cell in values[:, 0].tolist() if cell is not None]
     if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
         values = values[:, 1:]
-    found = LabelCells(values, changes)
+    found = LabelCells(values, changes, spelled)
     return found, found.loose
 
 

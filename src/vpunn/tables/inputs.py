@@ -295,14 +295,18 @@ def _notes_on_cells(cells: LabelCells, conflicts: int) -> list[str]:
             f"{counted(cells.trimmed, 'label')} written with blanks around or with Unicode spelled two ways, which does not count"
         )
     if cells.loose:
-        notes.append(
-            f"{counted(cells.loose, 'label was', 'labels were')} matched loosely (the spelling does not count)"
-        )
+        notes.append(f"{counted(cells.loose, 'label was', 'labels were')} matched loosely: {_spelled(cells.spelled)}")
     if conflicts:
         notes.append(
             f"{counted(conflicts, 'row has', 'rows have')} the same inputs as another row and a different label"
         )
     return notes
+
+
+def _spelled(names: Mapping[Any, Any], limit: int = 5) -> str:
+    """Names as a table has them and as the tree has them: a few, and how many more."""
+    shown = ", ".join(f"{name!r} is {label!r}" for name, label in list(names.items())[:limit])
+    return f"{shown} and {len(names) - limit:,} more" if len(names) > limit else shown
 
 
 def _notes_on_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

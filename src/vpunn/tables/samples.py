@@ -127,7 +127,7 @@ def read_sample(
     left_out = [f"{counted(empty, 'row')} without a label or a number left out"] if empty else []
     if strange.any():
         which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
-        left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which, limit=3)})")
+        left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which)})")
     numbers = values[rows, 0] if regress else None  # or classes
     dropped = int((~keep).sum())
     report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
