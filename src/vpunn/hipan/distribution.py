@@ -107,7 +107,7 @@ class NodeDistribution(ABC):
         return answer
 
     def cheapest(self, cost: float) -> np.ndarray:
-        """The node that costs least in expectation when a wrong digit at depth k costs ``cost``^k (`metrics.bayes_nodes`)."""
+        """The node that costs least in expectation; a wrong digit at depth k costs ``cost`` to the k (`metrics.bayes_nodes`)."""
         answer = np.zeros(len(self), np.int64)
         for part, p in self.chunks():
             weights = float(cost) ** np.arange(max(self.tree.max_depth, 1))
@@ -129,7 +129,7 @@ def stop_at(
 
     ``"threshold"``: the deepest ball with probability ≥ ``threshold``. ``"risk"``: the smallest ball around the answer that holds
     the truth with probability ≥ 1 − ``alpha``, by the calibration ``scores`` (`conformal`). ``"depth"``: the best answer cut at
-    ``depth``. ``"cost"``: the node that costs least when a wrong digit at depth k costs ``cost``^k.
+    ``depth``. ``"cost"``: the node that costs least when a wrong digit at depth k costs ``cost`` to the k.
     """
     from vpunn.hipan import conformal
 

@@ -14,8 +14,9 @@ class TreeValue:
     """V(s) = Σ_{B∋s} V_B (with ``actions``: Q(s, a) = Σ_{B∋s} Q_B(a)), learned one step at a time by temporal differences.
 
     A step with error δ adds ``rate`` · δ to V(s), divided among the balls around s: a ball of depth d that was adjusted n times
-    takes a part in proportion to ``sharing``^(K − d) / (1 + n) (K is the depth of s). At first everything is said to whole
-    regions, so states never seen have the value of their balls; with visits large balls come to rest and small ones take over.
+    takes a part in proportion to ``sharing`` to the (K − d) over (1 + n) (K is the depth of s). At first everything is said to
+    whole regions, so states never seen have the value of their balls; with visits large balls come to rest, and small ones
+    take over.
 
     Parameters
     ----------

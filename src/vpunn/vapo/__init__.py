@@ -67,9 +67,9 @@ def minimize(
     """Minimise the loss of heads, of a digit network, or of a black box; returns a `VapoResult`.
 
     ``method`` is ``gist``, ``adam`` or ``fisher``: one of the problem's own ``solvers``, of which ``auto`` takes the first. A
-    callable is a black box and needs ``p`` and ``n`` (see `blackbox.minimize_digits`). Options by method: gist ``neighbourhood,
-    batch, patience, max_sweeps``; adam ``schedule, tolerance``; fisher ``tolerance, max_steps``. Same seed, same result to the
-    bit, also when resumed from a checkpoint.
+    callable is a black box and needs ``p`` and ``n`` (see `blackbox.minimize_digits`). Options by method: gist ``neighbourhood``,
+    ``batch``, ``patience``, ``max_sweeps``; adam ``schedule``, ``tolerance``; fisher ``tolerance``, ``max_steps``. Same seed, same
+    result to the bit, also when resumed from a checkpoint.
 
     >>> from vpunn.tree import Tree
     >>> heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1, 1]))
