@@ -190,7 +190,7 @@ def test_pages_explain_their_words_in_80_columns(models, tmp_path):
         page.print(Console(width=80, file=printed))
         said.append(printed.getvalue())
         assert max(map(len, said[-1].splitlines())) <= 80
-        assert "A node with all that lies below it is called a ball." in " ".join(said[-1].split())
+        assert "A node with all that lies below it is called a branch." in " ".join(said[-1].split())
     every = "\n".join(said)
     assert [words for words in MEANING.values() if words not in every] == []  # none is folded
     assert [words for words in ANALYSES.values() if words not in " ".join(every.split())] == []

@@ -64,7 +64,7 @@ def test_page_about_a_model(fitted):
     assert value["exactly right"] == pytest.approx((model.predict(X) == y).mean()) and value["rows"] == len(y)
     hardest = next(block for block in report.blocks if "Hardest" in block.get("title", ""))["rows"]
     assert [row["mistakes"] for row in hardest] == [ball["mistakes"] for ball in triage(model, X, y).hardest(15)]
-    assert sum("The balls around the answer" in block.get("caption", "") for block in report.blocks) == 4
+    assert sum("The branches around the answer" in block.get("caption", "") for block in report.blocks) == 4
     with pytest.raises(VpunnError, match="classifier with posterior"):
         report_model(object(), X, y, "no")
 
@@ -123,9 +123,9 @@ def test_page_about_numbers_has_the_errors_and_finds_the_ball_that_is_off():
     )
     held = {row["should hold"]: row["hold"] for row in block(report, "Intervals")}
     assert held[0.9] == pytest.approx(np.mean(np.abs(truth - mean) <= 1.6448536 * sd))
-    off = block(report, "Balls that are off")
-    assert off[0]["ball"] == "g5" and off[0]["mean error"] == pytest.approx((truth - mean)[X[:, 1] == "g5"].mean())
-    assert sum(b["kind"] == "figure" and "balls around row" in b["caption"] for b in report.blocks) == 4
+    off = block(report, "Branches that are off")
+    assert off[0]["branch"] == "g5" and off[0]["mean error"] == pytest.approx((truth - mean)[X[:, 1] == "g5"].mean())
+    assert sum(b["kind"] == "figure" and "branches around row" in b["caption"] for b in report.blocks) == 4
     for rows, numbers in ((X, truth[:5]), (X[:0], truth[:0]), (X, np.full(200, np.nan))):
         with pytest.raises(VpunnError):
             report_model(model, rows, numbers, "no")
@@ -138,7 +138,7 @@ def test_page_about_honest_numbers_accuses_nobody():
     levels = np.array([[f"o{i % 4}", f"g{i % 12}"] for i in range(900)], object)
     y = rng.normal(size=900)
     report = report_model(VPuNNRegressor().fit(levels[:450], y[:450]), levels[450:], y[450:], "numbers")
-    assert "No ball is off" in report.to_html()
+    assert "No branch is off" in report.to_html()
 
 
 def test_page_about_label_sets_has_the_scores_of_the_metrics():

@@ -89,7 +89,7 @@ class Errors(Finding):
         names = called(self.tree, balls[order])
         return [
             {
-                "ball": name,
+                "branch": name,
                 "depth": int(self.tree.depth[balls[i]]),
                 "rows": int(n[balls[i]]),
                 "mean error": float(error[balls[i]] / n[balls[i]]),
@@ -147,14 +147,14 @@ def _add_errors(report: Report, found: Errors) -> None:
                 "standard deviation said": float(np.sqrt(np.mean(found.sd[at] ** 2))),
             }
         )
-    report.table("By the deepest ball that the model knows of a row", rows)
+    report.table("By the deepest branch that the model knows of a row", rows)
 
 
 def _add_levels(report: Report, model: VPuNNRegressor, found: Errors) -> None:
     """What each depth of the tree contributes, as the model has learned it and as these rows use it."""
     report.heading("What the levels add")
     report.text(
-        "A prediction is a sum over the balls around a row. A level that varies tells rows apart; one near 0 repeats its parent."
+        "A prediction is a sum over the branches around a row. A level that varies tells rows apart; one near 0 repeats its parent."
     )
     paths = found.tree.paths(found.nodes)
     rows = []
@@ -170,9 +170,9 @@ def _add_balls(report: Report, found: Errors) -> None:
     report.heading("Where it is off")
     off = found.off_balls()
     if off:
-        report.table("Balls that are off to one side (truth minus prediction)", off)
+        report.table("Branches that are off to one side (truth minus prediction)", off)
     else:
-        report.text(f"No ball is off to one side by more than chance explains {CHANCE}.")
+        report.text(f"No branch is off to one side by more than chance explains {CHANCE}.")
 
 
 def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors, count: int = 4) -> None:
@@ -193,5 +193,5 @@ def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors,
         steps = [(str(ball.label), ball.coefficient, None) for ball in reason.balls]
         steps += [(name, value, None) for name, value in reason.covariates]
         ax = plot.activation(steps)
-        ax.set_xlabel("what the ball adds to the number")
-        draw(report, f"The balls around row {row}.", ax)
+        ax.set_xlabel("what the branch adds to the number")
+        draw(report, f"The branches around row {row}.", ax)

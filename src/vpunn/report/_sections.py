@@ -14,7 +14,7 @@ from vpunn.metrics import calibration_error_interval, hierarchical_summary, reli
 from vpunn.regress import VPuNNRegressor
 from vpunn.report._page import Report
 from vpunn.report._triage import Triage, triage_of
-from vpunn.report._words import ANALYSES, BALL, CALIBRATION, CHANCE, with_meaning
+from vpunn.report._words import ANALYSES, BRANCH, CALIBRATION, CHANCE, with_meaning
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def what(tree: Tree) -> str:
     inner = counted(tree.n_nodes - tree.n_leaves, "inner node")
     return (
         f"A tree of {counted(tree.n_nodes, 'node')}: {counted(tree.n_leaves, 'leaf', 'leaves')} and {inner}, "
-        f"{counted(tree.max_depth, 'level')} deep, with at most {counted(tree.max_branching, 'child', 'children')} a node. {BALL}"
+        f"{counted(tree.max_depth, 'level')} deep, with at most {counted(tree.max_branching, 'child', 'children')} a node. {BRANCH}"
     )
 
 
@@ -103,7 +103,7 @@ def add_tree(report: Report, tree: Tree) -> None:
         report.table("Some nodes with further parents", _further(tree))
     for line in tree.report:
         report.text(f"When it was read: {str(line).splitlines()[0]}.")
-    draw(report, "Balls as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
+    draw(report, "Branches as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
     if tree.n_nodes > 1:
         draw(
             report,
@@ -157,7 +157,7 @@ def add_codes(report: Report, tree: Tree) -> None:
     report.table("Some leaves and their digits, root first", rows)
     deepest = int(np.argmax(tree.depth))
     if tree.depth[deepest] <= 40:
-        draw(report, "The longest path, digit by digit: each step names a smaller ball.", plot.code(tree, deepest))
+        draw(report, "The longest path, digit by digit: each step names a smaller branch.", plot.code(tree, deepest))
 
 
 def add_structure(report: Report, findings: dict[str, structure.Finding]) -> None:
@@ -250,7 +250,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
         )
     if rows:
         report.text(CALIBRATION)
-        report.table("The ball around the answer, by depth", rows)
+        report.table("The branch of the answer, by depth", rows)
         draw(
             report,
             "Calibration error by depth; the marks are what exact probabilities would show.",
@@ -259,7 +259,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
         there = np.flatnonzero(balls[:, 1] >= 0)  # bins of as many rows each: a curve that few rows do not bend
         right = tree.is_ancestor(balls[there, 1], found.true[there])
         curve = reliability(p[there, 1], right, strategy="quantile", bins=10)
-        draw(report, "Share right against confidence for the balls at depth 1.", plot.reliability(curve))
+        draw(report, "Share right against confidence for the branches at depth 1.", plot.reliability(curve))
     draw(
         report,
         "If only the surest rows are answered, how many answers are wrong?",
@@ -271,9 +271,9 @@ def add_triage(report: Report, found: Triage) -> None:
     """Where paths go wrong, what is taken for what, and which subtrees are too sure."""
     report.heading("Where it goes wrong")
     report.table(
-        "Hardest balls: rows that reach a ball and leave the true path there",
+        "Hardest branches: rows that reach a branch and leave the true path there",
         [
-            {"ball": b["name"], "depth": b["depth"], "mistakes": b["mistakes"], "reached": b["reached"], "rate": b["rate"],
+            {"branch": b["name"], "depth": b["depth"], "mistakes": b["mistakes"], "reached": b["reached"], "rate": b["rate"],
              "95 % interval": f"{b['low']:.2f} to {b['high']:.2f}"}
             for b in found.hardest(15)
         ],
@@ -326,6 +326,6 @@ def add_examples(
             continue
         draw(
             report,
-            f"The balls around the answer of row {row}: what each adds and how probable it is.",
+            f"The branches around the answer of row {row}: what each adds and how probable it is.",
             plot.activation(reason),
         )

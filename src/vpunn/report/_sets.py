@@ -163,12 +163,12 @@ def _add_calibration(report: Report, found: SetRows) -> None:
     said = found.proba.tocoo()
     right = np.asarray(found.truth[said.row, said.col]).ravel() > 0
     if not len(right):
-        report.text("No ball is given a probability of 0.01 or more.")
+        report.text("No branch is given a probability of 0.01 or more.")
         return
     curve = reliability(np.minimum(said.data, 1.0), right, strategy="quantile", bins=10)
     draw(
         report,
-        f"Share of rows that have a ball against its probability, of {len(right):,} pairs of row and ball from 0.01 on; "
+        f"Share of rows that have a branch against its probability, of {len(right):,} pairs of row and branch from 0.01 on; "
         f"calibration error {curve.ece:.3f}, by chance {plot.chance_error(curve):.3f}.",
         plot.reliability(curve),
     )

@@ -171,7 +171,8 @@ class Triage(Finding):
             if sure
             else "no subtree is over-confident (right less often than said) beyond chance"
         )
-        most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {len(forks)} of {counted(count, 'ball')} ({places}); "
+        where = f"{len(forks)} of {counted(count, 'branch', 'branches')} ({places})"
+        most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {where}; "
         return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {most if count < wrong else ''}{trust}."
 
     def summary(self) -> dict[str, Any]:

@@ -35,8 +35,8 @@ MEANING = {
 ANALYSES = {
     "Branching": "Branching is how many children nodes have; it is self-similar if that is alike at all depths. A heavy tail means "
     "that a few nodes have very many, and p says how often chance alone would show as much.",
-    "Box counting": "Box counting asks how fast balls multiply from level to level. N(k) is their number k steps down, and Z_p are "
-    "all codes that could be.",
+    "Box counting": "Box counting asks how fast branches multiply from level to level. N(k) is their number k steps down, and "
+    "Z_p are all codes that could be.",
     "Entropy of the digits": "Entropy is how much a step down tells. H(d_k) is that of step k in bits; a choice between two is 1 "
     "bit.",
     "Distances in code order": "Codes keep the distances of the tree: in every triangle of leaves the two longer sides are equal, "
@@ -45,9 +45,9 @@ ANALYSES = {
     "orders, from −1 (opposite) to 1 (the same).",
 }
 
-BALL = "A node with all that lies below it is called a ball."
+BRANCH = "A node with all that lies below it is called a branch."
 CALIBRATION = (
-    "An answer lies in one ball at every depth. Probabilities are calibrated if of the answers given with 80 % four in five are "
+    "An answer lies in one branch at every depth. Probabilities are calibrated if of the answers given with 80 % four in five are "
     "right; the calibration error is how far off that is on average, and by chance is what exact probabilities would show in so "
     "many rows."
 )
