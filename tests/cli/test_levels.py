@@ -48,6 +48,8 @@ def test_lengths_evolution_and_the_tree_of_a_name_reach_the_model(folder):
     assert fitted(folder, *tree, "--tree-name", "two", "--evolution", "brownian", "--lengths", "1").code == 0
     model = load(folder / "m").model
     assert (model.evolution, model.lengths) == ("brownian", 1.0)
+    page = str(folder / "r.html")
+    assert run_here(["report", str(folder / "m"), "--test", str(folder / "t.csv"), "--out", page]).code == 0
 
 
 def test_all_trees_of_a_file_are_averaged(folder):

@@ -72,7 +72,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     ----------
     evolution_ (the model, ``"depth"`` where variances are by depth), parameters_ (of the model: σ² per unit of length is ``rate``),
     tree_, coef_ (c_B per node, or one row per target; the sum along a path is the prediction at covariates 0),
-    covariate_coef_, noise_variance_ (σ²), depth_variance_ (of a difference at depth 1…K; λ is their quotient),
+    covariate_coef_, noise_variance_ (σ²), depth_variance_ (of a difference at depth 1…K; λ is their quotient; NaN along branches),
     log_likelihood_.
 
     >>> X = [["Rodentia", "Mus"], ["Rodentia", "Mus"], ["Rodentia", "Rattus"], ["Cetacea", "Orcinus"]]
@@ -217,11 +217,10 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             found = [fit.parameters if isinstance(fit, EvolutionFit) else {} for fit in self._fits]
             self.parameters_: Any = found[0] if self._one_target else found
             self.selection_ = self._fits[0].table if isinstance(self._fits[0], EvolutionFit) else []
-        if len(along) < len(self._fits):
-            nothing = np.full(self.tree_.max_depth, np.nan)
-            self.depth_variance_ = self._gather(
-                [nothing if isinstance(fit, EvolutionFit) else fit.ratios * fit.noise for fit in self._fits]
-            )
+        nothing = np.full(self.tree_.max_depth, np.nan)
+        self.depth_variance_ = self._gather(
+            [nothing if isinstance(fit, EvolutionFit) else fit.ratios * fit.noise for fit in self._fits]
+        )
         self.log_likelihood_ = self._gather([np.float64(fit.log_likelihood) for fit in self._fits])
 
     def predict(self, X: Features, return_std: bool = False) -> Any:
