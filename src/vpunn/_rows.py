@@ -40,6 +40,10 @@ def checked_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     """One finite weight of at least zero per row, all zeros too: a part of the rows may weigh nothing."""
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
+    except OverflowError:
+        raise VpunnError(
+            "sample_weight holds numbers that no float can hold; divide all of them by the same number."
+        ) from None
     except (TypeError, ValueError):
         raise VpunnError(f"sample_weight must hold numbers, got {examples(np.ravel(sample_weight))}.") from None
     if weight.ndim == 0:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from vpunn.errors import VpunnError, examples
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def held(model: HiPaNClassifier) -> Task:
     """The rows that a model was fitted on."""
+    check_is_fitted(model)
     if model.task_ is None:
         raise VpunnError(
             "this model was saved without its rows (keep='sums'); fit a new one on the rows it shall know."

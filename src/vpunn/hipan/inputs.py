@@ -76,7 +76,7 @@ def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> 
     try:
         with np.errstate(invalid="ignore"):  # infinities of both signs are complained of below
             checked = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, TypeError) and isinstance(X, np.ndarray):  # scikit-learn's own checks ask for it
             raise
         raise VpunnError(_in_one_sentence(error, X)) from error

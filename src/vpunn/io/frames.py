@@ -151,7 +151,14 @@ def check_table_path(path: FilePath) -> Path:
 
 def check_columns(frame: pd.DataFrame, names: Sequence[str], where: object, block: str = "") -> None:
     """Refuse names that are no columns, with the columns there are and the likeliest one meant; ``block`` is what reads them."""
+    if not hasattr(frame, "columns"):
+        raise DataError(
+            f"{str(where)!r} is of the type {type(frame).__name__}; give a pandas DataFrame with columns of names."
+        )
+    twice = set(frame.columns[frame.columns.duplicated()])
     for name in names:
+        if name in twice:
+            raise DataError(f"{str(where)!r} has several columns {name!r}; rename or drop all but one.")
         if name not in frame.columns:
             known = [str(column) for column in frame.columns]
             close = [column for column in known if column.casefold() == str(name).casefold()]

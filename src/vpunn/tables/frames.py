@@ -73,6 +73,11 @@ def fit(
         raise VpunnError(
             f"vpunn.fit takes a pandas DataFrame, got {type(frame).__name__}; HiPaNClassifier().fit(X, y) takes matrices."
         )
+    odd = [name for name in frame.columns if not isinstance(name, str)]
+    if odd:
+        raise VpunnError(
+            f"columns are named by texts, got {examples(odd)}; set frame.columns = frame.columns.map(str) first."
+        )
     frame, names = _with_target(frame, target)
     guesses = guessed(frame, kinds or {}, [*names, *levels, *([groups] if groups else [])])
     measured = not levels and len(names) == 1 and _is_measured(frame[names[0]]) and tree is None
@@ -121,6 +126,7 @@ def guessed(frame: pd.DataFrame, kinds: Mapping[str, str], without: Sequence[str
     for name, kind in kinds.items():
         check_choice(f"kinds[{name!r}]", kind, KINDS)
     guesses = guess_columns(frame)
+    check_columns(frame, list(guesses), "the frame")
     for name, kind in kinds.items():
         guesses[name] = Guess("constant" if kind == "skip" else kind, "as you say")  # type: ignore[arg-type]
     return guesses
@@ -135,9 +141,11 @@ def _with_target(frame: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, list[s
     ):
         names = [target] if isinstance(target, str) else list(target)
         check_columns(frame, names, "the frame")
-        return frame.rename(columns=str), names
+        return frame, names
     if isinstance(target, pd.DataFrame):
         columns = {str(name): target[name].to_numpy() for name in target}
+    elif not hasattr(target, "__len__"):
+        raise VpunnError(f"the target is the name of a column, or a label or number a row, got {target!r}.")
     else:
         columns = {str(getattr(target, "name", None) or "target"): _cells(target)}
     wrong = next((len(cells) for cells in columns.values() if len(cells) != len(frame)), None)
@@ -148,7 +156,7 @@ def _with_target(frame: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, list[s
     twice = [name for name in columns if name in frame]
     if twice:
         raise VpunnError(f"the target {examples(twice)} is also a column of the frame; give its name, or rename one.")
-    return frame.rename(columns=str).assign(**columns), list(columns)
+    return frame.assign(**columns), list(columns)
 
 
 def _texts(target: Sequence[Any]) -> list[str]:

@@ -71,6 +71,8 @@ def _guess(column: pd.Series) -> Guess:
     different = there.nunique() if there.dtype != object else there.astype(str).str.strip().nunique()
     if different == 1:
         return Guess("constant", f"every cell is {examples([there.iloc[0]])}{also}")
+    if pd.api.types.is_complex_dtype(there.dtype):
+        return Guess("other", "complex numbers")
     if pd.api.types.is_numeric_dtype(there.dtype) and not pd.api.types.is_bool_dtype(there.dtype):
         return _of_numbers(there.to_numpy(float), different, also)
     texts = there.astype(str).str.strip()
