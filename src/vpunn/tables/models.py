@@ -75,6 +75,8 @@ class TableClassifier(TableFace):
             if inputs.text:
                 features = new_text_features(characters, len(sample), mixed)
                 _fit_texts(features, texts_of(sample.frame, inputs.text, where, inputs.block("words")), where)
+        if answers == "auto" and tree is None and len(inputs.target) > 1 and not sample.cells.ends:
+            answers = "leaves"  # level columns that are filled to the last list all places there are
         model = HiPaNClassifier(tree, answers=answers, random_state=seed)  # type: ignore[arg-type]
         made = cls(model, inputs, features)
         X = made.rows(sample.frame, where)
