@@ -71,7 +71,7 @@ class Model:
         probability[seen.slots >= 0] = self.combiner.probability(seen.evidence, seen.start)
         if self.ratio is not None:
             probability *= self.ratio[seen.slots]
-            probability /= np.maximum(probability.sum(1, keepdims=True), np.float32(1e-30))
+            probability /= np.maximum(np.cumsum(probability, 1)[:, -1:], np.float32(1e-30))
         return Judged(seen.slots, probability, seen if evidence else None)
 
     def posterior_of(self, judged: Iterable[Judged]) -> Posterior:
@@ -227,8 +227,8 @@ def find_rivals(task: Task, place: np.ndarray, grown: Grown) -> np.ndarray:
             sample = Sample(block, leaf, task.weight, np.full((len(place), 1), -1), tree, grown)
             looks = Sums.fit(sample, {}), Nearest.fit(sample, {})
             parts = []
-            for start in range(0, len(place), BATCH * 8):
-                rows = block[start : start + BATCH * 8]
+            for start in range(0, len(place), BATCH * 2):
+                rows = block[start : start + BATCH * 2]
                 parts.append(np.concatenate([way for e in looks for way in e.look(rows).propose(RIVALS)], 1))
             leaves = np.concatenate(parts)
             found.append(np.where(leaves >= 0, tree.place[leaves], -1))

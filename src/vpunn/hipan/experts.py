@@ -39,7 +39,7 @@ NEEDS: dict[Any, tuple[Any, ...]] = {
 #: Proposals of a way.
 LIMIT = 12
 #: Rows that are examined at a time; answers do not depend on it.
-BATCH = 256
+BATCH = 1024
 
 
 class Rows(NamedTuple):

@@ -109,7 +109,8 @@ class Heads:
             of_path = hinge[asked.own]
             of_known = np.where(slots.known, of_path, -np.inf)
             share = np.exp(of_known - of_known.max(1, keepdims=True, initial=-1e30))
-            share = np.log(np.maximum(share / np.maximum(share.sum(1, keepdims=True), 1e-30), 1e-6))
+            total = np.cumsum(share, 1)[:, -1:]  # in turn, so that a wider batch adds nothing
+            share = np.log(np.maximum(share / np.maximum(total, 1e-30), 1e-6))
             margins = [margin[asked.own], margin[asked.parent], margin[asked.branch]]
             return [*margins, (path / steps)[asked.own], of_path, share]
 

@@ -75,20 +75,23 @@ def _ridge(z: np.ndarray, leaf: np.ndarray, weight: np.ndarray, n: int) -> np.nd
 
 
 def _logistic(z: np.ndarray, leaf: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
-    """min - sum log P + |W|^2 / 2, the intercept free."""
+    """min - sum log P + |W|^2 / 2, the intercept free; in 32 bits, which halves the time."""
     from scipy.optimize import minimize
 
-    rows, free = np.arange(len(z)), np.r_[np.ones(z.shape[1] - 1), 0][:, None]
+    rows, free = np.arange(len(z)), np.r_[np.ones(z.shape[1] - 1), 0][:, None].astype(np.float32)
+    z, weight = z.astype(np.float32), weight.astype(np.float32)
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        w = flat.reshape(z.shape[1], n)
-        score = z @ w
-        log_p = score - logsumexp(score, axis=1, keepdims=True)
-        p = np.exp(log_p)
-        p[rows, leaf] -= 1
-        p *= weight[:, None]
-        lost = -float(weight @ log_p[rows, leaf]) + float((free * w * w).sum()) / 2
-        return lost, (z.T @ p + free * w).ravel()
+        w = flat.reshape(z.shape[1], n).astype(np.float32)
+        p = z @ w
+        p -= p.max(1, keepdims=True)
+        true = p[rows, leaf]
+        np.exp(p, out=p)
+        total = p.sum(1)
+        lost = float(weight @ (np.log(total) - true)) + float((free * w * w).sum()) / 2
+        p *= (weight / total)[:, None]
+        p[rows, leaf] -= weight
+        return lost, (z.T @ p + free * w).ravel().astype(np.float64)
 
     found = minimize(loss, np.zeros(z.shape[1] * n), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     return np.asarray(found.x.reshape(-1, n))
