@@ -79,7 +79,8 @@ def _tabular_fit(path: Path, version: int) -> None:
 
 
 def _fitted(path: Path) -> int:
-    return int(vpunn.load(path).random_state)
+    model = vpunn.load(path)
+    return int(getattr(model, "model", model).random_state)
 
 
 def _reproduce(path: Path, version: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,15 +116,16 @@ def refuse_unfitted(model: FittedModel) -> None:
     check_is_fitted(as_estimator(model), "tree_")
 
 
-def _is_number(kind: Any) -> bool:
-    """Whether a dtype of pandas or of polars is one of numbers."""
-    return getattr(kind, "kind", "O") in "biufc" or bool(getattr(kind, "is_numeric", bool)())
+def _holds_numbers(column: Any, kind: Any) -> bool:
+    """Whether a column of pandas or of polars is one of numbers, by its dtype or by every cell."""
+    numeric = getattr(kind, "kind", "O") in "biufc" or bool(getattr(kind, "is_numeric", bool)())
+    return numeric or all(isinstance(cell, Real) for cell in column)
 
 
 def _refuse_texts(X: Features) -> None:
     """Texts are no features yet."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        words = [name for name, kind in zip(X.columns, X.dtypes, strict=True) if not _is_number(kind)]
+        words = [name for name, kind in zip(X.columns, X.dtypes, strict=True) if not _holds_numbers(X[name], kind)]
         blank = [name for name in X.columns if name not in words and np.isnan(np.asarray(X[name], np.float64)).any()]
         if words:
             also = f", and blanks in {examples(blank)}" if blank else ""

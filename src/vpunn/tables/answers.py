@@ -87,15 +87,15 @@ class Answers:
     probability: np.ndarray
 
     def columns(self, kept: Mapping[str, Any], known: np.ndarray) -> dict[str, Any]:
-        """One row per answer."""
-        n, k = self.nodes.shape
-        row, nodes = np.repeat(np.arange(n), k), self.nodes.ravel()
+        """One row per answer; -1 is none."""
+        row, rank = np.nonzero(self.nodes >= 0)
+        nodes = self.nodes[row, rank]
         found: dict[str, Any] = {"row": row, **{name: np.asarray(cells)[row] for name, cells in kept.items()}}
-        if k > 1:
-            found["rank"] = np.tile(np.arange(1, k + 1), n)
+        if self.nodes.shape[1] > 1:
+            found["rank"] = rank + 1
         found |= {
             "label": self.labels[nodes],
-            "probability": self.probability.ravel(),
+            "probability": self.probability[row, rank],
             "depth": self.tree.depth[nodes],
             "node": nodes,
             "path": paths_of(self.tree, nodes),

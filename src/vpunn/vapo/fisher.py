@@ -89,6 +89,7 @@ def information(heads: SoftmaxHeads, theta: np.ndarray, depth: int | None = None
     """Fisher information (trace) of the law on the leaves about the heads at each digit position, or at one of them.
 
     >>> from vpunn.tree import Tree
+    >>> from vpunn.vapo.heads import SoftmaxHeads
     >>> heads = SoftmaxHeads(Tree.from_parents([-1, 0, 0, 1, 1]))
     >>> information(heads, heads.initial()), information(heads, heads.initial(), depth=1)
     (array([0.5 , 0.25]), 0.25)
