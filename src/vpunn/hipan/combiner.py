@@ -25,7 +25,7 @@ CONVEX_ROWS = 2000
 #: A slot that is behind by so many nats has no probability.
 NOTHING = -60.0
 #: Slots that the convex fit finds less likely are left out when hidden units learn.
-UNLIKELY = 1e-3
+UNLIKELY = 1e-4
 
 
 class Seen(NamedTuple):
