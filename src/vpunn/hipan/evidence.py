@@ -23,9 +23,9 @@ HUGE = 1e30
 
 
 class Column(NamedTuple):
-    """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so
-    the convex fit starts from it, and the best known slot's is told to `elsewhere`. ``usual``: its weight where no row can be held
-    out; what is a log-odds as it stands has one."""
+    """One kind of evidence. ``kinds``: of slots that it tells about, "both" or "known". ``decides``: it could answer alone, so it
+    is told below the best and as a rank, too, and the best known slot's is told to `elsewhere`. ``usual``: its weight where no row
+    can be held out; what is a log-odds as it stands has one."""
 
     name: str
     kinds: str = "both"
@@ -76,9 +76,8 @@ def names(columns: Sequence[Column]) -> list[str]:
     """Of what `assemble` returns, in its order."""
     decide = [c.name for c in columns if c.decides]
     elsewhere = [c.name for c in columns if c.kinds == "both"] + [f"{n} of the best known" for n in decide]
-    return (
-        [c.name for c in columns] + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
-    )
+    known = [c.name for c in columns] + [n + how for how in (", below the best", ", rank") for n in decide]
+    return known + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
 
 
 def usual(columns: Sequence[Column]) -> np.ndarray:
@@ -87,19 +86,23 @@ def usual(columns: Sequence[Column]) -> np.ndarray:
 
 
 def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) -> np.ndarray:
-    """One line for each offered slot, row by row: (offered, len(names)) float32; each kind of slot has columns of its own."""
+    """One line for each offered slot, row by row: (offered, len(names)) float32; each kind of slot has columns of its own.
+
+    Below the best: value - its best among known slots. Rank: log(1 + how many known slots say more).
+    """
     raw = np.clip(np.stack(values, -1), -HUGE, HUGE).astype(np.float32, copy=False)
     decide = np.flatnonzero([c.decides for c in columns])
     both = np.flatnonzero([c.kinds == "both" for c in columns])
     offered = int((slots.block >= 0).sum())
-    out = np.zeros((offered, len(columns) + len(both) + len(decide) + 2), np.float32)
-    _assemble(raw, slots.block, slots.known, both, decide, out)
+    out = np.zeros((offered, len(columns) + 3 * len(decide) + len(both) + 2), np.float32)
+    logs = np.log1p(np.arange(slots.block.shape[1] + 1)).astype(np.float32)
+    _assemble(raw, slots.block, slots.known, decide, both, logs, out)
     return out
 
 
 @kernel
-def _assemble(raw, block, known, both, decide, out):
-    line, c, e = 0, raw.shape[2], len(both)
+def _assemble(raw, block, known, decide, both, logs, out):
+    line, c, d, e = 0, raw.shape[2], len(decide), len(both)
     for r in range(len(block)):
         first = line
         for s in range(block.shape[1]):
@@ -109,17 +112,22 @@ def _assemble(raw, block, known, both, decide, out):
                         out[line, at(k)] = raw[r, s, at(k)]
                 else:
                     for k in range(e):
-                        out[line, at(c + k)] = raw[r, s, both[at(k)]]
+                        out[line, at(c + 2 * d + k)] = raw[r, s, both[at(k)]]
                     out[line, out.shape[1] - 2] = 1
                     out[line, out.shape[1] - 1] = block[r, s] == 0
                 line += 1
-        for k in range(len(decide)):
-            top, any_known, here = np.float32(0), False, first
+        for k in range(d):
+            column, top, any_known, here = decide[k], np.float32(0), False, first
             for s in range(block.shape[1]):
-                if block[r, s] >= 0 and known[r, s] and (not any_known or raw[r, s, decide[k]] > top):
-                    top, any_known = raw[r, s, decide[k]], True
+                if block[r, s] >= 0 and known[r, s] and (not any_known or raw[r, s, column] > top):
+                    top, any_known = raw[r, s, column], True
             for s in range(block.shape[1]):
                 if block[r, s] >= 0:
-                    if not known[r, s]:
-                        out[here, c + e + k] = top
+                    if known[r, s]:
+                        more, own = 0, raw[r, s, column]
+                        for t in range(block.shape[1]):
+                            more += block[r, t] >= 0 and known[r, t] and raw[r, t, column] > own
+                        out[here, c + k], out[here, c + d + k] = own - top, logs[more]
+                    else:
+                        out[here, c + 2 * d + e + k] = top
                     here += 1

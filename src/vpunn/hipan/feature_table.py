@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from vpunn.hipan._kernel import at, helper, kernel
 
 #: Entries that are read of a row to find what to propose, those of its rarest features first.
-ENTRIES = 1024
+ENTRIES = 4096
 #: A list this many times as long as the blocks that are asked about is searched instead of read.
 SEARCH = 8
 
