@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from vpunn.errors import VpunnError, examples
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 def held(model: HiPaNClassifier) -> Task:
     """The rows that a model was fitted on."""
+    from vpunn._sklearn import check_is_fitted
+
     check_is_fitted(model)
     if model.task_ is None:
         raise VpunnError(
