@@ -11,13 +11,14 @@ export class Tables {
     this.app = app;
     this.model = app.summary.model;
     this.corrected = new Map();
-    if (this.model?.answers !== "places") return;
-    $("testfile").addEventListener("change", () => this.open($("testfile").files[0]));
+    const answers = this.model?.answers === "places";
+    if (answers) $("testfile").addEventListener("change", () => this.open($("testfile").files[0]));
     document.addEventListener("dragover", (event) => event.preventDefault());
     document.addEventListener("drop", (event) => {
-      event.preventDefault();
+      event.preventDefault(); // lest the browser leaves the page for the file
       const file = event.dataTransfer.files[0];
       if (!file) return;
+      if (!answers) { app.say(new Error("tables are answered here by models of places only; vpunn predict answers all")); return; }
       app.state.set({ tab: "ask" }, { replace: true });
       this.open(file);
     });
