@@ -1,9 +1,10 @@
 """Many categories: one or two columns of thousands of names beside ordinary ones; ours and peers on the same published folds.
 
 Wages (28,013 person-years; the person) and imdb (88,360 films; director and type), the first folds of Sigrist's study of
-high-cardinality categories. Whatever is chosen is chosen on a fifth of the training rows. A peer that is not installed is listed as
-such. One thread each, CPU seconds of fitting and answering. ``python -m benchmarks.categories [--data wages] [--folds 2]``;
-the tables are read from ``$VPUNN_DATA_DIR/public/categories``.
+high-cardinality categories. Whatever is chosen is chosen on a fifth of the training rows. A peer that is not installed is listed
+as such. One thread each, CPU seconds of fitting and answering. Folds are kept one by one, so that an interrupted command goes on
+where it stopped. ``python -m benchmarks.categories [--data wages] [--folds 2]``; the tables are read from
+``$VPUNN_DATA_DIR/public/categories``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import write_results
+from benchmarks.common import Runs, write_results
 from vpunn.cli.common import emit
 from vpunn.regress import TreeEffects, VPuNNRegressor
 
@@ -178,29 +179,31 @@ def rows_of(name: str, folder: Path, folds: int, methods: list[str]) -> list[dic
     training = [
         np.asarray(rows) - 1 for rows in json.loads(gzip.decompress((folder / f"{name}.folds.json.gz").read_bytes()))
     ]
+    kept = Runs("categories")
+
+    def run(method: str, fold: int) -> dict[str, Any]:
+        train = training[fold]
+        test = np.setdiff1d(np.arange(len(y)), train)
+        start = spent()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = METHODS[method](frame.iloc[train], y[train], frame.iloc[test], names)
+        return {"MSE": float(np.mean((found - y[test]) ** 2)), "seconds": spent() - start}
+
     out = []
     for method in methods:
-        errors, start = [], spent()
+        row: dict[str, Any] = {"table": name, "method": method}
         try:
-            for train in training[:folds]:
-                test = np.setdiff1d(np.arange(len(y)), train)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found = METHODS[method](frame.iloc[train], y[train], frame.iloc[test], names)
-                errors.append(float(np.mean((found - y[test]) ** 2)))
+            found = [
+                kept(lambda: run(method, fold), table=name, method=method, fold=fold)  # noqa: B023
+                for fold in range(folds)
+            ]
         except Exception as error:  # a peer's failure is a result, not an end
-            out.append({"table": name, "method": method, "error": f"{type(error).__name__}: {error}"[:120]})
-            print(out[-1], flush=True)
-            continue
-        seconds = (spent() - start) / folds
-        by_fold = " ".join(f"{error:.4f}" for error in errors)
-        row = {
-            "table": name,
-            "method": method,
-            "MSE": float(np.mean(errors)),
-            "by fold": by_fold,
-            "CPU s a fold": seconds,
-        }
+            row["error"] = f"{type(error).__name__}: {error}"[:120]
+        else:
+            errors = [one["MSE"] for one in found]
+            row |= {"MSE": float(np.mean(errors)), "by fold": " ".join(f"{error:.4f}" for error in errors)}
+            row["CPU s a fold"] = float(np.mean([one["seconds"] for one in found]))
         print(row, flush=True)
         out.append(row)
     return out

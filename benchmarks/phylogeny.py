@@ -2,6 +2,8 @@
 
 PanTHERIA's traits on the supertree of 5,020 tips. ``python -m benchmarks.phylogeny [--seeds 3] [--tips 1000000]``; the files
 are read from ``$VPUNN_DATA_DIR``. Where R is installed, one likelihood of nlme (with λ given) and one ape::pic stand beside ours.
+``--trees 20`` simulates instead: traits that evolved as each model says, on random trees of 500 tips (every other one
+ultrametric), a fifth held out.
 """
 
 from __future__ import annotations
@@ -97,6 +99,87 @@ def growth(tips: int) -> dict[str, Any]:
     return row
 
 
+#: How a simulated trait evolves: pull α (per height), exponent of the lengths, share of a tip's variance that branches explain.
+WORLDS = {
+    "brownian": (0.0, 1.0, 1.0),
+    "lambda = 0.6": (0.0, 1.0, 0.6),
+    "ou, α = 3": (3.0, 1.0, 1.0),
+    "kappa = 0.3": (0.0, 0.3, 1.0),
+    "no signal": (0.0, 1.0, 0.0),
+}
+FITTED = ("brownian", "lambda", "ou", "kappa", "auto")
+
+
+def random_tree(rng: np.random.Generator, tips: int, ultrametric: bool) -> Tree:
+    """Lineages that split at random until there are enough; else lengths are exponential."""
+    parent, length, open_ends = [-1], [0.0], [0]
+    while len(open_ends) < tips:
+        split = open_ends.pop(int(rng.integers(len(open_ends))))
+        wait = rng.exponential(1 / (len(open_ends) + 1))
+        for end in (*open_ends, split) if ultrametric else ():
+            length[end] += wait
+        for _ in range(2):
+            parent.append(split)
+            length.append(0.0 if ultrametric else rng.exponential())
+            open_ends.append(len(parent) - 1)
+    if ultrametric:
+        wait = rng.exponential(1 / tips)
+        for end in open_ends:
+            length[end] += wait
+    return Tree.from_parents(np.array(parent), columns={"length": np.array(length)})
+
+
+def simulated_trait(rng: np.random.Generator, tree: Tree, alpha: float, kappa: float, share: float) -> np.ndarray:
+    """One value a tip, drawn from the root down, with a spread of about 1."""
+    length, height = tree.columns["length"] / _height(tree).max(), np.zeros(tree.n_nodes)
+    value = np.zeros(tree.n_nodes)
+    for node in range(1, tree.n_nodes):
+        step = length[node] ** kappa
+        keep = np.exp(-alpha * step)
+        variance = (1 - keep**2) / (2 * alpha) if alpha else step
+        above = int(tree.parent[node])
+        value[node] = keep * value[above] + rng.normal() * np.sqrt(variance)
+        height[node] = height[above] + step
+    tips = np.asarray(tree.leaves)
+    own = rng.normal(size=len(tips)) * np.sqrt((1 - share) * height[tips])
+    return np.asarray(np.sqrt(share) * value[tips] + own)
+
+
+def _height(tree: Tree) -> np.ndarray:
+    out = np.zeros(tree.n_nodes)
+    for node in range(1, tree.n_nodes):
+        out[node] = out[tree.parent[node]] + tree.columns["length"][node]
+    return out
+
+
+def simulated(trees: int, tips: int = 500) -> Iterator[dict[str, Any]]:
+    """Held-out tips under every true model: RMSE over that of the true model, and what 95 % intervals cover."""
+    for world, how in WORLDS.items():
+        errors: dict[str, list[float]] = {name: [] for name in FITTED}
+        inside: dict[str, list[float]] = {name: [] for name in FITTED}
+        for seed in range(trees):
+            rng = np.random.default_rng(seed)
+            tree = random_tree(rng, tips, ultrametric=seed % 2 == 0)
+            y, X = simulated_trait(rng, tree, *how), tree.labels[tree.leaves].astype(object)[:, None]
+            order = rng.permutation(tips)
+            test, train = order[: tips // 5], order[tips // 5 :]
+            for name in FITTED:
+                model = VPuNNRegressor(tree, evolution=name).fit(X[train], y[train])
+                mean, sd = model.predict(X[test], return_std=True)
+                errors[name].append(float(np.sqrt(np.mean((mean - y[test]) ** 2))))
+                inside[name].append(float(np.mean(np.abs(mean - y[test]) < 1.96 * sd)))
+        best = np.min([errors[name] for name in FITTED if name != "auto"], axis=0)
+        for name in FITTED:
+            yield {
+                "truth": world,
+                "model": name,
+                "RMSE": float(np.mean(errors[name])),
+                "over the best": float(np.mean(errors[name] / best)),
+                "at worst": float(np.max(errors[name] / best)),
+                "95 % covers": float(np.mean(inside[name])),
+            }
+
+
 def _seconds(call: Any, times: int) -> float:
     start = time.process_time()
     for _ in range(times):
@@ -108,7 +191,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tips", type=int, nargs="*", default=[500, 1000, 2000, 1_000_000])
+    parser.add_argument("--trees", type=int, default=0, help="simulate on so many trees, and do nothing else")
     options = parser.parse_args()
+    if options.trees:
+        rows = list(simulated(options.trees))
+        emit(rows, as_json=False)
+        print(f"written: {write_results('phylogeny-simulated', rows)}")
+        return
     found = list(mammals(Path(os.environ.get("VPUNN_DATA_DIR", ".")), options.seeds))
     emit(found, as_json=False)
     grown = [growth(tips) for tips in options.tips]
