@@ -152,6 +152,19 @@ def test_intervals_hold_what_evolved(model):
         assert fitted.evolution_ == min(fitted.selection_, key=lambda row: row["AIC"])["model"] != "brownian"
 
 
+def test_what_auto_compared_is_told_and_saved_where_depth_wins_too(tmp_path):
+    """Groups of equal size and values that branches of one length cannot explain: by depth, and the table stays."""
+    rng = np.random.default_rng(0)
+    tree = Tree.from_paths([[f"g{i}", f"g{i}s{j}"] for i in range(30) for j in range(8)], root="all")
+    group = np.repeat(rng.normal(size=30) * 5, 8)
+    X, y = tree.labels[tree.leaves].astype(object)[:, None], group + 0.01 * rng.normal(size=240)
+    lengths = np.where(tree.is_leaf, 3.0, 0.01)
+    model = VPuNNRegressor(tree, evolution="auto", lengths=lengths).fit(X, y)
+    chosen = min(model.selection_, key=lambda row: row["AIC"])["model"]
+    assert model.evolution_ == chosen == "depth" and len(model.selection_) == 5
+    assert VPuNNRegressor.load(model.save(tmp_path / "m")).selection_ == model.selection_
+
+
 def test_awkward_data_are_answered_or_refused_in_a_sentence():
     tree = read_tree(io.StringIO("((a:1,b:1):1,(c:0,d:0):2,e:2);"))
     X = [["a"], ["b"], ["c"], ["d"]]

@@ -126,7 +126,9 @@ class Effect:
             fit = fit_shrinkage(self.model.tree_, self.nodes, y, weight=w)
             self.steps = fit.ratios * fit.noise
         else:
-            along = fit_evolution(self.branches, self.nodes, y, model=str(self.spec.evolution), weight=w, repeated=True)
+            along, _ = fit_evolution(
+                self.branches, self.nodes, y, model=str(self.spec.evolution), weight=w, repeated=True
+            )
             self.model.evolution, self.steps = along.model, along.parameters
             return float(along.parameters.get("noise", 0.0))
         return fit.noise

@@ -9,7 +9,7 @@ least squares over a phylogeny (PGLS) are one solution. Two sweeps: up for the l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,6 @@ class EvolutionFit:
     log_likelihood: float  #: restricted
     dof: float  #: rows less coefficients
     n_parameters: int  #: variances found by likelihood
-    table: list[dict[str, Any]] = field(default_factory=list)  #: the models that "auto" compared
 
     @property
     def slopes(self) -> FloatArray:
@@ -66,17 +65,15 @@ class EvolutionFit:
 
     def facts(self) -> dict[str, Any]:
         """What is no array, for a saved model."""
-        names = ("model", "parameters", "log_likelihood", "dof", "n_parameters", "table")
+        names = ("model", "parameters", "log_likelihood", "dof", "n_parameters")
         found = {name: getattr(self, name) for name in names}
-        found["log_likelihood"] = _written(self.log_likelihood)
-        found["table"] = [{name: _written(value) for name, value in row.items()} for row in self.table]
+        found["log_likelihood"] = written(self.log_likelihood)
         return found
 
     @classmethod
     def of_facts(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> EvolutionFit:
         """The opposite of `facts`, checked."""
-        facts = facts | {"log_likelihood": _number(facts.get("log_likelihood"))}
-        facts["table"] = [{name: _number(value) for name, value in row.items()} for row in facts.get("table", [])]
+        facts = facts | {"log_likelihood": read_number(facts.get("log_likelihood"))}
         numbers = [facts["log_likelihood"], facts.get("dof"), *dict(facts.get("parameters", {})).values()]
         if facts.get("model") not in FREE or not all(isinstance(value, int | float) for value in numbers):
             raise VpunnError(f"there is no model {facts.get('model')!r} with {numbers!r}.")
@@ -286,9 +283,7 @@ def _range(rows: Rows, name: str) -> tuple[float, float]:
     return (float(np.log(low)), float(np.log(high))) if name in LOGARITHMIC else (low, high)
 
 
-def solution(
-    rows: Rows, model: str, parameters: dict[str, float], table: list[dict[str, Any]] | None = None
-) -> EvolutionFit:
+def solution(rows: Rows, model: str, parameters: dict[str, float]) -> EvolutionFit:
     """Sweep up and down at the final parameters and undo the units."""
     from vpunn.regress import _pruning_kernels as kernels
 
@@ -344,7 +339,6 @@ def solution(
         log_likelihood=log_likelihood(rows, state),
         dof=float(state.dof),
         n_parameters=1 + len(FREE[model]) + (nu > 0),
-        table=table or [],
     )
 
 
@@ -379,13 +373,13 @@ def scaled(parameters: Mapping[str, float], branches: Branches) -> dict[str, flo
     return out
 
 
-def _written(value: Any) -> Any:
+def written(value: Any) -> Any:
     """A number as JSON has it, which has none that is infinite, as the likelihood of a constant trait is."""
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _number(value: Any) -> Any:
-    """The opposite of `_written`."""
+def read_number(value: Any) -> Any:
+    """The opposite of `written`."""
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
@@ -406,8 +400,10 @@ def fit_evolution(
     error: FloatArray | None = None,
     parameters: Mapping[str, float] | None = None,
     repeated: bool | None = None,
-) -> EvolutionFit:
+) -> tuple[EvolutionFit, list[dict[str, Any]]]:
     """Fit one target of rows at ``nodes`` under one of the models of `variances.FREE`, or the best of them (``"auto"``).
+
+    The second answer is the table of the models that ``auto`` compared.
 
     ``auto`` takes the model of the least AIC (restricted likelihood, two for each parameter found).
     """
@@ -416,7 +412,7 @@ def fit_evolution(
     rows = Rows.of(branches, nodes, y, X, np.ones(n) if weight is None else weight, error, repeated)
     fixed = scaled(parameters or {}, branches)
     if model != "auto":
-        return solution(rows, model, search(rows, model, fixed))
+        return solution(rows, model, search(rows, model, fixed)), []
     fits: dict[str, dict[str, float]] = {}
     table: list[dict[str, Any]] = []
     for name in FREE:
@@ -427,11 +423,9 @@ def fit_evolution(
         likelihood = log_likelihood(rows, state)
         count = 1 + len(found)
         fits[name] = found
-        table.append(
-            {"model": name, "log likelihood": likelihood, "parameters": count, "AIC": 2 * count - 2 * likelihood}
-        )
+        table.append(candidate(name, likelihood, count))
     best = min(table, key=lambda row: (row["AIC"], row["parameters"]))
-    return solution(rows, best["model"], fits[best["model"]], table)
+    return solution(rows, best["model"], fits[best["model"]]), table
 
 
 def solve_evolution(

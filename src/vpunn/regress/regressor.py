@@ -8,7 +8,6 @@ the data ask for, so rare and unseen categories borrow from their ancestors and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import HierarchicalInput
-from vpunn.regress.evolution import EVOLUTION_ARRAYS, EvolutionFit, candidate, fit_evolution
+from vpunn.regress.evolution import EVOLUTION_ARRAYS, EvolutionFit, candidate, fit_evolution, read_number, written
 from vpunn.regress.shrinkage import ShrinkageFit, fit_moments, fit_shrinkage
 from vpunn.regress.variances import FREE, Branches
 from vpunn.store import Draft, Stored
@@ -84,6 +83,8 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     True
     """
 
+    _compared: Sequence[dict[str, Any]] = ()  #: what "auto" chose from, for the first target
+
     def __init__(
         self,
         tree: Tree | None = None,
@@ -120,11 +121,13 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         branches = self._branches()
         error = self._errors_of(X)
         self._fits: list[Fit] = []
+        self._compared = ()
         for target in targets.T:
             if branches is None:
                 fit: Fit = fit_shrinkage(self.tree_, nodes, target, covariates=covariates, weight=weight, ratios=ratios)
             else:
-                fit = self._evolved(branches, nodes, target, covariates, weight, error)
+                fit, table = self._evolved(branches, nodes, target, covariates, weight, error)
+                self._compared = self._compared or table
             self._fits.append(fit)
         self._one_target = y.ndim == 1
         self._training = nodes, targets[:, 0]
@@ -159,9 +162,9 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         covariates: FloatArray | None,
         weight: FloatArray,
         error: FloatArray | None,
-    ) -> Fit:
-        """One target's fit along branches, or by depth where "auto" finds that this is more likely."""
-        along = fit_evolution(
+    ) -> tuple[Fit, list[dict[str, Any]]]:
+        """One target's fit along branches, or by depth where "auto" finds that this is more likely; and what it compared."""
+        along, table = fit_evolution(
             branches,
             nodes,
             y,
@@ -171,13 +174,11 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             error=error,
             parameters=self.parameters,
         )
-        if self.evolution != "auto" or error is not None or self.parameters or not along.table:
-            return along
+        if self.evolution != "auto" or error is not None or self.parameters:
+            return along, table
         by_depth = fit_shrinkage(self.tree_, nodes, y, covariates=covariates, weight=weight)
-        count = 1 + self.tree_.max_depth
-        row = candidate("depth", by_depth.log_likelihood, count)
-        table = [*along.table, row]
-        return by_depth if row["AIC"] < min(r["AIC"] for r in along.table) else replace(along, table=table)
+        row = candidate("depth", by_depth.log_likelihood, 1 + self.tree_.max_depth)
+        return by_depth if row["AIC"] < min(r["AIC"] for r in table) else along, [*table, row]
 
     def _errors_of(self, X: FloatArray) -> FloatArray | None:
         """Standard errors of y, where a column holds them; a blank is none."""
@@ -216,7 +217,8 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         if along:
             found = [fit.parameters if isinstance(fit, EvolutionFit) else {} for fit in self._fits]
             self.parameters_: Any = found[0] if self._one_target else found
-            self.selection_ = self._fits[0].table if isinstance(self._fits[0], EvolutionFit) else []
+        if along or self._compared:
+            self.selection_ = list(self._compared)
         nothing = np.full(self.tree_.max_depth, np.nan)
         self.depth_variance_ = self._gather(
             [nothing if isinstance(fit, EvolutionFit) else fit.ratios * fit.noise for fit in self._fits]
@@ -342,6 +344,10 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     def _to_store(self, draft: Draft) -> None:
         self._write_input(draft)
         draft.settings["one_target"] = self._one_target
+        if self._compared:
+            draft.settings["compared"] = [
+                {name: written(value) for name, value in row.items()} for row in self._compared
+            ]
         if any(isinstance(fit, EvolutionFit) for fit in self._fits):
             draft.settings["fits"] = [fit.facts() if isinstance(fit, EvolutionFit) else None for fit in self._fits]
             for j, fit in enumerate(self._fits):
@@ -355,6 +361,8 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     @classmethod
     def _from_store(cls, stored: Stored) -> VPuNNRegressor:
         model = cls._read_input(stored)
+        compared = stored.settings.get("compared", [])
+        model._compared = [{name: read_number(value) for name, value in row.items()} for row in compared]
         n, K, c = model.tree_.n_nodes, model.tree_.max_depth, len(model._covariate_columns)
         if "fits" in stored.settings:
             return model._with_fits(stored)
