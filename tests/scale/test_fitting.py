@@ -113,29 +113,50 @@ def test_label_sets_are_fitted_here(client):
 
 SCRIPT = """
     import sys
-    from test_fitting import fitted, bytes_of
-    model = fitted(checkpoint=sys.argv[1])
+    from test_fitting import SETTINGS, bytes_of, problem
+    from vpunn import HiPaNClassifier
+    from vpunn.scale import fit_classifier
+    tree, X, y = problem(rows=9000)
+    model = fit_classifier(HiPaNClassifier(tree, **SETTINGS), X, y, checkpoint=sys.argv[1])
     open(sys.argv[2], "wb").write(bytes_of(model))
 """
 
 
+def parts_in(folder):
+    """When each finished part of a fit was written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("step-?????-?????.npz")}
+
+
 @pytest.mark.parametrize("kills", [pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_fits_end_with_the_same_bytes(plain, tmp_path, kills):
-    """``kill -9`` at random moments of the whole run: it is started again until it ends."""
-    rng = np.random.default_rng(kills)
+def test_killed_fits_end_with_the_same_bytes(tmp_path, kills):
+    """``kill -9`` at random shares of what a whole run takes here: it is started again until it ends, from the parts it has."""
+    tree, rows, labels = problem(rows=9000)
+    right = bytes_of(HiPaNClassifier(tree, **SETTINGS).fit(rows, labels))
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
-    killed = 0
-    for round in range(3 * kills):
-        folder, out = tmp_path / f"kept{killed // 5}", tmp_path / f"out{round}"
+    start = time.perf_counter()
+    subprocess.run([*command, str(tmp_path / "straight"), str(tmp_path / "out")], env=where, check=True)
+    whole = time.perf_counter() - start
+    assert (tmp_path / "out").read_bytes() == right
+    rng = np.random.default_rng(kills)
+    left, resumed = [], 0  # parts that a kill left behind; runs that found parts
+    for _ in range(2 * kills):
+        folder, out = tmp_path / f"kept{len(left) // 5}", tmp_path / f"out{len(left)}"
+        before = parts_in(folder)
+        resumed += bool(before)
         process = subprocess.Popen([*command, str(folder), str(out)], env=where)
-        if killed < kills:
-            time.sleep(rng.uniform(1.5, 5.0))
-            process.send_signal(signal.SIGKILL)
-        code = process.wait()
-        killed += code == -signal.SIGKILL
+        try:
+            code = process.wait(None if len(left) == kills else whole * rng.uniform(0.2, 0.75))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
         if code == 0:
-            assert out.read_bytes() == bytes_of(plain)
-            if killed >= kills:
-                return
-    raise AssertionError(f"only {killed} of {kills} kills in {3 * kills} runs")
+            assert out.read_bytes() == right
+            if len(left) == kills:
+                break
+        else:
+            assert code == -signal.SIGKILL
+            assert before.items() <= parts_in(folder).items()  # nothing that was finished is made again
+            left.append(len(parts_in(folder)))
+    assert len(left) == kills, f"only {len(left)} of {kills} kills in {2 * kills} runs"
+    assert resumed >= kills // 4 and len(set(left)) >= 3, f"{resumed} runs went on; kills left {sorted(left)} parts"
