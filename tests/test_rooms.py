@@ -14,7 +14,7 @@ ROOT = Path(vpunn.__file__).parent
 #: Rooms from left to right; those of one line stand side by side and must not import each other.
 ORDER: list[set[str]] = [
     {"errors", "_types"},
-    {"padic", "_compiled", "_cost", "_progress", "_rows", "_seed", "_show", "_sklearn", "_threads"},
+    {"padic", "_arrays", "_compiled", "_cost", "_progress", "_rows", "_seed", "_show", "_sklearn", "_threads"},
     {"files"},
     {"store"},
     {"tree"},
@@ -58,7 +58,7 @@ LATER = {
 #: Modules with a leading underscore that other rooms take from, each with what they take.
 BORROWED = {
     "tree._edges": "how to settle what edges leave open, and how messages call their rows",
-    "tree._inputs": "arrays of labels, as every room keeps them",
+    "tree._inputs": "what moved to _arrays",
     "tree._loops": "walks that need no compiler, for small trees",
     "tree._parents": "sets of nodes and further parents, checked",
     "codes._kernels": "digits along paths",

@@ -65,10 +65,15 @@ def names() -> dict[str, str]:
         for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)
             found[f"{room}.{name}"] = _signature(thing)
-            for member in sorted(vars(thing)) if inspect.isclass(thing) else ():
-                if not member.startswith("_"):
-                    found[f"{room}.{name}.{member}"] = _signature(getattr(thing, member, None))
+            for member in sorted(_members(thing)) if inspect.isclass(thing) else ():
+                found[f"{room}.{name}.{member}"] = _signature(getattr(thing, member, None))
     return found
+
+
+def _members(thing: type) -> set[str]:
+    """What a class of ours has of its own and from other classes of ours."""
+    ours = [kind for kind in thing.__mro__ if kind.__module__.startswith("vpunn.")]
+    return {name for kind in ours for name in vars(kind) if not name.startswith("_")}
 
 
 def _signature(thing: Any) -> str:

@@ -90,7 +90,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     ("call", "message"),
     [
         (lambda d: read_tree(d / "no.csv"), "there is no file or folder '.*no.csv'"),
-        (lambda d: read_tree(d / "no.csv", format="xml"), "there is no format 'xml'; choose one of csv, tsv"),
+        (lambda d: read_tree(d / "no.csv", format="xml"), "format='xml' is unknown; choose one of csv, tsv"),
         (
             lambda d: text("(a)b;", colour="red"),
             "format 'newick' has no option 'colour'; its options are: encoding, numbers",

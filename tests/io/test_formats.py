@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shapes import from_text as text
 from vpunn.errors import DataError, VpunnError
-from vpunn.io import FORMATS, read_tree
+from vpunn.io import read_tree
 from vpunn.tree import check_tree
 from vpunn.tree.build import tree_from_edges
 from vpunn.tree.dag import dropped_edges
@@ -397,16 +397,6 @@ def test_folders_become_trees(tmp_path):
     assert read_tree(top, hidden=False, files=False).labels.tolist() == ["top", "b", "deep"]
     with pytest.raises(DataError, match="is not a folder"):
         read_tree(top / "a.txt", format="directory")
-
-
-def test_every_format_has_a_reader_with_a_docstring():
-    from importlib import import_module
-
-    from vpunn.io import _READERS
-
-    for format in FORMATS:
-        module, function = _READERS[format]
-        assert getattr(import_module(f"vpunn.io.{module}"), function).__doc__
 
 
 def test_a_large_table_is_parsed_in_blocks(tmp_path, monkeypatch):

@@ -15,7 +15,8 @@ from vpunn.errors import TreeError
 from vpunn.io import read_tree, write_tree
 from vpunn.io.nested import parse_deep
 from vpunn.tree import Tree
-from vpunn.tree.build import tree_from_edges, tree_from_linkage, tree_from_networkx
+from vpunn.tree.build import tree_from_edges
+from vpunn.tree.convert import tree_from_linkage, tree_from_networkx
 from vpunn.tree.unnamed import with_names
 
 # Everything text can hold, with the marks that the formats use themselves over-represented.

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
 from strategies import trees
-from vpunn.errors import TreeError
+from vpunn import _arrays as arrays
+from vpunn.errors import TreeError, VpunnError
 from vpunn.tree import Tree, build, check_tree
-from vpunn.tree import _inputs as inputs
 from vpunn.tree.dag import dropped_edges
 
 LABELS = st.one_of(st.text(max_size=4), st.integers(-5, 5), st.tuples(st.integers(0, 2), st.text(max_size=2)))
@@ -120,14 +120,14 @@ def test_single_node():
         (["r", "x"], ["a", "y"], {"add_root": "y"}, "add_root='y' is already the name"),
         (["r"], ["a"], {"root": "z"}, "root='z' is not a node"),
         (["r"], ["a"], {"root": "r", "add_root": "z"}, "pass one of them"),
-        (["r"], ["a"], {"duplicates": "maybe"}, "duplicates='maybe' is not an option; choose one of 'drop', 'error'"),
-        (["r"], ["a"], {"self_parents": "x"}, "self_parents='x' is not an option"),
+        (["r"], ["a"], {"duplicates": "maybe"}, "duplicates='maybe' is unknown; choose one of drop, error"),
+        (["r"], ["a"], {"self_parents": "x"}, "self_parents='x' is unknown"),
         ([["r"]], ["a"], {}, r"labels must be hashable, such as text, numbers or tuples, got \['r'\]"),
         (["r"], ["a"], {"columns": {"w": [1, 2]}}, "column 'w' needs one value per input row: got 2 for 1 rows"),
     ],
 )
 def test_bad_edges_are_one_sentence(parents, children, options, message):
-    with pytest.raises(TreeError, match=message):
+    with pytest.raises(VpunnError, match=message):
         build.tree_from_edges(parents, children, **options)
 
 
@@ -151,19 +151,19 @@ def test_bad_pairs(pairs, message):
 
 @given(st.lists(LABELS | st.sampled_from([1, 1.0, True, "1", (1, "a"), (1.0, "a")]), max_size=30))
 def test_few_labels_are_numbered_like_many(labels):
-    """Below `inputs.FEW` a dict does it, above it pandas."""
-    array = inputs.object_array(labels)
-    codes, distinct = inputs.number_labels(array)
-    many, names = inputs.number_labels(np.concatenate([array, np.full(inputs.FEW, "filler", object)]))
+    """Below `arrays.PANDAS_FROM` a dict does it, above it pandas."""
+    array = arrays.object_array(labels)
+    codes, distinct = arrays.number_labels(array)
+    many, names = arrays.number_labels(np.concatenate([array, np.full(arrays.PANDAS_FROM, "filler", object)]))
     assert codes.tolist() == many[: len(labels)].tolist()
     assert distinct.tolist() == names[: len(distinct)].tolist()
 
 
-@pytest.mark.parametrize("n", [1, inputs.FEW])
+@pytest.mark.parametrize("n", [1, arrays.PANDAS_FROM])
 def test_unhashable_labels(n):
     for label in (["a"], ("a", ["b"])):
         with pytest.raises(TreeError, match="labels must be hashable, such as text, numbers or tuples, got"):
-            inputs.number_labels(inputs.object_array([label] * n))
+            arrays.number_labels(arrays.object_array([label] * n))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_levels_stop_skip_and_complain():
         TreeError, match=r"needs a table \(pandas, polars, Arrow\), got \[\['R', 'F'\]\]; from_paths takes plain rows"
     ):
         build.tree_from_levels([["R", "F"]])
-    with pytest.raises(TreeError, match="gaps='no' is not an option"):
+    with pytest.raises(VpunnError, match="gaps='no' is unknown; choose one of error, skip, fill"):
         build.tree_from_levels(frame, levels, gaps="no")
 
 
@@ -348,17 +348,17 @@ def test_networkx_attributes_become_columns():
     graph = nx.DiGraph([("r", "a"), ("r", "b"), ("a", "d"), ("b", "d")])
     graph.nodes["a"]["name"] = "Anna"
     graph.nodes["d"]["weight"] = 3
-    tree = build.tree_from_networkx(graph, policy="first")
+    tree = Tree.from_networkx(graph, policy="first")
     assert tree.labels.tolist() == ["r", "a", "d", "b"]
     assert tree.columns["name"].tolist() == [None, "Anna", None, None]
     np.testing.assert_equal(tree.columns["weight"], [np.nan, np.nan, 3, np.nan])
     assert dropped_edges(tree)["parent"].tolist() == ["b"]
-    named = build.tree_from_networkx(graph, label="name")
+    named = Tree.from_networkx(graph, label="name")
     assert named.labels.tolist() == [None, "Anna", None, None]
     assert "name" not in named.columns
     single = nx.DiGraph()
     single.add_node("only")
-    assert build.tree_from_networkx(single).labels.tolist() == ["only"]
+    assert Tree.from_networkx(single).labels.tolist() == ["only"]
     undirected, nothing = nx.Graph([(1, 2)]), nx.DiGraph()
     for bad, message in (
         (undirected, "undirected graph"),
@@ -366,17 +366,17 @@ def test_networkx_attributes_become_columns():
         (None, "networkx.DiGraph.*got None"),
     ):
         with pytest.raises(TreeError, match=message):
-            build.tree_from_networkx(bad)
+            Tree.from_networkx(bad)
     with pytest.raises(TreeError, match="no node attribute is called 'title'"):
-        build.tree_from_networkx(graph, label="title")
+        Tree.from_networkx(graph, label="title")
     with pytest.raises(TreeError, match="2 nodes have no parent"):
-        build.tree_from_networkx(nx.DiGraph([(1, 2), (3, 4)]))
+        Tree.from_networkx(nx.DiGraph([(1, 2), (3, 4)]))
 
 
 def test_linkage_merges_become_nodes():
     points = np.random.default_rng(1).normal(size=(12, 2))
     table = linkage(points, "average")
-    tree = build.tree_from_linkage(table)
+    tree = Tree.from_linkage(table)
     assert (tree.n_nodes, tree.n_leaves) == (23, 12)
     assert sorted(tree.labels[tree.leaves]) == list(range(12))
     for row, (a, b, height, count) in enumerate(table):
@@ -384,13 +384,13 @@ def test_linkage_merges_become_nodes():
         assert tree.labels[tree.children(node)].tolist() == [a, b]
         assert tree.columns["height"][node] == height
         assert tree.leaf_counts[node] == count
-    named = build.tree_from_linkage(table, labels=[f"x{i}" for i in range(12)])
+    named = Tree.from_linkage(table, labels=[f"x{i}" for i in range(12)])
     assert named.labels[named.index("x3")] == "x3"
     assert np.array_equal(named.parent, tree.parent)
     with pytest.raises(TreeError, match="got 2 labels for 12 observations"):
-        build.tree_from_linkage(table, labels=["a", "b"])
+        Tree.from_linkage(table, labels=["a", "b"])
     with pytest.raises(TreeError, match="one label for each row or node, got 12"):
-        build.tree_from_linkage(table, labels=12)
+        Tree.from_linkage(table, labels=12)
 
 
 @pytest.mark.parametrize(
@@ -418,12 +418,12 @@ def test_linkage_merges_become_nodes():
 )
 def test_what_is_no_linkage_matrix(table, message):
     with pytest.raises(TreeError, match=message):
-        build.tree_from_linkage(table)
+        Tree.from_linkage(table)
 
 
 def test_linkage_with_inversions_is_kept():
     """Centroid linkage of an equilateral triangle: the last merge stands lower than the first."""
     table = linkage([[0, 0], [1, 0], [0.5, 0.87]], "centroid")
     assert table[1, 2] < table[0, 2]
-    tree = build.tree_from_linkage(table)
+    tree = Tree.from_linkage(table)
     assert tree.columns["height"].tolist() == [table[1, 2], 0, table[0, 2], 0, 0]

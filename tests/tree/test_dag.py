@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vpunn.errors import TreeError
+from vpunn.errors import TreeError, VpunnError
 from vpunn.tree import Tree, build, dag
 from vpunn.tree import _dag_kernels as kernels
 
@@ -144,7 +144,7 @@ def test_policy_error_names_the_parents():
 
 
 def test_unknown_policy_lists_the_known_ones():
-    with pytest.raises(TreeError, match="no policy 'last'.*first, deepest, most-specific, unfold, error"):
+    with pytest.raises(VpunnError, match="policy='last' is unknown.*first, deepest, most-specific, unfold, error"):
         build.tree_from_edges([("r", "a")], policy="last")
 
 

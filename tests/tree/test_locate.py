@@ -14,7 +14,7 @@ from strategies import trees
 from vpunn import Tree, TreeError, VPuNNRegressor
 from vpunn.errors import VpunnError
 from vpunn.scale import BallSums, sum_rows
-from vpunn.tree import lookup
+from vpunn.tree import _label_index as label_index
 
 TEXTS = Tree.from_parents([-1, 0, 1, 0], labels=["all", "9605", "9606", "birds"])
 NUMBERS = Tree.from_parents([-1, 0, 1, 0], labels=[1, 9605, 9606, 7])
@@ -36,9 +36,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tree", [TEXTS, NUMBERS, MIXED], ids=["texts", "numbers", "mixed"])
-@pytest.mark.parametrize("limit", [lookup.DICT_UP_TO, 0], ids=["dict", "bytes"])
+@pytest.mark.parametrize("limit", [label_index.DICT_UP_TO, 0], ids=["dict", "bytes"])
 def test_text_that_writes_a_number_finds_it_through_every_door(tree, kind, limit, monkeypatch):
-    monkeypatch.setattr(lookup, "DICT_UP_TO", limit)
+    monkeypatch.setattr(label_index, "DICT_UP_TO", limit)
     tree = Tree.from_parents(tree.parent, tree.labels)  # with an index of its own
     column = KINDS[kind](["9606", "9605", "9606"])
     assert tree.locate(column).nodes.tolist() == [2, 1, 2]

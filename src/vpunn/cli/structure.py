@@ -231,8 +231,7 @@ def convert(
 ) -> None:
     """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
     from vpunn.files import suffix
-    from vpunn.io import write_tree
-    from vpunn.io.writers import ENDINGS
+    from vpunn.io import ENDINGS, write_tree
 
     tree = read_source(source, format, policy, option)
     what = "labels"

@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vpunn import files
-from vpunn.errors import DataError, TreeError
+from vpunn.errors import DataError, TreeError, check_choice
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.nexus import is_nexus, read_nexus_trees
 from vpunn.io.text_tables import SEP_LINE
 from vpunn.io.texts import wide_encoding
-from vpunn.io.writers import ENDINGS, write_tree
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
-    from vpunn._types import FileSource
+    from vpunn._types import FilePath, FileSource
 
 
 __all__ = ["FORMATS", "read_table", "read_tree", "read_trees", "write_table", "write_tree"]
 
-_READERS = {
-    "csv": ("tables", "read_text_table"),
-    "tsv": ("tables", "read_text_table"),
-    "parquet": ("tables", "read_parquet"),
-    "paths": ("tables", "read_paths"),
-    "newick": ("newick", "read_newick"),
-    "nexus": ("nexus", "read_nexus"),
-    "obo": ("obo", "read_obo"),
-    "json": ("nested", "read_json"),
-    "ncbi": ("ncbi", "read_ncbi"),
-    "directory": ("folders", "read_folder"),
+
+class Format(NamedTuple):
+    """A way to write a tree down: its file here has the reader and, if it is written too, the writer."""
+
+    name: str
+    file: str
+    read: str
+    write: str = ""
+    endings: tuple[str, ...] = ()
+    starts: tuple[bytes, ...] = ()  #: how such a file begins, blanks before it left out
+
+
+_FORMATS = {
+    form.name: form
+    for form in (
+        Format("csv", "tree_tables", "read_text_table", "write_csv", (".csv",)),
+        Format("tsv", "tree_tables", "read_tsv", "write_tsv", (".tsv", ".tab")),
+        Format("parquet", "tree_tables", "read_parquet", "write_parquet", (".parquet", ".pq"), (b"PAR1",)),
+        Format("paths", "tree_tables", "read_paths", "", (".paths",)),
+        Format("newick", "newick", "read_newick", "write_newick", (".nwk", ".newick", ".tree", ".tre"), (b"(", b"[&")),
+        Format("nexus", "nexus", "read_nexus", "", (".nex", ".nexus", ".nxs", ".trees"), (b"#NEXUS", b"#nexus")),
+        Format("obo", "obo", "read_obo", "write_obo", (".obo",), (b"format-version:",)),
+        Format("json", "nested", "read_json", "write_json", (".json",), (b"{", b"[{", b"[\n")),
+        Format("ncbi", "ncbi", "read_ncbi", "", (".dmp", ".zip", ".tar", ".tgz")),
+        Format("directory", "folders", "read_folder"),
+    )
 }
 
-#: Formats that `read_tree` knows.
-FORMATS = tuple(_READERS)
-
-_READ_ENDINGS = {
-    **ENDINGS,
-    ".obo": "obo",
-    ".nex": "nexus",
-    ".nexus": "nexus",
-    ".nxs": "nexus",
-    ".trees": "nexus",
-    ".paths": "paths",
-    ".dmp": "ncbi",
-    ".zip": "ncbi",
-    ".tar": "ncbi",
-    ".tgz": "ncbi",
-}
+#: Formats that `read_tree` knows, and those that `write_tree` knows by their endings.
+FORMATS = tuple(_FORMATS)
+ENDINGS = {ending: form.name for form in _FORMATS.values() if form.write for ending in form.endings}
+_READ_ENDINGS = {ending: form.name for form in _FORMATS.values() for ending in form.endings}
 
 
 def read_tree(path: FileSource, format: str | None = None, policy: str = "first", **options: Any) -> Tree:
@@ -79,8 +82,7 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
     >>> tree.columns["wings"]
     array([nan,  2.,  2.,  0.])
     """
-    if format is not None and format not in FORMATS:
-        raise DataError(f"there is no format {format!r}; choose one of {', '.join(FORMATS)}.")
+    check_choice("format", format or FORMATS[0], FORMATS)
     stream = hasattr(path, "read") or str(path) == "-"
     if not stream:
         files.check_path(path)
@@ -96,8 +98,7 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
         format = format or _format_of_content(source)
     elif stream:
         raise DataError(f"format {format!r} needs a path, it cannot be read from a stream.")
-    module, function = _READERS[format]
-    reader = getattr(import_module(f"vpunn.io.{module}"), function)
+    reader = _function(format, "read")
     known = reader_options(reader)
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -105,13 +106,40 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
         raise DataError(f"reading format {format!r} has no option {unknown[0]!r}; its options are: {have}.")
     if "policy" in known:
         options["policy"] = policy
-    if format == "tsv":
-        options.setdefault("delimiter", "\t")
     try:
         tree: Tree = reader(source, **options)
         return tree
     except TreeError as error:
         raise TreeError(f"{getattr(source, 'name', None) or path}: {error}") from None
+
+
+def write_tree(tree: Tree, path: FilePath, format: str | None = None) -> None:
+    """Write a tree file that `read_tree` reads back: csv, tsv, parquet, newick, json or obo.
+
+    The format follows from the ending (also before .gz, .bz2, .xz) unless given; ``"-"`` is standard output. The file
+    appears whole or not at all. Tables and JSON keep all columns and extra parents; OBO keeps extra parents and the columns it
+    has tags for; Newick keeps ``length`` and ``comment`` and warns of extra parents, which it cannot hold. Text formats
+    cannot tell the label 7 from the label "7": tables read back as numbers if all labels are whole numbers, Newick
+    reads text unless asked for ``numbers=True``. Labels that are neither text nor numbers are refused.
+    """
+    if not isinstance(tree, Tree):
+        raise DataError(f"write_tree takes a tree and then a path, got {reprlib.repr(tree)} as the tree.")
+    files.check_path(path)
+    format = format or ENDINGS.get(files.suffix(path))
+    if format is None:
+        raise DataError(
+            f"cannot tell the format of {str(path)!r} from its ending; use one of {', '.join(ENDINGS)}, or pass format=…."
+        )
+    if format not in ENDINGS.values():
+        raise DataError(f"cannot write format {format!r}; choose one of {', '.join(dict.fromkeys(ENDINGS.values()))}.")
+    files.save(path, _function(format, "write")(tree))
+
+
+def _function(format: str, what: str) -> Callable[..., Any]:
+    """The reader or the writer of a format."""
+    form = _FORMATS[format]
+    found: Callable[..., Any] = getattr(import_module(f"vpunn.io.{form.file}"), getattr(form, what))
+    return found
 
 
 def read_trees(path: FileSource, **options: Any) -> dict[str, Tree]:
@@ -131,17 +159,18 @@ def read_trees(path: FileSource, **options: Any) -> dict[str, Tree]:
 
 def reader_options(reader: Callable[..., Tree]) -> set[str]:
     """The keyword options of a reader and of the function it hands further ones to."""
-    from vpunn.io import tables
+    from vpunn.io import tree_tables as tables
     from vpunn.tree.build import tree_from_edges
 
+    hands_on: dict[Any, Callable[..., Tree]] = {tables.read_tsv: tables.read_text_table}
+    hands_on |= dict.fromkeys((tables.read_text_table, tables.read_parquet), tables.tree_from_table)
     known: set[str] = set()
     queue = [reader]
     for function in queue:
         parameters = inspect.signature(function).parameters.values()
         known |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         if any(p.kind is p.VAR_KEYWORD for p in parameters):
-            is_table = function.__name__ in ("read_text_table", "read_parquet")
-            queue.append(tables.tree_from_table if is_table else tree_from_edges)
+            queue.append(hands_on.get(function, tree_from_edges))
     return known - {"columns", "commas", "prepare"}
 
 
@@ -158,13 +187,10 @@ def _format_of_content(source: files.Source) -> str:
     if code := wide_encoding(data):
         data = data[:4000].decode(code, "ignore").removeprefix("\ufeff").encode()
     head = data[:4000].lstrip()
-    if data.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith((b"(", b"[&")):
-        return "newick"
-    if head.startswith((b"{", b"[{", b"[\n")):
-        return "json"
-    if head.startswith(b"format-version:") or b"[Term]" in head:
+    for form in _FORMATS.values():
+        if head.startswith(form.starts or (b"\0",)):
+            return form.name
+    if b"[Term]" in head:
         return "obo"
     if is_nexus(data):
         return "nexus"

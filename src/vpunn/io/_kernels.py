@@ -163,13 +163,3 @@ def scan(data):
         if i < size:
             why, where = AFTER_END, i
     return why, where, parent[:count], name[:count], length[:count], note[:count], quoted[:count]
-
-
-@njit(cache=True)
-def edges_below(parent):
-    """Edges from each node (preorder) down to its farthest leaf."""
-    height = np.zeros(len(parent), np.int64)
-    for node in range(len(parent) - 1, 0, -1):
-        up = parent[node]
-        height[up] = max(height[up], height[node] + 1)
-    return height

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn import files
+from vpunn._arrays import object_array
 from vpunn.errors import DataError
 from vpunn.tree import Tree
-from vpunn.tree._inputs import object_array
 from vpunn.tree.build import tree_from_edges, with_report
 
 if TYPE_CHECKING:

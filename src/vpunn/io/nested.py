@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, examples
+from vpunn._arrays import label_array, object_array, take_or_missing
+from vpunn.errors import DataError, TreeError, examples
 from vpunn.files import HALF_LETTER, Source, half_letter, keys_once
-from vpunn.io.writers import EXTRA, read_extra
 from vpunn.tree import Tree
-from vpunn.tree._inputs import label_array, object_array, take_or_missing
+from vpunn.tree.convert import EXTRA, check_labels, extra_lists, read_extra, refuse_columns
+from vpunn.tree.sweeps import depth_first
 
 if TYPE_CHECKING:
-    from vpunn._types import Json
+    from vpunn._types import Cell, Json
 
 
 def read_json(
@@ -222,3 +223,52 @@ def _read_key(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != ":":
         raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
     return key, at + 1
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_json(tree: Tree) -> bytes:
+    """A file of nested JSON with one tree."""
+    return (to_json(tree) + "\n").encode()
+
+
+def to_json(tree: Tree) -> str:
+    """Nested JSON: ``{"name": …, "children": […]}`` with the columns as further keys (left out where missing).
+
+    >>> to_json(Tree.from_parents([-1, 0, 0], labels=["bird", "owl", "wren"]))
+    '{"name": "bird", "children": [{"name": "owl"}, {"name": "wren"}]}'
+    """
+    refuse_columns(tree, ("name", "children", EXTRA) if tree.n_extra else ("name", "children"), "nested JSON")
+    check_labels(tree)
+    enter = object_array([f'{{"name": {_json_value(label, "label")}' for label in tree.labels.tolist()])
+    columns = dict(tree.columns) | ({EXTRA: extra_lists(tree)} if tree.n_extra else {})
+    for key, column in columns.items():
+        start = f", {_json_value(str(key), 'column')}: "
+        enter += object_array(["" if _absent(v) else start + _json_value(v, key) for v in column.tolist()])
+    inner = ~tree.is_leaf
+    enter[tree.digit > 1] = ", " + enter[tree.digit > 1]
+    enter[inner] += ', "children": ['
+    return depth_first(tree, enter, np.array(["}", "]}"], object)[inner.astype(int)])
+
+
+def _json_value(value: Cell, where: object) -> str:
+    """JSON text of a label or of a column's value; text and plain numbers take a short cut."""
+    if type(value) is str:
+        return json.encoder.encode_basestring(value)
+    if type(value) is int:
+        return repr(value)
+    try:
+        return _ENCODER.encode(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TreeError(
+            f"the {where} {value!r} is a {kind}, which JSON cannot hold; make it text or a number first."
+        ) from None
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def _absent(value: Cell) -> bool:
+    return value is None or value != value

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
+from vpunn._arrays import object_array
+from vpunn.errors import TreeError
 from vpunn.files import Source
 from vpunn.tree import Tree
-from vpunn.tree._inputs import object_array
-from vpunn.tree.unnamed import with_names
+from vpunn.tree.convert import check_labels, say_dropped
+from vpunn.tree.sweeps import depth_first
+from vpunn.tree.unnamed import unnamed, with_names
 
 #: A whole length and a comma, which end right before a name; and bytes that are looked at for them.
 _WHOLE, LONGEST_WHOLE = re.compile(rb":\s*([0-9]+),$"), 30
@@ -46,7 +50,7 @@ def newick_tree(source: Source, *, numbers: bool = False, encoding: str = "utf-8
         mark = chr(data[name[i, 0] - 1])
         labels[i] = labels[i].replace(mark * 2, mark)
     if numbers:
-        from vpunn.io.tables import whole_labels
+        from vpunn.io.tree_tables import whole_labels
 
         labels = whole_labels(labels)
     columns = {}
@@ -138,3 +142,59 @@ def _is_number(text: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_newick(tree: Tree) -> bytes:
+    """A Newick file with one tree."""
+    return (to_newick(tree) + "\n").encode()
+
+
+def to_newick(tree: Tree) -> str:
+    """Newick text; names quoted where needed, branch lengths and comments from the columns of these names.
+
+    Inner nodes that had no name in a file have none in this one.
+
+    >>> to_newick(Tree.from_parents([-1, 0, 0], labels=["bird", "barn owl", "robin's kin"]))
+    "('barn owl','robin''s kin')bird;"
+    """
+    check_labels(tree)
+    say_dropped(tree, "Newick")
+    bare = unnamed(tree).tolist()
+    labels = zip(tree.labels.tolist(), bare, strict=True)
+    names = ["" if label is None or empty else _newick_name(str(label)) for label, empty in labels]
+    if "comment" in tree.columns:
+        notes = tree.columns["comment"].tolist()
+        _check_comments(notes)
+        names = [name if note is None else f"{name}[{note}]" for name, note in zip(names, notes, strict=True)]
+    if "length" in tree.columns:
+        lengths = np.asarray(tree.columns["length"], dtype=float).tolist()
+        names = [name if x != x else f"{name}:{x!r}" for name, x in zip(names, lengths, strict=True)]
+    inner = ~tree.is_leaf
+    enter = np.array(["", ",", "(", ",("], object)[(tree.digit > 1) + 2 * inner]
+    leave = object_array(names)
+    leave[inner] = ")" + leave[inner]
+    return depth_first(tree, enter, leave) + ";"
+
+
+_PLAIN_NAME = re.compile(r"[^\x00-\x20()\[\]:;,'\"]+")
+
+
+def _newick_name(name: str) -> str:
+    return name if not name or _PLAIN_NAME.fullmatch(name) else "'" + name.replace("'", "''") + "'"
+
+
+def _check_comments(notes: list[Any]) -> None:
+    """Comments end at a bracket, so only balanced ones can be written."""
+    for note in notes:
+        depth = 0
+        for mark in re.findall(r"[\[\]]", str(note or "")):
+            depth += 1 if mark == "[" else -1
+            if depth < 0:
+                break
+        if depth:
+            raise TreeError(
+                f"the comment {note!r} has an unmatched bracket, which Newick cannot hold; mend the column 'comment'."
+            )

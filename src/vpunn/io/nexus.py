@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vpunn._arrays import object_array
 from vpunn.errors import examples
 from vpunn.files import Source
 from vpunn.io.newick import newick_tree
 from vpunn.tree import Tree
-from vpunn.tree._inputs import object_array
 from vpunn.tree.unnamed import with_names
 
 #: What a statement is cut by, and what no cut may fall into: comments (which nest once, as far as programs write them) and quotes.

@@ -204,8 +204,15 @@ def _plain(text: str) -> str:
     return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), text) if "\\" in text else text
 
 
+# ---- writing -----------------------------------------------------------------------------------------------------------
+
 #: Columns that an OBO file has tags for.
 COLUMNS = ("name", "namespace", "definition", "alt_ids", "synonyms", "xref")
+
+
+def write_obo(tree: Tree) -> bytes:
+    """An OBO file with a term per node."""
+    return to_obo(tree).encode()
 
 
 def to_obo(tree: Tree) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._arrays import object_array
 from vpunn._types import Numbers, OneOrMany
 from vpunn.errors import VpunnError
 from vpunn.network._numbers import Kind, Ring, valuations
@@ -21,7 +22,6 @@ from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nod
 from vpunn.padic import check_prime, code_prime, n_full_balls, n_markov_heads
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Nodes, Tree
-from vpunn.tree._inputs import object_array
 from vpunn.tree.sweeps import sweep_down
 
 if TYPE_CHECKING:

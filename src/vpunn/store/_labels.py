@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._arrays import object_array
 from vpunn.errors import DataError
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 AnyArray = npt.NDArray[Any]
 
 _TEXT, _JSON = 0, 1
-
-
-def as_objects(values: Sequence[Any]) -> AnyArray:
-    """A one-dimensional object array, also of tuples."""
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
 
 
 def encoded(labels: AnyArray, name: str) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -60,9 +53,9 @@ def decoded(data: AnyArray, offsets: AnyArray, tags: AnyArray) -> AnyArray | str
     try:
         if raw.isascii():  # a letter is a byte
             text = raw.decode("ascii")
-            found = as_objects([text[a:b] for a, b in pairwise(offsets.tolist())])
+            found = object_array([text[a:b] for a, b in pairwise(offsets.tolist())])
         else:
-            found = as_objects([raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets.tolist())])
+            found = object_array([raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets.tolist())])
         for at in np.flatnonzero(tags == _JSON).tolist():
             found[at] = _as_tuples(json.loads(found[at]))
     except (ValueError, RecursionError):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vpunn._arrays import object_array
 from vpunn.errors import DataError
 from vpunn.store._head import FILE, FILE_NAME, NAME, Hashed, seal
-from vpunn.store._labels import as_objects, encoded
+from vpunn.store._labels import encoded
 from vpunn.store._swap import swapped_in
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Draft:
 
     def labels(self, name: str, values: Labels) -> None:
         """Add labels of any kind: numbers as they are; text, None and tuples as UTF-8 bytes, offsets and a tag each."""
-        array = values if isinstance(values, np.ndarray) else as_objects(values)
+        array = values if isinstance(values, np.ndarray) else object_array(values)
         if array.dtype.kind in PLAIN:
             self.array(name, array)
             return

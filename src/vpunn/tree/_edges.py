@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import reprlib
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from vpunn.errors import TreeError, examples
+from vpunn._arrays import as_frame, collection, label_array, object_array, take_or_missing
+from vpunn._types import Labels
+from vpunn.errors import TreeError, check_choice, examples
 from vpunn.tree import dag
-from vpunn.tree._inputs import label_array, node_columns, one_of
 from vpunn.tree._tree import Tree
 
 
@@ -33,9 +35,9 @@ class Choices:
     place: Callable[[np.ndarray], str] = by_row
 
     def __post_init__(self) -> None:
-        dag.check_policy(self.policy)
-        one_of("duplicates", self.duplicates, ("drop", "error"))
-        one_of("self_parents", self.self_parents, ("error", "root"))
+        check_choice("policy", self.policy, dag.POLICIES)
+        check_choice("duplicates", self.duplicates, ("drop", "error"))
+        check_choice("self_parents", self.self_parents, ("error", "root"))
         if not isinstance(self.max_nodes, Real):
             raise TreeError(f"max_nodes={self.max_nodes!r} must be a number of nodes.")
         if self.root is not None and self.add_root is not None:
@@ -189,3 +191,60 @@ class EdgeList:
         ends = place[self.parent[kept]], place[self.child[kept]]
         part = EdgeList(*ends, self.row[kept], self.labels[inside], self.marked[inside], tuple(report))
         return part, int(place[found[0]])
+
+
+# ---- what users hand in ------------------------------------------------------------------------------------------------
+
+
+def split_pairs(parents: Labels, children: Labels) -> tuple[Any, Any]:
+    """Parents and children apart, from whichever form the pairs were given in."""
+    if children is not None:
+        return parents, children
+    import pandas as pd
+
+    parents = as_frame(parents)
+    if isinstance(parents, pd.DataFrame):
+        if parents.shape[1] != 2:
+            raise TreeError(
+                f"an edge table needs two columns, parent and child, got {examples(list(parents.columns), limit=20)}; "
+                "select them, and pass others as columns={'name': values}."
+            )
+        return parents.iloc[:, 0], parents.iloc[:, 1]
+    if isinstance(parents, np.ndarray) and parents.ndim == 2 and parents.shape[1] == 2:
+        return parents[:, 0], parents[:, 1]
+    if isinstance(parents, np.ndarray):
+        raise TreeError(
+            f"an array of edges needs the shape (n, 2), one (parent, child) pair per row, got {parents.shape}."
+        )
+    pairs = list(collection(parents, "edges must be (parent, child) pairs or two sequences"))
+    wrong = [pair for pair in pairs if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2]
+    if wrong:
+        raise TreeError(f"edges must be (parent, child) pairs, got {examples(wrong)}; or pass two sequences.")
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def node_columns(columns: Any, row: np.ndarray, labels: np.ndarray, n_rows: int) -> dict[str, np.ndarray]:
+    """Per-node arrays from values per input row, dicts by label, or a DataFrame indexed by label."""
+    if columns is None or (isinstance(columns, dict) and not columns):
+        return {}
+    import pandas as pd
+
+    if isinstance(columns, pd.DataFrame):
+        if not columns.index.is_unique:
+            twice = columns.index[columns.index.duplicated()]
+            raise TreeError(f"the index of columns must name each node once, but {examples(twice)} is repeated.")
+        at = columns.index.get_indexer(pd.Index(labels, tupleize_cols=False))
+        return {str(name): take_or_missing(columns[name], at) for name in columns}
+    if not isinstance(columns, Mapping):
+        raise TreeError(f"columns must be a dict from names to values, or a DataFrame, got {reprlib.repr(columns)}.")
+    table = {}
+    for name, values in columns.items():
+        if isinstance(values, Mapping):
+            keys = pd.Index(np.fromiter(values, object, len(values)), tupleize_cols=False)
+            at = keys.get_indexer(pd.Index(labels, tupleize_cols=False))
+            table[name] = take_or_missing(object_array(list(values.values())), at)
+        elif len(collection(values, f"column {name!r} needs one value per input row")) != n_rows:
+            raise TreeError(f"column {name!r} needs one value per input row: got {len(values):,} for {n_rows:,} rows.")
+        else:
+            table[name] = take_or_missing(values, row)
+    return table

@@ -386,3 +386,13 @@ def find_numbers(numbers, slots, asked):
                 break
             at = (at + np.uint64(1)) & mask
     return found
+
+
+@njit(cache=True)
+def edges_below(parent):
+    """Edges from each node (preorder) down to its farthest leaf."""
+    height = np.zeros(len(parent), np.int64)
+    for node in range(len(parent) - 1, 0, -1):
+        up = parent[node]
+        height[up] = max(height[up], height[node] + 1)
+    return height

@@ -8,40 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from vpunn._arrays import grouped
 from vpunn.errors import TreeError, examples
 from vpunn.padic import code_prime
-
-if TYPE_CHECKING:
-    from vpunn.tree._tree import IntArray, Tree
-
-#: Sets of nodes, one after the other: set ``s`` is ``ids[start[s]:start[s + 1]]``.
-NodeSets = tuple[np.ndarray, np.ndarray]
+from vpunn.tree._tree_arrays import IntArray, NodeSets, TreeArrays, no_extra
 
 
-class TreeParents:
-    """The methods of `Tree` that look along extra parents too."""
-
-    extra_parents: tuple[IntArray, IntArray]
+class TreeParents(TreeArrays):
+    """The part of `Tree` that looks along extra parents too."""
 
     @property
-    def n_extra(self: Tree) -> int:  # type: ignore[misc]
+    def n_extra(self) -> int:
         """Number of edges to extra parents; 0 for a tree that is only a tree."""
         return len(self.extra_parents[1])
 
     @cached_property
-    def extra_children(self: Tree) -> tuple[IntArray, IntArray]:  # type: ignore[misc]
+    def extra_children(self) -> tuple[IntArray, IntArray]:
         """The extra edges from above: ``(start, ids)``; ``ids[start[i]:start[i+1]]`` have ``i`` as an extra parent."""
         start, up = self.extra_parents
         child = np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(start))
-        order = np.argsort(up, kind="stable")
-        return _starts(up, self.n_nodes), child[order]
+        begins, order = grouped(up, self.n_nodes)
+        return begins, child[order]
 
     @cached_property
-    def all_parents(self: Tree) -> tuple[IntArray, IntArray]:  # type: ignore[misc]
+    def all_parents(self) -> tuple[IntArray, IntArray]:
         """All parents of all nodes: ``(start, ids)``, a node's parent in the tree first, then its extra ones."""
         extra, up = self.extra_parents
         n = self.n_nodes
@@ -53,20 +47,20 @@ class TreeParents:
         return start, ids
 
     @cached_property
-    def topological(self: Tree) -> IntArray:  # type: ignore[misc]
+    def topological(self) -> IntArray:
         """All nodes with every parent, extra ones included, before its children; for a plain tree the preorder itself."""
         if not self.n_extra:
             return np.arange(self.n_nodes)
         return topological_order(self.parent, self.extra_parents, self.labels)
 
     @cached_property
-    def longest_depth(self: Tree) -> IntArray:  # type: ignore[misc]
+    def longest_depth(self) -> IntArray:
         """Edges on the longest path from the root to each node; the depth, in a plain tree."""
         from vpunn.tree import _closure_kernels as kernels
 
         return np.asarray(kernels.longest_from_root(self.topological, *self.all_parents))
 
-    def closure(self: Tree, sets: Any) -> NodeSets:  # type: ignore[misc]
+    def closure(self, sets: Any) -> NodeSets:
         """Sets of nodes with all ancestors of their members by any path, themselves included: ``(start, ids)``, ids ascending.
 
         ``sets`` is ``(start, ids)`` with an integer array ``start``, or a list of lists of node ids. O(size of the result).
@@ -89,14 +83,14 @@ class TreeParents:
                 return _sorted_sets((out, found[: out[-1]]))
             found = np.concatenate([found, np.empty_like(found)])
 
-    def all_ancestors(self: Tree, node: int) -> IntArray:  # type: ignore[misc]
+    def all_ancestors(self, node: int) -> IntArray:
         """Ancestors of a node by any path and the node itself, every parent before its children (the root first)."""
         ids = self.closure(([0, 1], [self._one_node(node)]))[1]
         place = np.empty(self.n_nodes, np.int64)
         place[self.topological] = np.arange(self.n_nodes)
         return ids[np.argsort(place[ids])].astype(np.int64)
 
-    def ball_counts(self: Tree, sets: Any = None) -> IntArray:  # type: ignore[misc]
+    def ball_counts(self, sets: Any = None) -> IntArray:
         """In how many sets some member lies in each node's ball, by any path; a set counts once.
 
         Without ``sets`` every node is a set of its own: the number of distinct nodes at or below each.
@@ -105,7 +99,7 @@ class TreeParents:
         closed = self.closure((np.arange(n + 1), np.arange(n)) if sets is None else sets)[1]
         return np.bincount(closed, minlength=n)
 
-    def root_paths(self: Tree, node: int, limit: int = 1000) -> list[tuple[int, ...]]:  # type: ignore[misc]
+    def root_paths(self, node: int, limit: int = 1000) -> list[tuple[int, ...]]:
         """All paths from the root to a node as tuples of ids, the one in the tree first.
 
         The number of paths can be exponential, so it is counted first; more than ``limit`` are refused with their number.
@@ -134,7 +128,7 @@ class TreeParents:
             open_paths += [(int(u), *path) for u in up[start[path[0]] : start[path[0] + 1]][::-1]]
         return done
 
-    def set_valuation(self: Tree, u: Any, v: Any) -> IntArray:  # type: ignore[misc]
+    def set_valuation(self, u: Any, v: Any) -> IntArray:
         """Valuation of pairs of items that sit at several nodes: the longest beginning that two of their root paths share.
 
         ``u`` and ``v`` are equally many sets as in `closure`. An item's codes are all root paths of its nodes, so this is
@@ -148,7 +142,7 @@ class TreeParents:
             raise TreeError(f"need as many sets on both sides, got {len(a[0]) - 1:,} and {len(b[0]) - 1:,}.")
         return np.asarray(kernels.deepest_shared(*a, *b, self.longest_depth))
 
-    def set_distance(self: Tree, u: Any, v: Any, p: int | None = None) -> np.ndarray:  # type: ignore[misc]
+    def set_distance(self, u: Any, v: Any, p: int | None = None) -> np.ndarray:
         """Distance of pairs of items that sit at several nodes: the least ``p^{-ν}`` over pairs of their codes.
 
         0 if the items share a node, NaN if one of them sits nowhere. For single nodes of a plain tree this is the p-adic
@@ -170,7 +164,7 @@ class TreeParents:
         return np.asarray(np.where(same, 0.0, far))
 
 
-def as_sets(tree: Tree, sets: Any) -> NodeSets:
+def as_sets(tree: TreeArrays, sets: Any) -> NodeSets:
     """Sets of nodes as checked ``(start, ids)``."""
     if isinstance(sets, tuple) and len(sets) == 2 and np.ndim(sets[0]) == 1 and np.ndim(sets[1]) == 1 and len(sets[0]):
         start, ids = np.asarray(sets[0], np.int64), tree.check_nodes(sets[1])
@@ -189,17 +183,6 @@ def _sorted_sets(sets: NodeSets) -> NodeSets:
     return start, ids[np.lexsort((ids, owner))]
 
 
-def _starts(of: np.ndarray, n: int) -> np.ndarray:
-    start = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(of, minlength=n), out=start[1:])
-    return start
-
-
-def no_extra(n: int) -> NodeSets:
-    """The extra parents of a plain tree: none."""
-    return np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
-
-
 def extra_arrays(parent: np.ndarray, child: np.ndarray, up: np.ndarray, labels: np.ndarray) -> NodeSets:
     """Extra edges (between preorder ids) as ``(start, ids)`` in the given order; edges of the tree and repeats add nothing.
 
@@ -212,8 +195,8 @@ def extra_arrays(parent: np.ndarray, child: np.ndarray, up: np.ndarray, labels: 
     new = np.sort(new[np.unique(key, return_index=True)[1]])
     if not len(new):
         return no_extra(n)
-    order = new[np.argsort(child[new], kind="stable")]
-    extra = _starts(child[order], n), up[order].astype(np.int32)
+    begins, order = grouped(child[new], n)
+    extra = begins, up[new][order].astype(np.int32)
     topological_order(parent, extra, labels)
     return extra
 
@@ -254,7 +237,7 @@ def given_extra(extra: Any, n: int, place: np.ndarray) -> tuple[np.ndarray, np.n
     return place[np.repeat(np.arange(n), np.diff(start))], place[ids]
 
 
-def kept_extra(tree: Tree, nodes: np.ndarray) -> tuple[NodeSets, int]:
+def kept_extra(tree: TreeArrays, nodes: np.ndarray) -> tuple[NodeSets, int]:
     """Extra edges among chosen nodes, as ``(start, ids)`` over positions in ``nodes``, and how many are left out."""
     start, up = tree.extra_parents
     if not len(up):
@@ -264,8 +247,8 @@ def kept_extra(tree: Tree, nodes: np.ndarray) -> tuple[NodeSets, int]:
     child = np.repeat(place, np.diff(start))
     inside = (child >= 0) & (place[up] >= 0)
     child, above = child[inside], place[up[inside]]
-    order = np.argsort(child, kind="stable")
-    return (_starts(child, len(nodes)), above[order]), int(len(up) - inside.sum())
+    begins, order = grouped(child, len(nodes))
+    return (begins, above[order]), int(len(up) - inside.sum())
 
 
 def report_lost(count: int) -> tuple[str, ...]:
@@ -273,7 +256,7 @@ def report_lost(count: int) -> tuple[str, ...]:
     return (f"left out {count:,} extra parents that lie outside",) if count else ()
 
 
-def same_extra(one: Tree, other: Tree) -> bool:
+def same_extra(one: TreeParents, other: TreeParents) -> bool:
     """Whether two trees of one shape have the same extra edges; their order does not matter."""
     if one.n_extra != other.n_extra or not one.n_extra:
         return one.n_extra == other.n_extra

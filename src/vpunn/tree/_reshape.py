@@ -9,7 +9,8 @@ import numpy as np
 from vpunn._types import Labels
 from vpunn.errors import CodeChangeWarning, TreeError
 from vpunn.padic import code_prime
-from vpunn.tree._tree import Nodes, Tree
+from vpunn.tree._tree import Tree
+from vpunn.tree._tree_arrays import Nodes
 from vpunn.tree.sweeps import nearest_marked_ancestor
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._arrays import label_array
 from vpunn._types import Numbers
 from vpunn.errors import TreeError, examples
-from vpunn.tree._inputs import label_array
 
 
 def as_parent_array(parent: Numbers) -> np.ndarray:
@@ -139,3 +139,12 @@ def check_preorder(parent: np.ndarray, depth: np.ndarray, size: np.ndarray, digi
     if first.sum() + len(left) != n - 1:
         return "slices do not tile their parents."
     return ""
+
+
+def node_column(name: str, values: Any, n: int) -> np.ndarray:
+    """A column of one value per node."""
+    array = np.asarray(values)
+    if array.shape[:1] != (n,):
+        got = f"{len(array):,}" if array.ndim else repr(values)
+        raise TreeError(f"column {name!r} needs one value per node: got {got} for {n:,} nodes.")
+    return array

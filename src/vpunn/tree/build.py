@@ -1,4 +1,4 @@
-"""Trees from edges, paths, level columns, networkx graphs and linkage matrices.
+"""Trees from edges, paths and level columns.
 
 All constructors end in `Tree.from_parents`; this module turns labels into integers (one hash pass), sorts out roots,
 repeats and several parents, and carries further columns along. Nothing recurses and nothing loops over nodes in Python.
@@ -13,25 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn._types import Labels, Numbers
-from vpunn.errors import TreeError, examples
+from vpunn._arrays import as_frame, collection, label_array, number_labels
+from vpunn._types import Labels
+from vpunn.errors import TreeError, check_choice, examples
 from vpunn.tree import dag
-from vpunn.tree._edges import Choices, EdgeList
-from vpunn.tree._inputs import (
-    as_frame,
-    collection,
-    label_array,
-    node_columns,
-    number_labels,
-    object_array,
-    one_of,
-    split_pairs,
-)
+from vpunn.tree._edges import Choices, EdgeList, node_columns, split_pairs
 from vpunn.tree._tree import Tree
 from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:
-    import networkx
     import pandas as pd
 
 
@@ -199,7 +189,7 @@ def tree_of_levels(
     frame: pd.DataFrame, place: Callable[[np.ndarray], str], *, root: Hashable | None = "root", gaps: str = "error"
 ) -> Tree:
     """The tree of a table of nothing but level columns; ``place`` is how messages call its rows."""
-    one_of("gaps", gaps, ("error", "skip", "fill"))
+    check_choice("gaps", gaps, ("error", "skip", "fill"))
     names = list(frame.columns)
     cells = np.empty((len(frame), len(names)), object)
     filled = np.empty(cells.shape, bool)
@@ -222,150 +212,6 @@ def tree_of_levels(
         inside = ~filled & (np.arange(len(names)) < last[:, None])
         cells[inside], filled[inside], lengths = UNKNOWN, True, last
     return _from_words(cells[filled], lengths, root, None)
-
-
-def tree_from_networkx(
-    graph: networkx.DiGraph,
-    *,
-    label: str | None = None,
-    policy: str = "first",
-    root: Hashable | None = None,
-    add_root: Hashable | None = None,
-    max_nodes: int = dag.MAX_UNFOLDED,
-) -> Tree:
-    """A tree from a directed networkx graph with edges parent → child; node attributes become columns.
-
-    Labels are the graph's nodes, or the node attribute named by ``label`` (``label="label"`` reads back what
-    `Tree.to_networkx` wrote). Edges with the attribute ``extra=True`` become extra parents.
-    ``policy``, ``root`` and ``add_root`` are those of `tree_from_edges`.
-    """
-    if not hasattr(graph, "is_directed"):
-        raise TreeError(f"from_networkx needs a networkx.DiGraph with edges parent → child, got {reprlib.repr(graph)}.")
-    if not graph.is_directed():
-        raise TreeError("an undirected graph has no parents; pass a networkx.DiGraph with edges parent → child.")
-    nodes = list(graph.nodes)
-    if not nodes:
-        raise TreeError("the graph is empty; a tree needs at least one node.")
-    place = {node: i for i, node in enumerate(nodes)}
-    further = {(u, v) for u, v, extra in graph.edges(data="extra") if extra is True}  # as `Tree.to_networkx` marks them
-    ends = np.fromiter(
-        (place[node] for edge in graph.edges() if edge not in further for node in edge), np.int64
-    ).reshape(-1, 2)
-    labels = object_array(nodes)
-    keys = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
-    columns = {str(key): {node: data[key] for node, data in graph.nodes(data=True) if key in data} for key in keys}
-    edges = EdgeList(ends[:, 0], ends[:, 1], np.arange(len(ends)), labels, marked=np.full(len(nodes), -1))
-    choices = Choices(policy, root, add_root, max_nodes=max_nodes)
-    tree = edges.to_tree(choices, columns, n_rows=len(ends))
-    if further:
-        tree = _with_further(tree, further)
-    if label is None:
-        names: np.ndarray = tree.labels
-    elif label in tree.columns:
-        names = tree.columns[label]
-    else:
-        raise TreeError(
-            f"no node attribute is called {label!r}; the graph has {examples(list(tree.columns), limit=20)}."
-        )
-    rest = {key: value for key, value in tree.columns.items() if key != label}
-    return tree.replace(labels=label_array(names)[0], columns=rest)
-
-
-def tree_from_linkage(linkage: Numbers, labels: Sequence[Hashable] | None = None) -> Tree:
-    """The dendrogram of a SciPy linkage matrix, with the merge heights in the column ``height`` (0 at the leaves).
-
-    Leaves carry ``labels`` (default: their observation numbers), merges their SciPy cluster number: row ``i`` of a
-    linkage of n observations is cluster n + i. Children stand in the order of the matrix. A merge may stand lower than
-    one below it, as centroid and median linkage produce; heights are kept as they are.
-
-    >>> tree = tree_from_linkage([[0, 1, 0.5, 2], [2, 3, 1.0, 3]], labels=["owl", "robin", "cod"])
-    >>> print(tree.show())
-    4
-    ├─ cod
-    └─ 3
-       ├─ owl
-       └─ robin
-    >>> tree.columns["height"]
-    array([1. , 0. , 0.5, 0. , 0. ])
-    """
-    table = _linkage_table(linkage)
-    n = len(table) + 1
-    names: np.ndarray = np.arange(2 * n - 1)
-    if labels is not None:
-        given = label_array(labels)[0]
-        if len(given) != n:
-            raise TreeError(f"need one label per observation: got {len(given):,} labels for {n:,} observations.")
-        names = np.concatenate([given.astype(object), names[n:].astype(object)])
-    # Sibling order follows node order, so list the nodes as the matrix lists them: the last row's two clusters first.
-    order = np.concatenate([[2 * n - 2], table[::-1, :2].astype(np.int64).ravel()])
-    place = np.empty(2 * n - 1, np.int64)
-    place[order] = np.arange(2 * n - 1)
-    parent = np.concatenate([[-1], place[np.repeat(np.arange(2 * n - 2, n - 1, -1), 2)]])
-    height = np.concatenate([np.zeros(n), table[:, 2]])
-    observations = np.concatenate([np.ones(n), table[:, 3]])
-    tree = Tree.from_parents(
-        parent, names[order], columns={"height": height[order], "observations": observations[order]}
-    )
-    wrong = np.flatnonzero(tree.columns["observations"] != tree.leaf_counts)
-    if len(wrong):
-        count, found = tree.columns["observations"][wrong[0]], tree.leaf_counts[wrong[0]]
-        raise TreeError(
-            f"this is not a SciPy linkage matrix: the fourth column must count the observations of each merge, but says "
-            f"{count:g} for cluster {tree.labels[wrong[0]]}, which holds {found}."
-        )
-    return tree.replace(columns={"height": tree.columns["height"]})
-
-
-def _with_further(tree: Tree, edges: Iterable[tuple[Any, Any]]) -> Tree:
-    """The tree with further (parent, child) edges between its labels as extra parents."""
-    above, below = (
-        np.asarray(tree.index(object_array(list(side)))) for side in zip(*sorted(edges, key=repr), strict=True)
-    )
-    start, ids = tree.extra_parents
-    child = np.concatenate([np.repeat(np.arange(tree.n_nodes), np.diff(start)), below])
-    up = np.concatenate([ids, above])
-    order = np.argsort(child, kind="stable")
-    counts = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=tree.n_nodes))])
-    return Tree.from_parents(
-        tree.parent, tree.labels, columns=tree.columns, report=tree.report, extra_parents=(counts, up[order])
-    )
-
-
-def _linkage_table(linkage: Numbers) -> np.ndarray:
-    """The matrix as floats, after checking that every row merges two clusters that stand above it, each only once.
-
-    SciPy's own check looks at less, and at nothing at all in a matrix of one row.
-    """
-    try:
-        table = np.asarray(linkage, dtype=np.float64)
-    except (TypeError, ValueError):
-        table = np.empty(0)
-    if table.ndim != 2 or table.shape[1] != 4 or not len(table):
-        got = f"shape {table.shape}" if table.ndim == 2 else reprlib.repr(linkage)
-        raise TreeError(
-            f"a SciPy linkage matrix has rows (cluster, cluster, height, observations) of numbers, got {got}."
-        )
-    pairs, height = table[:, :2], table[:, 2]
-    with np.errstate(invalid="ignore"):
-        formed = (pairs >= 0) & (pairs < len(table) + 1 + np.arange(len(table))[:, None]) & (pairs == np.floor(pairs))
-    for bad, what in (
-        (~formed.all(axis=1), "clusters that do not exist yet (row i of n − 1 may merge 0 to n + i − 1)"),
-        (~(np.isfinite(height) & (height >= 0)), "at a height that is not a finite number ≥ 0"),
-    ):
-        _refuse_merges(table, np.flatnonzero(bad), what)
-    used = pairs.astype(np.int64)
-    again = (np.bincount(used.ravel())[used] > 1).any(axis=1)
-    _refuse_merges(table, np.flatnonzero(again), "a cluster that is merged twice")
-    return table
-
-
-def _refuse_merges(table: np.ndarray, rows: np.ndarray, what: str) -> None:
-    if len(rows):
-        shown = ", ".join(f"{x:g}" for x in table[rows[0]])
-        raise TreeError(
-            f"this is not a SciPy linkage matrix: row {rows[0]} merges {what}: [{shown}]"
-            f"{f' ({len(rows):,} such rows)' if len(rows) > 1 else ''}."
-        )
 
 
 def with_report(tree: Tree, *lines: str) -> Tree:

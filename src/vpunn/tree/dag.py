@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vpunn.errors import TreeError
+from vpunn.errors import TreeError, check_choice
 from vpunn.tree._validate import cycle_text
 
 if TYPE_CHECKING:
@@ -112,14 +112,6 @@ class Chosen(NamedTuple):
         return np.concatenate([[0], np.cumsum(np.bincount(below, minlength=n))]), above[order]
 
 
-def check_policy(policy: str) -> None:
-    """Refuse names that are not policies."""
-    if policy not in POLICIES:
-        raise TreeError(
-            f"there is no policy {policy!r} for nodes with several parents; choose one of {', '.join(POLICIES)}."
-        )
-
-
 def choose(
     parent: np.ndarray,
     child: np.ndarray,
@@ -133,7 +125,7 @@ def choose(
     ``parent`` and ``child`` are edges between nodes ``0 … len(labels) − 1``, in input order and without repeats;
     ``labels`` names nodes in messages. A cycle is an error under every policy.
     """
-    check_policy(policy)
+    check_choice("policy", policy, POLICIES)
     n = len(labels)
     n_parents = np.bincount(child, minlength=n)
     several = np.flatnonzero(n_parents > 1)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._arrays import object_array
 from vpunn._types import Label, Labels, OneOrMany
 from vpunn.errors import TreeError, advice, examples
-from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
     from vpunn.tree._tree import Tree

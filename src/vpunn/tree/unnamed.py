@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpunn.tree._inputs import object_array
+from vpunn._arrays import object_array
 from vpunn.tree._tree import Tree
 
 
