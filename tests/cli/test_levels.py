@@ -79,6 +79,13 @@ def test_all_trees_of_a_file_are_averaged(folder):
     assert "averages what --regress predicts" in fitted(folder, "--classify", "diet", *tree).err
 
 
+def test_an_explained_logarithm_says_its_number(folder):
+    fitted(folder, "--regress", "kg", "--log", "--tree", "@t.nwk", "--evolution", "lambda")
+    said = run_here(["explain", str(folder / "m"), str(folder / "new.csv")]).out
+    number = load(folder / "m").predict(pd.read_csv(folder / "new.csv"))[0]
+    assert said.startswith("log10 of 'kg' = ") and said.rstrip().endswith(f"which is the logarithm of {number:.4g}")
+
+
 def test_classes_evolve_and_are_predicted_and_scored(folder):
     said = fitted(folder, "--classify", "diet", "--tree", "@t.nwk")
     assert said.code == 0 and "Mk model" in said.err
@@ -90,6 +97,8 @@ def test_classes_evolve_and_are_predicted_and_scored(folder):
     scores = run_here(["evaluate", str(folder / "m"), str(folder / "t.csv"), "--json"])
     assert '"exact": 1.0' in scores.out
     assert "P(1) = " in run_here(["explain", str(folder / "m"), str(folder / "new.csv")]).out
+    page = run_here(["report", str(folder / "m"), "--test", str(folder / "t.csv"), "--out", f"{folder}/r.html"])
+    assert page.code == 0 and "100.0 % of 5 rows get their class" in page.out
     assert fitted(folder, "--classify", "diet", "--tree", "@t.nwk", "--evolution", "none").code == 0
     assert load(folder / "m").model.evolution is None
 

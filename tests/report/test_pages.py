@@ -13,7 +13,7 @@ from scipy import sparse
 from commands import run
 from shapes import AWKWARD
 from strategies import random_tree
-from vpunn import HiPaNClassifier, VpunnError, VPuNNRegressor, write_tree
+from vpunn import HiPaNClassifier, VPuNNClassifier, VpunnError, VPuNNRegressor, write_tree
 from vpunn.cli import app
 from vpunn.metrics import sets
 from vpunn.report import report_model, report_tree, triage
@@ -139,6 +139,41 @@ def test_page_about_honest_numbers_accuses_nobody():
     y = rng.normal(size=900)
     report = report_model(VPuNNRegressor().fit(levels[:450], y[:450]), levels[450:], y[450:], "numbers")
     assert "No branch is off" in report.to_html()
+
+
+def test_page_about_classes_from_levels_has_the_scores_and_finds_the_branch_that_is_off():
+    rng = np.random.default_rng(0)
+    levels = np.array([[f"o{i % 4}", f"g{i % 12}"] for i in range(600)], object)
+    y = np.where((levels[:, 0] == "o1") ^ (rng.random(600) < 0.1), "meat", "plants")
+    X, truth = levels[400:], y[400:].copy()
+    truth[X[:, 1] == "g5"] = "plants"  # what the model could not know
+    truth[0] = "stones"
+    model = VPuNNClassifier().fit(levels[:400], y[:400])
+    report = report_model(model, X, truth, "classes")
+    assert outside(report.to_html()) == []
+    value = {row["score"]: row["value"] for row in block(report, "Scores")}
+    assert value["rows"] == 200 and value["class right"] == pytest.approx((model.predict(X) == truth).mean())
+    p = model.predict_proba(X)[np.arange(200), (truth != "meat").astype(int)] * (truth != "stones")
+    assert value["log loss"] == pytest.approx(-np.log(np.maximum(p, 1e-9)).mean())
+    taken = block(report, "What is taken for what")
+    assert sum(row["rows"] for row in taken) == (model.predict(X) != truth).sum()
+    assert "(never seen)" in {row["truth"] for row in taken}
+    assert "g5" in {row["branch"] for row in block(report, "Branches whose answers")}
+    for rows, classes in ((X, truth[:5]), (X[:0], truth[:0])):
+        with pytest.raises(VpunnError):
+            report_model(model, rows, classes, "no")
+
+
+def test_page_about_numbers_along_branches_says_the_model_and_has_no_empty_column():
+    tree = random_tree(60, 2)
+    tree = tree.replace(columns={"length": np.ones(len(tree))})
+    X = tree.labels[tree.leaves].astype(object)[:, None]
+    model = VPuNNRegressor(tree, evolution="lambda").fit(X, np.random.default_rng(0).normal(size=len(X)))
+    report = report_model(model, X, np.zeros(len(X)), "numbers")
+    said = [b["text"] for b in report.blocks if b["kind"] == "text"]
+    assert any("by the model 'lambda'" in text for text in said)
+    assert "nan" not in str(block(report, "Standard deviation of"))
+    assert any(row["part"].startswith("λ") for row in block(report, "Beside the tree"))
 
 
 def test_page_about_label_sets_has_the_scores_of_the_metrics():

@@ -9,7 +9,7 @@ import typer
 
 from vpunn.cli.common import JsonFlag, folded, grouped, refuse_unused
 from vpunn.cli.tables import AS_FOUND, Reading
-from vpunn.errors import VpunnError, counted
+from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +82,6 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
 
     fitted = open_table_model(folder)
     inputs = fitted.inputs
-    if inputs.classes:
-        raise VpunnError("there is no page about classes from levels; vpunn evaluate scores them.")
     if test is None and inputs.task is None:
         raise VpunnError(
             "a page about a model needs --test TABLE with the target column, of rows it was not fitted on."
@@ -99,7 +97,9 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
     Gaps.of(rows, inputs, where).refuse_empty(where, FILL_IN)
     X = fitted.rows(rows, where)
     several = getattr(fitted.model, "multilabel_", False)
-    kind = "a regressor" if inputs.levels else "a classifier of label sets" if several else "a classifier"
+    kind = "a classifier of label sets" if several else "a classifier"
+    if inputs.levels:
+        kind = "classes from levels" if inputs.classes else "a regressor"
     about = (
         f"{folder.name}: {kind} on {counted(len(rows), 'row')} of {where}",
         f"vpunn report {folder}{f' --test {test}' if test else ''} --out {out}",
@@ -108,6 +108,8 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
     how = {"texts": _texts(rows, inputs), "feature_names": names, "by_node": not several and not inputs.levels}
     answers = fitted.scaled(truth.answers, where) if inputs.levels else truth.answers  # type: ignore[union-attr]
     page = report_model(fitted.model, X, answers, *about, **how)  # type: ignore[arg-type]
+    if inputs.log:
+        page.remark(f"numbers are log10 of {examples(inputs.target)}")
     for note in [*truth.notes, *fitted.notes_on(X, rows, where)]:
         page.remark(note)
     return page

@@ -30,7 +30,8 @@ class BallSum:
 
     The ``total`` of the last ball is the value at the row's node to the bit; the coefficients are differences of such
     values, so their sum agrees with it up to float rounding. ``unseen`` counts levels of the row below its last known
-    ball: nothing is known there, so they add 0.
+    ball: nothing is known there, so they add 0. ``original`` is the prediction on the scale of the data, where logarithms
+    were learned.
     """
 
     name: str
@@ -38,6 +39,7 @@ class BallSum:
     balls: tuple[BallTerm, ...]
     covariates: tuple[tuple[str, float], ...]
     unseen: int
+    original: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -58,6 +60,8 @@ class BallSum:
             many = "1 level" if self.unseen == 1 else f"{self.unseen} levels"
             are = "is unseen: its" if self.unseen == 1 else "are unseen: their"
             lines.append(f"{many} below {self.balls[-1].label!r} {are} balls add 0")
+        if self.original is not None:
+            lines.append(f"which is the logarithm of {self.original:.4g}")
         return "\n".join(lines)
 
 

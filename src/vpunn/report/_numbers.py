@@ -13,7 +13,7 @@ from vpunn.errors import VpunnError, counted
 from vpunn.report._page import Report
 from vpunn.report._sections import add_tree, called, draw, sentence, what
 from vpunn.report._triage import discovered
-from vpunn.report._words import CHANCE, with_meaning
+from vpunn.report._words import CHANCE, EVOLUTION, with_meaning
 from vpunn.structure import Finding
 from vpunn.tree import Tree
 
@@ -156,14 +156,19 @@ def _add_levels(report: Report, model: VPuNNRegressor, found: Errors) -> None:
     report.text(
         "A prediction is a sum over the branches around a row. A level that varies tells rows apart; one near 0 repeats its parent."
     )
-    paths = found.tree.paths(found.nodes)
+    paths, learned = found.tree.paths(found.nodes), np.sqrt(np.asarray(model.depth_variance_, float))
     rows = []
-    for depth, variance in enumerate(np.asarray(model.depth_variance_, float).tolist(), 1):
+    for depth, sd in enumerate(learned.tolist(), 1):
         here = paths[:, depth][paths[:, depth] >= 0] if depth < paths.shape[1] else np.zeros(0, int)
-        used = float(np.std(model.coef_[here])) if len(here) else float("nan")
-        rows.append({"depth": depth, "learned sd": float(np.sqrt(variance)), "sd over these rows": used})
+        used = float(np.std(model.coef_[here])) if len(here) else None
+        row = {"depth": depth, "learned sd": sd, "sd over these rows": used}
+        rows.append(row if sd == sd else {"depth": depth, "sd over these rows": used})  # along branches, none by depth
     report.table("Standard deviation of what a level adds", rows)
-    report.table("Beside the tree", [{"part": "noise, sd", "value": float(np.sqrt(model.noise_variance_))}])
+    beside = {"noise, sd": float(np.sqrt(model.noise_variance_))}
+    if model.evolution_ != "depth":
+        report.text(f"Differences grow along the branches, by the model {model.evolution_!r}.")
+        beside |= {EVOLUTION.get(name, name): value for name, value in model.parameters_.items()}
+    report.table("Beside the tree", [{"part": name, "value": value} for name, value in beside.items()])
 
 
 def _add_balls(report: Report, found: Errors) -> None:

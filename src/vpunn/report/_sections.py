@@ -11,7 +11,7 @@ from vpunn import plot, structure
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, counted
 from vpunn.metrics import calibration_error_interval, hierarchical_summary, reliability, risk_coverage
-from vpunn.regress import VPuNNRegressor
+from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 from vpunn.report._page import Report
 from vpunn.report._triage import Triage, triage_of
 from vpunn.report._words import ANALYSES, BRANCH, CALIBRATION, CHANCE, with_meaning
@@ -185,8 +185,9 @@ def report_model(
     """A page about a fitted model on test rows: how good, how honest, where it goes wrong, examples with explanations.
 
     A classifier needs ``posterior`` and ``nodes_of``, see `triage`; of rows with several labels y is a set per row; of a
-    `VPuNNRegressor` it is a number per row. ``texts`` are shown beside the examples (one per row), ``feature_names`` name what
-    speaks for the labels of a set. With ``by_node`` the y of a classifier with one label per row are nodes of its tree.
+    `VPuNNRegressor` it is a number per row, of a `VPuNNClassifier` a class. ``texts`` are shown beside the examples (one per row),
+    ``feature_names`` name what speaks for the labels of a set. With ``by_node`` the y of a classifier with one label per row are
+    nodes of its tree.
     """
     if getattr(model, "multilabel_", False):
         from vpunn.report._sets import page_of_sets
@@ -196,9 +197,13 @@ def report_model(
         from vpunn.report._numbers import page_of_numbers
 
         return page_of_numbers(model, X, y, title, command)
+    if isinstance(model, VPuNNClassifier):
+        from vpunn.report._classes import page_of_classes
+
+        return page_of_classes(model, X, y, title, command)
     if not hasattr(model, "posterior") or not hasattr(model, "nodes_of"):
         raise VpunnError(
-            f"a page about test rows needs a classifier with posterior and nodes_of, or a VPuNNRegressor; got "
+            f"a page about test rows needs a classifier with posterior and nodes_of, a VPuNNRegressor or a VPuNNClassifier; got "
             f"{type(model).__name__}."
         )
     true = np.asarray(y if by_node else model.nodes_of(y), np.int64)

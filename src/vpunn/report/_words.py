@@ -22,6 +22,10 @@ MEANING = {
     "labels missed at risk 0.1": "meant to be one in ten at most",
     "labels a row has": "ancestors counted too",
     "labels a row gets": "ancestors counted too",
+    "class right": "share of rows that are answered with their class",
+    "class right without the tree": "the same of one answer for all rows",
+    "log loss": "how surprising the truth was, in nats; 0 is best",
+    "log loss without the tree": "the same of one distribution for all rows",
     "root mean squared error": "typical error, large ones count more",
     "mean absolute error": "the error, on average",
     "median absolute error": "half of the rows are nearer, half further",
@@ -43,6 +47,15 @@ ANALYSES = {
     "which is the strong triangle inequality.",
     "Laplacian eigenmap": "An eigenmap places nodes in a plane so that neighbours in the tree lie near each other. ρ compares two "
     "orders, from −1 (opposite) to 1 (the same).",
+}
+
+#: Parameters of the models along branches.
+EVOLUTION = {
+    "rate": "rate: variance gained per unit of branch length",
+    "lambda": "λ: share of a tip's variance that its branches explain",
+    "alpha": "α: pull towards the mean, per unit of branch length",
+    "kappa": "κ: exponent of the branch lengths",
+    "noise": "noise of a measurement, variance",
 }
 
 BRANCH = "A node with all that lies below it is called a branch."

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, counted, examples
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
 from vpunn.tables.cells import locate, place_cells, unseen_error
 from vpunn.tables.regressor import TableRegressor
-from vpunn.tables.truth import Unseen
+from vpunn.tables.truth import UNSEEN, Truth, Unseen
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -55,40 +55,47 @@ class TableLevelClassifier(TableRegressor):
         found["path"] = np.array(paths_of(tree, nodes), object)
         return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
 
-    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
-        """Accuracy and log loss of rows with a class; rows with unseen levels as at their deepest known ancestor, or left out."""
+    def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
+        """Which rows are scored, and their classes; rows with unseen levels as at their deepest known ancestor, or left out."""
+        check_choice("unseen", unseen, UNSEEN)
+        if unseen == "wrong":
+            raise VpunnError(
+                "--unseen wrong is for places; a class is predicted at the deepest known ancestor, or skipped."
+            )
         given = place_cells(frame, self.inputs.target, where)
         keep, notes = ~given.blank, []
         if given.blank.any():
             notes.append(f"{counted(int(given.blank.sum()), 'row')} without a class left out")
-        rows_read = self.rows(frame, where)
-        strange = locate(self.model.tree_, self._levels(rows_read))[1]
+        levels = self._levels(self.rows(frame, where))
+        strange = locate(self.model.tree_, levels)[1]
         if strange.any() and unseen == "error":
-            raise unseen_error(
-                self.model.tree_, self._levels(rows_read), strange, where, "--unseen ancestor or skip scores the rest"
-            )
-        if strange.any() and unseen != "ancestor":
+            raise unseen_error(self.model.tree_, levels, strange, where, "--unseen ancestor or skip scores the rest")
+        if strange.any() and unseen == "skip":
             keep &= ~strange
-            notes.append(
-                f"{counted(int(strange.sum()), 'row has', 'rows have')} levels the model does not know, left out"
-            )
+        if strange.any():
+            how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
+            notes.append(f"{counted(int(strange.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
         if not keep.any():
             raise DataError(
                 f"no row of {str(where)!r} can be scored: none has a class and levels that the model knows."
             )
-        rows, truth = frame[keep], self.scaled(given.values[keep, 0], where)
+        classes = self.scaled(given.values[keep, 0], where)
+        new = ~np.isin(classes, self.model.classes_)
+        if new.any():
+            notes.append(f"classes the model has not seen are wrong: {examples(dict.fromkeys(classes[new].tolist()))}")
+        return Truth(np.flatnonzero(keep), classes, notes, new)
+
+    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
+        """Accuracy and log loss of the rows of `truth`."""
+        truth = self.truth(frame, where, unseen)
+        rows = frame.iloc[truth.rows]
         X = self.rows(rows, where)
         proba = self.model.predict_proba(X)
-        place = {kind: j for j, kind in enumerate(self.model.classes_.tolist())}
-        column = np.array([place.get(kind, -1) for kind in truth.tolist()])
-        if (column < 0).any():
-            notes.append(
-                f"classes the model has not seen are wrong: {examples(dict.fromkeys(truth[column < 0].tolist()))}"
-            )
-        right = np.where(column >= 0, proba[np.arange(len(column)), column], 0.0)
+        column = np.searchsorted(self.model.classes_, truth.answers).clip(max=proba.shape[1] - 1)
+        right = np.where(truth.wrong, 0.0, proba[np.arange(len(column)), column])
         scores = {
-            "rows": len(truth),
-            "exact": float(np.mean(proba.argmax(axis=1) == column)),
+            "rows": len(column),
+            "exact": float(np.mean((proba.argmax(axis=1) == column) & ~truth.wrong)),
             "log loss": float(np.mean(-np.log(np.clip(right, FLOOR, 1.0)))) + 0.0,
         }
-        return Evaluation(scores, [], (*notes, *self.notes_on(X, rows, where)))
+        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, examples
 from vpunn.tables.cells import texts_of
 from vpunn.tables.gaps import filled_numbers
 
@@ -30,7 +30,10 @@ def explain_table_row(
             "an answer averaged over trees is a sum along each of them; ask one: model.model.models_[0].explain(…)."
         )
     if inputs.levels:
-        return model.explain(X, feature_names=[*inputs.levels, *inputs.columns])
+        told = model.explain(X, feature_names=[*inputs.levels, *inputs.columns])
+        if not inputs.log:
+            return told
+        return replace(told, name=f"log10 of {examples(inputs.target)} = ", original=10.0**told.prediction)
     every = fitted.feature_names()  # type: ignore[union-attr]
     # all features, so that the words of a branch sum to what it contributes
     options: dict[str, Any] = {"k": len(every), "feature_names": every}
