@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from vpunn.errors import VpunnError, counted, examples
 
 #: Beyond this, squares and sums of features leave the range of 64-bit numbers.
 LARGEST_FEATURE = 1e150
+
+#: Weights that count repetitions add up, and multiply squares, within these bounds.
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e15, 1e-15
 
 
 def slices(rows: int, step: int, first: int = 0) -> Iterator[slice]:
@@ -36,6 +40,22 @@ def row_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     return weight
 
 
+def counting_weights(sample_weight: Weights, rows: int, largest: float = LARGEST_WEIGHT) -> np.ndarray:
+    """`row_weights` that count repetitions of rows: of a size at which they can be added up."""
+    weight = row_weights(sample_weight, rows)
+    if weight.max(initial=0) > largest:
+        found = f"{weight.max():g}"
+        raise VpunnError(
+            f"sample weights may be at most {largest:g}, got {found}; divide all of them by the same number."
+        )
+    if rows and weight.max() < SMALLEST_WEIGHT:
+        raise VpunnError(
+            f"some sample weight must be at least {SMALLEST_WEIGHT:g}, got {weight.max():g} at most; multiply all of them by "
+            "the same number."
+        )
+    return weight
+
+
 def checked_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     """One finite weight of at least zero per row, all zeros too: a part of the rows may weigh nothing."""
     try:
@@ -54,6 +74,38 @@ def checked_weights(sample_weight: Weights, rows: int) -> np.ndarray:
     if bad.any():
         raise VpunnError(f"sample weights must be finite and at least 0; got {examples(weight[bad])}.")
     return weight
+
+
+def row_numbers(y: Targets) -> Any:
+    """Targets of a regression as numbers that can be squared, in the shape that they have; None is left to scikit-learn.
+
+    >>> row_numbers([1, "2.5"])
+    array([1. , 2.5])
+    """
+    try:
+        given = np.asarray(y)
+    except ValueError:  # lists of several lengths
+        raise VpunnError("y must hold one number per row, or equally many in each.") from None
+    if y is None or given.dtype.kind == "c" or given.ndim not in (1, 2):
+        return y
+    if given.dtype.kind in "mM":
+        raise VpunnError(
+            f"y holds dates or times ({examples(given.ravel()[:1])}); turn them into numbers, such as days."
+        )
+    check_no_missing(given)
+    try:
+        values = given.astype(np.float64)
+    except OverflowError:
+        raise VpunnError("y holds numbers that no float can hold; divide all of them by the same number.") from None
+    except (TypeError, ValueError):
+        raise VpunnError(f"y must hold numbers, got {examples(given)}; encode them, or fit a classifier.") from None
+    large = np.argwhere(~(np.abs(values) <= LARGEST_FEATURE))
+    if len(large):
+        raise VpunnError(
+            f"y holds {values[tuple(large[0])]:g} in row {large[0][0]:,}, counted from 0; numbers may be at most "
+            f"{LARGEST_FEATURE:g}: rescale y or leave the row out."
+        )
+    return values
 
 
 def uneven_weights(weight: np.ndarray) -> np.ndarray | None:

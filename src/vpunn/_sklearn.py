@@ -1,4 +1,5 @@
-"""scikit-learn's base classes and checks, without two packages that it loads beside them and hardly ever reads.
+"""scikit-learn's base classes and checks, their complaints as errors of this library, without two packages that it loads beside
+them and hardly ever reads.
 
 `sklearn.base` imports a module of workarounds, which imports all of pandas (with Arrow) and scipy.stats for a line each: 100 MB
 and most of the time that the import takes. Here these lines find modules that load themselves when they are first read. Whoever
@@ -15,6 +16,10 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+import numpy as np
+
+from vpunn.errors import VpunnError
 
 HEAVY = ("pandas", "scipy.stats")
 
@@ -68,12 +73,43 @@ with lightly():
     from sklearn.utils.validation import (
         _check_feature_names_in as check_feature_names_in,
     )
-    from sklearn.utils.validation import (
-        check_array,
-        check_is_fitted,
-        column_or_1d,
-        validate_data,
-    )
+    from sklearn.utils.validation import check_array as _check_array
+    from sklearn.utils.validation import check_is_fitted, column_or_1d
+    from sklearn.utils.validation import validate_data as _validate_data
+
+
+def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """As scikit-learn's."""
+    with _one_sentence(X):
+        return _validate_data(estimator, X, *y, **how)
+
+
+def check_array(X: Any, **how: Any) -> Any:
+    """As scikit-learn's."""
+    with _one_sentence(X):
+        return _check_array(X, **how)
+
+
+@contextmanager
+def _one_sentence(X: Any) -> Iterator[None]:
+    """What scikit-learn or NumPy complain of: the first line, and the way out; arrays are not printed."""
+    try:
+        with np.errstate(invalid="ignore"):  # infinities of both signs are complained of afterwards
+            yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, VpunnError) or (isinstance(error, TypeError) and isinstance(X, np.ndarray)):
+            raise  # scikit-learn's own checks ask for a TypeError
+        said = str(error).splitlines()[0].rstrip(".:")
+        if isinstance(error, TypeError):
+            said = f"X must be a table of numbers, got {type(X).__name__} ({said})"
+        elif said.startswith("Expected 2D"):
+            said += "; Reshape your data: one column is X.reshape(-1, 1), one row X.reshape(1, -1)"
+        elif said.startswith("Input "):  # what follows there is advice on other estimators
+            said += "; fill in or leave out the rows concerned"
+        elif said.startswith("Complex data"):
+            said += "; give the real and imaginary parts as columns of their own"
+        raise VpunnError(f"{said}.") from error
+
 
 __all__ = [
     "BaseEstimator",

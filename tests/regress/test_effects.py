@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
@@ -147,6 +148,9 @@ def test_a_grid_of_settings_is_searched():
         ([9], "no position"),
         (["shop", "shop"], "given twice"),
         ([3.5], "an effect is a column"),
+        ([True], "an effect is a column"),
+        (Tree.from_parents([-1]), "a list or a dict of columns"),
+        ({"shop": {"slope": ["x"]}}, "slope of the effect 'shop' must be a column"),
         ({"shop": {"tre": 1}}, "one says a tree, or a dict of"),
         ({"shop": {"lengths": 1}}, "lengths but no evolution"),
         ({"shop": {"slope": "day"}}, "must hold numbers"),
@@ -157,6 +161,27 @@ def test_bad_effects_are_one_sentence(effects, words):
     frame, y, _ = crossed(30)
     with pytest.raises(VpunnError, match=words):
         TreeEffects(effects=effects).fit(frame, y)
+
+
+@pytest.mark.parametrize("estimator", [TreeEffects(effects=[0]), VPuNNRegressor()], ids=["effects", "regressor"])
+@pytest.mark.parametrize(
+    ("y", "weight", "words"),
+    [
+        ([1e300, 1, 2], None, "y holds 1e.300 in row 0"),
+        ([1, 10**400, 2], None, "no float can hold"),
+        (["a", "b", "c"], None, "y must hold numbers"),
+        ([1, 2, None], None, "y is missing in rows 2"),
+        ([1, np.inf, 2], None, "y holds inf in row 1"),
+        ([1, 2], None, "inconsistent numbers of samples"),
+        ([[1], [1, 2], [3]], None, "equally many"),
+        (np.array(["2020-01-01"] * 3, "M8[D]"), None, "dates or times"),
+        ([1, 2, 3], [1e300] * 3, "at most 1e.15"),
+        ([1, 2, 3], [1e-300] * 3, "at least 1e-15"),
+    ],
+)
+def test_what_is_no_target_and_no_weight_is_one_sentence(estimator, y, weight, words):
+    with pytest.raises(VpunnError, match=words):
+        clone(estimator).fit([["a"], ["b"], ["a"]], y, sample_weight=weight)
 
 
 def test_extremes_are_answered():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from vpunn._rows import LARGEST_FEATURE, row_weights
+from vpunn._rows import LARGEST_FEATURE, counting_weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.hipan.experts import Rows
 from vpunn.hipan.layout import Layout
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from vpunn._types import Descriptions, Features, FittedModel, Weights
     from vpunn.hipan.classifier import HiPaNClassifier
 
-#: Beyond these, weights squared leave the range of 32-bit numbers.
-LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e9, 1e-15
+#: Beyond this, weights squared leave the range of 32-bit numbers.
+LARGEST_WEIGHT = 1e9
 
 
 def checked_blocks(model: FittedModel, X: Features, layout: Layout | None = None) -> dict[str, Any]:
@@ -74,28 +74,7 @@ def checked_features(model: FittedModel, X: Features, *, reset: bool = True) -> 
     _refuse_texts(X)
     refuse_masked(X, "X")
     estimator = model if reset else as_estimator(model)
-    try:
-        with np.errstate(invalid="ignore"):  # infinities of both signs are complained of below
-            checked = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset)
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, TypeError) and isinstance(X, np.ndarray):  # scikit-learn's own checks ask for it
-            raise
-        raise VpunnError(_in_one_sentence(error, X)) from error
-    return refuse_huge(checked)
-
-
-def _in_one_sentence(error: Exception, X: Features) -> str:
-    """What scikit-learn or NumPy complain of: the first line, and the way out; arrays are not printed."""
-    said = str(error).splitlines()[0].rstrip(".:")
-    if isinstance(error, TypeError):
-        said = f"X must be a table of numbers, got {type(X).__name__} ({said})"
-    elif said.startswith("Expected 2D"):
-        said += "; Reshape your data: one column is X.reshape(-1, 1), one row X.reshape(1, -1)"
-    elif said.startswith("Input "):  # what follows there is advice on other estimators
-        said += "; fill in or leave out the rows concerned"
-    elif said.startswith("Complex data"):
-        said += "; give the real and imaginary parts as columns of their own"
-    return f"{said}."
+    return refuse_huge(validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=reset))
 
 
 def as_estimator(model: FittedModel) -> HiPaNClassifier:
@@ -206,27 +185,15 @@ def checked_block(X: Features, name: str) -> Features:
     from vpunn._sklearn import check_array
 
     try:
-        with np.errstate(invalid="ignore"):
-            checked = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
-    except (TypeError, ValueError) as error:
-        raise VpunnError(f"block {name!r} cannot be used: {_in_one_sentence(error, X)}") from error
+        checked = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+    except (TypeError, VpunnError) as error:
+        raise VpunnError(f"block {name!r} cannot be used: {error}") from error
     return refuse_huge(checked, f"block {name!r}")
 
 
 def checked_weight(sample_weight: Weights, rows: int) -> np.ndarray:
     """One weight of at least zero per row, not all of them zero, small enough to add up in single precision."""
-    weight = row_weights(sample_weight, rows)
-    if weight.max(initial=0) > LARGEST_WEIGHT:
-        found = f"{weight.max():g}"
-        raise VpunnError(
-            f"sample weights may be at most {LARGEST_WEIGHT:g}, got {found}; divide all of them by the same number."
-        )
-    if rows and weight.max() < SMALLEST_WEIGHT:
-        raise VpunnError(
-            f"some sample weight must be at least {SMALLEST_WEIGHT:g}, got {weight.max():g} at most; multiply all of them by "
-            "the same number."
-        )
-    return weight.astype(np.float32)
+    return counting_weights(sample_weight, rows, LARGEST_WEIGHT).astype(np.float32)
 
 
 def descriptions(given: Descriptions, layout: Layout, tree: Tree) -> dict[str, list[Any]]:

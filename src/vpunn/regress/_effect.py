@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,10 @@ class Spec:
         return {key: told} if told else key
 
 
+def _is_column(column: Any) -> bool:
+    return isinstance(column, str | int | np.integer) and not isinstance(column, bool)
+
+
 def _named(column: Column) -> str:
     return column if isinstance(column, str) else f"column {column}"
 
@@ -52,7 +56,9 @@ def specs_of(effects: Any) -> list[Spec]:
     """The effects of a list of columns, tuples of level columns and dicts, or of one dict."""
     if isinstance(effects, str | int):
         raise VpunnError(f"effects must be a list or a dict; write [{effects!r}].")
-    items = [effects] if isinstance(effects, Mapping) else list(effects or ())
+    if effects is not None and not isinstance(effects, Iterable):
+        raise VpunnError(f"effects must be a list or a dict of columns, got a {type(effects).__name__}.")
+    items = [effects] if isinstance(effects, Mapping) else list(() if effects is None else effects)
     out: list[Spec] = []
     for item in items:
         pairs = item.items() if isinstance(item, Mapping) else [(item, None)]
@@ -66,7 +72,7 @@ def specs_of(effects: Any) -> list[Spec]:
 
 def _spec(key: Any, told: Any) -> Spec:
     columns = key if isinstance(key, tuple) else (key,)
-    if not columns or not all(isinstance(column, str | int | np.integer) for column in columns):
+    if not columns or not all(map(_is_column, columns)):
         raise VpunnError(
             f"an effect is a column, a tuple of level columns or a dict from one to its tree; got {key!r}."
         )
@@ -75,6 +81,8 @@ def _spec(key: Any, told: Any) -> Spec:
     if not isinstance(told, Mapping) or set(told) - set(KNOWN):
         raise VpunnError(f"of an effect one says a tree, or a dict of {examples(KNOWN)}; {key!r} has {told!r}.")
     spec = Spec(columns, **told)
+    if spec.slope is not None and not _is_column(spec.slope):
+        raise VpunnError(f"the slope of the effect {key!r} must be a column, its name or position, got {spec.slope!r}.")
     if spec.lengths is not None and spec.evolution is None:
         raise VpunnError(f'the effect {key!r} has lengths but no evolution; add one, such as "evolution": "brownian".')
     return spec

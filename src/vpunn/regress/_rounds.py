@@ -8,6 +8,7 @@ import numpy as np
 
 from vpunn._seed import seed_of
 from vpunn._sklearn import clone
+from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
     from vpunn.regress._effect import Effect
@@ -35,6 +36,10 @@ class Rounds:
         self.random = np.random.RandomState(seed_of(model.random_state))
         self.mean = float(np.average(y, weights=weight))
         self.spread = float(np.sqrt(np.average((y - self.mean) ** 2, weights=weight)))
+        if not np.isfinite(np.abs(y).max() ** 2 * weight.sum()):
+            raise VpunnError(
+                f"y holds numbers of up to {np.abs(y).max():.3g}, whose squares times their weights no float can hold: rescale y."
+            )
         shape = (len(effects), len(y))
         self.added = np.zeros(shape)  #: what each effect adds to each row
         self.left, self.sure = np.zeros(shape), np.zeros(shape)  #: what other rows say of that, and its variance

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from vpunn._rows import check_no_missing, row_weights
+from vpunn._rows import check_no_missing, counting_weights
 from vpunn._sklearn import ClassifierMixin, check_classification_targets, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Label, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
@@ -81,7 +81,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         check_classification_targets(y)
         self.classes_, column = np.unique(y, return_inverse=True)
         nodes, covariates = self._read_for_fit(X)
-        weight = row_weights(sample_weight, len(X))
+        weight = counting_weights(sample_weight, len(X))
         self._below = None
         if self._evolves():
             self._softmax = None
@@ -147,6 +147,10 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
     def predict_proba(self, X: Features) -> FloatArray:
         """Probability of each class, columns in the order of ``classes_``."""
         nodes, _, covariates = self._place(X)
+        return self.proba_at(nodes, covariates)
+
+    def proba_at(self, nodes: np.ndarray, covariates: FloatArray | None = None) -> FloatArray:
+        """`predict_proba` of rows at nodes found already, without reading labels."""
         proba = self._rows_proba(nodes)
         return proba if self._softmax is None else self._softmax.apply(proba, covariates)
 
@@ -167,7 +171,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         nodes, depths, covariates = self._place(X)
         check_one_row(nodes, X)
         proba = self._rows_proba(nodes)
-        final = proba if self._softmax is None else self._softmax.apply(proba, covariates)
+        final = self.proba_at(nodes, covariates)
         place = {value: j for j, value in enumerate(self.classes_.tolist())}
         if label is not None and label not in place:
             raise VpunnError(f"{label!r} is no class; the classes are {examples(self.classes_)}.")

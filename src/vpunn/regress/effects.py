@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn._rows import row_weights
+from vpunn._rows import counting_weights, row_numbers
 from vpunn._sklearn import BaseEstimator, RegressorMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
@@ -113,10 +113,10 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
     def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> TreeEffects:
         """Fit; ``sample_weight`` counts repetitions."""
         refuse_lazy(X, y)
-        X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, y_numeric=True)
+        X, y = validate_data(self, X, row_numbers(y), dtype=None, ensure_all_finite=False, y_numeric=True)
         self._check_settings()
         y = np.asarray(y, dtype=float)
-        weight = row_weights(sample_weight, len(y))
+        weight = counting_weights(sample_weight, len(y))
         self._read_columns(X)
         for effect in self._effects:
             effect.read(X)

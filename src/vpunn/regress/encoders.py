@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from vpunn._rows import check_no_missing, row_groups, row_weights
+from vpunn._rows import check_no_missing, counting_weights, row_groups
 from vpunn._sklearn import TransformerMixin, check_feature_names_in, check_is_fitted, type_of_target, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
@@ -257,7 +257,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
         check_no_missing(y)
-        weight = row_weights(sample_weight, len(X))
+        weight = counting_weights(sample_weight, len(X))
         nodes, _ = self._read_for_fit(X)
         table = np.asarray(y).reshape(len(y), -1)
         self._tasks, targets = [], []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from vpunn._rows import row_weights
+from vpunn._rows import counting_weights, row_numbers
 from vpunn._sklearn import RegressorMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
@@ -113,9 +113,11 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> VPuNNRegressor:
         """Fit; y may have several columns, each with its own variances. ``sample_weight`` counts repetitions."""
         refuse_lazy(X, y)
-        X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, row_numbers(y), dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True
+        )
         nodes, covariates = self._read_for_fit(X)
-        weight = row_weights(sample_weight, len(X))
+        weight = counting_weights(sample_weight, len(X))
         ratios = None if self.penalty is None else 1.0 / _positive(self.penalty, self.tree_.max_depth)
         targets = np.asarray(y, dtype=float).reshape(len(y), -1)
         branches = self._branches()
