@@ -218,6 +218,11 @@ def test_models_of_labels_read_columns_without_objects(tmp_path, kind):
     classes.save(tmp_path / "c")
     said = Predictor(tmp_path / "c", columns=["k"])(batch.select(["k"]))
     assert said["label"].to_pylist() == classes.predict(asked.astype(object)[:, None]).tolist()
+    known = np.column_stack([tree.labels[nodes].astype(object), x])
+    more = vpunn.VPuNNClassifier(tree, covariates=[1]).fit(known, list("xyxxy"))
+    more.save(tmp_path / "c2")
+    said = Predictor(tmp_path / "c2", columns=["k", "x"])(batch)["probability"].to_numpy()[:5]
+    np.testing.assert_array_equal(said, more.predict_proba(known).max(axis=1))  # what covariates change is in it
     with pytest.raises(VpunnError, match="reads 2 columns"):
         Predictor(tmp_path / "m", columns=["k"])
 

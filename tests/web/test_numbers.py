@@ -1,5 +1,6 @@
 """A regressor behind the explorer: the answers are the table model's, the layers are its balls, and no bare tree is shown."""
 
+import io
 import json
 import re
 from urllib.parse import quote
@@ -8,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vpunn import read_tree
 from vpunn.errors import VpunnError, counted
 from vpunn.regress import VPuNNClassifier, VPuNNRegressor
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.level_classes import TableLevelClassifier
 from vpunn.tables.models import TableClassifier, open_table_model
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import read_sample
@@ -139,12 +142,56 @@ def test_regressors_made_in_python(tmp_path):
     tree = Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"])
     labelled = as_subject(VPuNNRegressor(tree, penalty=1.0).fit([["a"], ["b"]], [1.0, 8.0]), columns={"n": [1, 2, 3]})
     assert labelled.answers.columns == ["label"] and "n" in labelled.tree.columns
-    with pytest.raises(VpunnError, match=r"cannot ask a VPuNNClassifier; .*tree_\.explore"):
-        open_model(VPuNNClassifier().fit([["a", "b"], ["c", "d"]], [0, 1]).save(tmp_path / "c"))
+    classes = open_model(VPuNNClassifier().fit([["a", "b"], ["c", "d"]], [0, 1]).save(tmp_path / "c"))
+    assert ask(Api(classes), {"rows": [{"level 1": "c", "level 2": "d"}]})[1]["answers"][0]["prediction"] == "1"
     with pytest.raises(VpunnError, match="predicts 2 numbers"):
         as_subject(VPuNNRegressor(penalty=1.0).fit([["a", "b"], ["c", "d"]], [[0, 1], [1, 2]]))
     with pytest.raises(VpunnError, match="behind the levels"):
         as_subject(VPuNNRegressor(covariates=[0]).fit(np.array([[r[2], *r[:2]] for r in X], object), y))
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory):
+    """A class and a number along branches, as ``vpunn fit --classify`` and ``--regress`` write them."""
+    tree = read_tree(io.StringIO("((((a:1,b:1):2,(c:1,d:1):2):1,g:4):3,((e:2,f:2):2,h:4):3);"))
+    frame = pd.DataFrame({"sp": list("abcef"), "kg": [1.0, 1.2, 1.5, 7.0, 9.0], "diet": ["meat"] * 3 + ["plants"] * 2})
+    folder = tmp_path_factory.mktemp("evolved")
+    for name, kind, target in (("c", TableLevelClassifier, "diet"), ("r", TableRegressor, "kg")):
+        inputs = Inputs((target,), (), (), ("sp",), classes=name == "c")
+        sample = read_sample(frame, inputs, "t", regress=True, tree=tree)
+        how = {"evolution": "mk" if name == "c" else "brownian"}
+        kind.fit(sample, inputs, tree=tree, how=how).save(folder / name, {})
+    return folder
+
+
+def test_ancestral_states_are_layers_and_classes_are_asked(evolved):
+    number, kinds = Api(open_model(evolved / "r")), Api(open_model(evolved / "c"))
+    states = number.subject.answers.model.ancestors().set_index("node")
+    for i, state in states.iterrows():
+        columns = get(number, "/api/node", id=f"@{i}", layer="ancestral state")["columns"]
+        assert columns["ancestral state"] == state["mean"] and columns["sd of the state"] == pytest.approx(state["sd"])
+    model = kinds.subject.answers.model
+    assert get(kinds, "/api/tree")["color"] == "likeliest class"
+    legend = get(kinds, "/api/layer", name="likeliest class")
+    colour = kinds.answer("GET", "/api/layer.bin", {"name": "likeliest class"}).body
+    likeliest = model.classes_[model.node_proba_.argmax(1)].tolist()
+    assert [legend["names"][c] for c in colour] == likeliest
+    assert get(kinds, "/api/node", id="@0", layer="P(meat)")["layer"] == model.ancestors()["meat"][0]
+    status, found = ask(kinds, {"rows": [{"sp": "h"}, {"sp": "nobody"}]})
+    assert status == 200 and "1 row has no level, or one" in found["notes"][0]
+    for one, same in zip(found["answers"], model.predict_proba([["h"], ["nobody"]]), strict=True):
+        assert [row["probability"] for row in one["classes"]] == sorted(same, reverse=True)
+        steps = sum(ball["coefficient"] for ball in one["path"]) + one["beyond"]
+        assert steps == pytest.approx(one["probability"]) and one["probability"] == same.max()
+
+
+def test_the_page_asks_for_a_class(visit, evolved):
+    with Running(open_model(evolved / "c")) as url:
+        page = visit().open(url)
+        page.locator("#legend").filter(has_text="likeliest class").wait_for()
+        page.goto(f"{url}#tab=ask&text={quote(json.dumps({'sp': 'h'}))}")
+        page.locator("#number").filter(has_text="plants").wait_for()
+        assert "What makes plants so probable" in page.locator("#answer").text_content()
 
 
 def test_a_saved_page_keeps_the_numbers_of_the_balls(api):

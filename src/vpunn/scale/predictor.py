@@ -176,7 +176,7 @@ class Predictor:
             covariates = np.column_stack([_numbers(table[name], name) for name in self.columns[1:]])
         columns: list[Any] = [table[name] for name in self.keep]
         if self._classes:
-            proba = model.node_proba_[nodes]
+            proba = model.proba_at(nodes, covariates)
             best = np.argmax(proba, axis=1)
             label = pa.array(np.asarray(model.classes_)).cast(schema.field("label").type)
             columns += [label.take(pa.array(best)), pa.array(proba[np.arange(len(best)), best])]

@@ -86,7 +86,7 @@ class Api:
 
     @property
     def kind(self) -> str | None:
-        """What the model answers: ``places``, ``sets`` or a ``number``; None without a model."""
+        """What the model answers: ``places``, ``sets``, a ``number`` or a ``class``; None without a model."""
         return None if self.subject.answers is None else self.subject.answers.kind
 
     def node(self, asked: Asked, name: str) -> int:

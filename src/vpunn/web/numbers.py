@@ -1,8 +1,9 @@
-"""A fitted regressor behind the API: rows of levels in, numbers out, and what every ball says about them.
+"""A model of levels behind the API: rows of levels in, a number or a class out, and what every ball says about it.
 
 Answers are those of `TableRegressor.predict`, which ``vpunn predict`` prints. A model is one coefficient per ball, so the tree
-carries it whole: `ball_columns` gives every node the fitted mean of its ball and its coefficient, and the sum of the
-coefficients on a path, with what covariates add, is the prediction.
+carries it whole: `ball_columns` gives every node the fitted mean of its ball and its coefficient (or how probable each class is
+there), and the sum of the coefficients on a path, with what covariates add, is the prediction. Along branches these are the
+states of ancestors.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from vpunn.web.subject import Subject, clean, clip
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn.regress import VPuNNRegressor
+    from vpunn.regress import VPuNNClassifier, VPuNNRegressor
     from vpunn.tables.regressor import TableRegressor
 
 
 #: Leaves offered as first questions.
 EXAMPLES = 3
+#: Classes whose probability colours the tree.
+SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,14 @@ class RegressorAnswers:
             raise VpunnError(
                 f"this regressor predicts {len(self.model.coef_)} numbers, and the explorer shows one; fit one model for each."
             )
-        inputs = table.inputs
+        self._name_columns()
+        self.values = self.model.predict_nodes(np.arange(self.tree.n_nodes))[0]  # at covariates 0
+
+    def _name_columns(self) -> None:
+        inputs = self.table.inputs
         self.levels, self.numeric = list(inputs.levels), list(inputs.columns)
         self.columns = [*self.levels, *self.numeric]
         self.target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
-        self.values = self.model.predict_nodes(np.arange(self.tree.n_nodes))[0]  # at covariates 0
 
     def summary(self) -> dict[str, Any]:
         """What can be asked."""
@@ -90,11 +96,15 @@ class RegressorAnswers:
             at = " at median covariates" if len(medians) else " at covariates 0"
             covariates = np.tile(medians if len(medians) else np.zeros(len(self.numeric)), (n, 1))
         mean, sd = self.model.predict_nodes(np.arange(n), covariates)
-        return {
-            f"fitted mean{at}": (mean, "value"),
+        evolved = self.model.evolution_ != "depth"
+        found = {
+            f"{'ancestral state' if evolved else 'fitted mean'}{at}": (mean, "value"),
             "coefficient": (np.array(self.model.coef_), "difference"),
             "sd of a new row": (sd, "value"),
         }
+        if evolved:
+            found["sd of the state"] = np.sqrt(self.model._fits[0].state_variance(np.arange(n), covariates)), "value"
+        return found
 
     def warm(self) -> None:
         """Answer an empty question once."""
@@ -107,7 +117,7 @@ class RegressorAnswers:
 
         check_fields(body, {"rows"})
         if "rows" not in body:
-            raise ApiError(422, "this model predicts a number from columns; ask with rows.", "body")
+            raise ApiError(422, f"this model predicts a {self.kind} from columns; ask with rows.", "body")
         listed = read_list(body, "rows", max_rows)
         check_cells(listed, self.columns)
         for name in self.levels:
@@ -148,11 +158,14 @@ class RegressorAnswers:
                     ],
                 }
             )
-        notes, new = list(ask.notes), int((~found["known"]).sum())
-        if new:
-            have = counted(new, "row has", "rows have")
-            notes.append(f"{have} no level, or one the model does not know: predicted at the {self.table.fallback}")
-        return {"answers": rows, "notes": notes}
+        return {"answers": rows, "notes": self._notes(ask, found)}
+
+    def _notes(self, ask: NumberAsk, found: pd.DataFrame) -> list[str]:
+        new = int((~found["known"]).sum())
+        if not new:
+            return list(ask.notes)
+        have = counted(new, "row has", "rows have")
+        return [*ask.notes, f"{have} no level, or one the model does not know: predicted at the {self.table.fallback}"]
 
     def _label(self, node: int) -> str:
         return clean(str(self.tree.labels[node]))
@@ -165,18 +178,65 @@ class RegressorAnswers:
         return describe_ball(self.tree, labels[node] if labels.dtype.kind in "iu" else node)
 
 
+class LevelClassAnswers(RegressorAnswers):
+    """A `VPuNNClassifier` that knows its level columns and covariates: the class of a row, and of every branch."""
+
+    kind = "class"
+
+    def __init__(self, table: TableRegressor) -> None:
+        self.table, self.model, self.tree = table, table.model, table.model.tree_
+        self._name_columns()
+
+    def ball_columns(self) -> dict[str, tuple[np.ndarray, str]]:
+        """The likeliest class of every node, and how probable each of the commonest classes is there."""
+        proba, names = self.model.node_proba_, np.array([str(kind) for kind in self.model.classes_.tolist()], object)
+        likeliest = proba.argmax(axis=1)
+        found = {}
+        if (likeliest != likeliest[0]).any():
+            found["likeliest class"] = names[likeliest], "value"
+        for j in np.argsort(-proba.mean(axis=0), kind="stable")[:SHOWN].tolist():
+            found[f"P({names[j]})"] = np.ascontiguousarray(proba[:, j]), "value"
+        return found
+
+    def _answer(self, ask: NumberAsk) -> dict[str, Any]:
+        found = self.table.answer_table(ask.frame, "rows")
+        every = self.model.predict_proba(self.table.rows(ask.frame, "rows"))
+        rows = []
+        for row, p in zip(found[["probability", "known", "node"]].to_dict("records"), every, strict=True):
+            order, chain = np.argsort(-p, kind="stable"), self.tree.ancestors(row["node"])
+            totals = self.model.node_proba_[chain, order[0]]
+            path = zip(chain.tolist(), np.diff(totals, prepend=0.0).tolist(), totals.tolist(), strict=True)
+            names = [str(kind) for kind in self.model.classes_[order].tolist()]
+            rows.append(
+                {
+                    "prediction": names[0],
+                    **row,
+                    "classes": [
+                        {"name": name, "probability": float(x)} for name, x in zip(names, p[order], strict=True)
+                    ],
+                    "label": self._label(row["node"]),
+                    "path": [
+                        {"node": i, "label": self._label(i), "coefficient": c, "total": total} for i, c, total in path
+                    ],
+                    "beyond": float(p[order[0]] - totals[-1]),
+                }
+            )
+        return {"answers": rows, "notes": self._notes(ask, found)}
+
+
 def number_subject(table: TableRegressor, title: str, columns: dict[str, Any] | None = None) -> Subject:
-    """A regressor on its tree, every node with the numbers of its ball and further ``columns``."""
-    answers = RegressorAnswers(table)
+    """A model of levels on its tree, every node with the numbers of its ball and further ``columns``."""
+    answers = LevelClassAnswers(table) if table.inputs.classes else RegressorAnswers(table)
     found = answers.ball_columns()
     given = {**answers.tree.columns, **(columns or {})}
     tree = answers.tree.replace(columns=given | {name: values for name, (values, _) in found.items()})
     return Subject(tree, title, answers, {name: kind for name, (_, kind) in found.items()})
 
 
-def as_table(model: VPuNNRegressor) -> TableRegressor:
-    """A regressor that was fitted on arrays, its columns called as it knows them, else by their places."""
+def as_table(model: VPuNNRegressor | VPuNNClassifier) -> TableRegressor:
+    """A model that was fitted on arrays, its columns called as it knows them, else by their places."""
     from vpunn.tables.inputs import Inputs
+    from vpunn.tables.level_classes import TableLevelClassifier
     from vpunn.tables.regressor import TableRegressor
 
     levels, covariates = model._level_columns, model._covariate_columns
@@ -190,4 +250,6 @@ def as_table(model: VPuNNRegressor) -> TableRegressor:
         label = ["label"] if model._by_label else [f"level {k + 1}" for k in range(len(levels))]
         names = [*label, *(f"covariate {k + 1}" for k in range(len(covariates)))]
     names = [str(name) for name in names]
-    return TableRegressor(model, Inputs(("prediction",), (), tuple(names[len(levels) :]), tuple(names[: len(levels)])))
+    classes = hasattr(model, "classes_")
+    inputs = Inputs(("prediction",), (), tuple(names[len(levels) :]), tuple(names[: len(levels)]), classes=classes)
+    return (TableLevelClassifier if classes else TableRegressor)(model, inputs)

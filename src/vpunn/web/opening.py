@@ -37,14 +37,15 @@ def as_subject(
         tree = getattr(source, "tree", None)
     if hasattr(source, "posterior") and hasattr(source, "tree_"):
         answers = ClassifierAnswers(source, features)
-    elif hasattr(source, "predict_nodes"):
+    elif hasattr(source, "predict_nodes") or hasattr(source, "node_proba_"):
         from vpunn.web.numbers import as_table, number_subject
 
         return number_subject(as_table(source), title or _title(source, source.tree_), columns)
     elif hasattr(source, "predict") and hasattr(source, "tree_"):
         name = type(source).__name__
         raise VpunnError(
-            f"the explorer cannot ask a {name}; it asks a HiPaNClassifier, a VPuNNRegressor and what `vpunn fit` wrote. "
+            f"the explorer cannot ask a {name}; it asks a HiPaNClassifier, a VPuNNRegressor, a VPuNNClassifier and what "
+            "`vpunn fit` wrote. "
             "Its tree alone is shown by `.tree_.explore()` of the loaded model."
         )
     if not isinstance(tree, Tree):
@@ -97,11 +98,6 @@ def table_subject(table: Any, name: str | None = None) -> Subject:
 
     inputs = table.inputs
     target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
-    if inputs.classes:
-        raise VpunnError(
-            "the explorer cannot ask a model of classes from levels; its tree alone is shown by `.tree_.explore()` of the "
-            "loaded model."
-        )
     if hasattr(table.model, "models_"):
         raise VpunnError("the explorer shows one tree, and this model has several; explore one of `.model.models_`.")
     if isinstance(table, TableRegressor):

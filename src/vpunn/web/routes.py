@@ -80,7 +80,8 @@ def find_route(routes: Iterable[Route], method: str, path: str, model: str | Non
         return fitting[0]
     if model is None:
         raise ApiError(404, "a tree is served here, without a model; `vpunn serve MODEL` serves one.", "path")
-    what = {"sets": "gives rows several labels", "number": "predicts a number", "places": "places rows"}[model]
+    does = {"sets": "gives rows several labels", "number": "predicts a number", "class": "predicts a class from levels"}
+    what = {**does, "places": "places rows"}[model]
     raise ApiError(422, f"this model {what}, and a test table is about one label; use vpunn evaluate.", "body")
 
 
@@ -237,7 +238,7 @@ ROUTES = (
         "/api/examples",
         "a few training rows to ask first, as the model holds them",
         about_model.examples,
-        when=("places", "sets", "number"),
+        when=("places", "sets", "number", "class"),
     ),
     Route(
         "GET",
@@ -271,7 +272,14 @@ ROUTES = (
         body=QUESTION,
         when=("places", "sets"),
     ),
-    Route("POST", "/api/predict", "answers of the model", about_model.predict, body=NUMBER_QUESTION, when=("number",)),
+    Route(
+        "POST",
+        "/api/predict",
+        "answers of the model",
+        about_model.predict,
+        body=NUMBER_QUESTION,
+        when=("number", "class"),
+    ),
     Route(
         "GET",
         "/api/confusion",

@@ -33,7 +33,8 @@ export class Ask {
     form.addEventListener("submit", (event) => { event.preventDefault(); this.app.state.set({ text: this.read() || undefined, tab: "ask" }); });
     $("risk").addEventListener("input", () => { this.app.state.set({ risk: String(this.level()) }, { replace: true, silent: true }); this.tell(); this.again(); });
     $("rule").addEventListener("change", () => this.app.state.set({ stop: $("rule").value }, { replace: true }));
-    $("rules").hidden = model.answers === "number";
+    this.ofLevels = model.answers === "number" || model.answers === "class"; // one answer, and no place to stop at
+    $("rules").hidden = this.ofLevels;
     $("forget").addEventListener("click", () => this.app.state.set({ text: undefined }));
   }
 
@@ -85,7 +86,7 @@ export class Ask {
     const { app } = this, text = app.state.now.text, turn = ++this.turn;
     if (!text) { this.clear(); return; }
     const rule = $("rule").value === "threshold" ? { threshold: this.level() } : { risk: this.level() };
-    const wanted = this.model.answers === "number" ? {} : { ...rule, top: 5, explain: true, beliefs: true };
+    const wanted = this.ofLevels ? {} : { ...rule, top: 5, explain: true, beliefs: true };
     let found;
     try { found = await app.api.post("predict", JSON.stringify({ ...this.body(text), ...wanted }), "application/json"); } catch (error) {
       if (turn === this.turn) { this.clear(); fill($("answer"), make("p", { class: "wrong", role: "alert" }, error.message)); }
@@ -93,7 +94,7 @@ export class Ask {
     }
     if (turn !== this.turn) return;
     $("examples").hidden = true;
-    if (this.model.answers === "number") this.showNumber(found.answers[0], moveThere); else await this.show(found.answers[0], moveThere);
+    if (this.ofLevels) this.showSum(found.answers[0], moveThere); else await this.show(found.answers[0], moveThere);
     if (turn !== this.turn) return;
     $("answer").prepend(...found.notes.map((note) => make("p", { class: "wrong" }, `${note}.`)));
   }
@@ -134,8 +135,8 @@ export class Ask {
     if (!view.answers.length && state.now.focus === undefined) view.focus = -1;
   }
 
-  // A number: the mean with its spread, and the sum it is, ball by ball.
-  showNumber(answer, moveThere) {
+  // A number with its spread, or a class with its probability, and the sum it is, ball by ball.
+  showSum(answer, moveThere) {
     const { app } = this, { view } = app, signed = (v) => (v < 0 ? "−" : "+") + short(Math.abs(v));
     view.stop = answer.node;
     if (moveThere) { view.goTo(view.layout.around(answer.node)); app.opened(answer.node); }
@@ -143,6 +144,13 @@ export class Ask {
     const step = (name, adds, total) => make("li", {}, name, make("span", { class: "p" }, make("span", { class: "adds" }, signed(adds)), ` = ${short(total)}`));
     let total = answer.path.at(-1).total;
     const balls = answer.path.map((ball) => step(make("a", { href: app.state.link({ focus: `@${ball.node}` }) }, app.labels.get(ball.node) ?? ball.label), ball.coefficient, ball.total));
+    if (this.model.answers === "class") {
+      const beyond = Math.abs(answer.beyond) > 1e-9 ? [step("beyond the branches", answer.beyond, answer.probability)] : [];
+      fill($("answer"), make("p", {}, `${this.model.target}: `, make("b", { id: "number" }, answer.prediction), ` with probability ${percent(answer.probability)}`),
+        make("ul", { class: "path" }, answer.classes.slice(0, 8).map((one) => make("li", {}, one.name, make("span", { class: "p" }, percent(one.probability))))),
+        make("h3", {}, `What makes ${answer.prediction} so probable`), make("ol", { class: "path" }, balls, beyond));
+      return;
+    }
     const covariates = answer.covariates.map((one) => step(`${one.name} ${short(one.value)} × ${short(one.slope)}`, one.adds, (total += one.adds)));
     fill($("answer"), make("p", {}, `${this.model.target}: `, make("b", { id: "number" }, short(answer.prediction)), ` ± ${short(answer.sd)} (standard deviation of a new row)`),
       make("p", {}, `90 % of new rows between ${short(answer.low)} and ${short(answer.high)}`),
