@@ -86,6 +86,8 @@ def row_numbers(y: Targets) -> Any:
         given = np.asarray(y)
     except ValueError:  # lists of several lengths
         raise VpunnError("y must hold one number per row, or equally many in each.") from None
+    if hasattr(y, "toarray"):
+        raise VpunnError("y is a sparse matrix; pass y.toarray().")
     if y is None or given.dtype.kind == "c" or given.ndim not in (1, 2):
         return y
     if given.dtype.kind in "mM":

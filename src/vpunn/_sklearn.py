@@ -100,6 +100,8 @@ def _one_sentence(X: Any) -> Iterator[None]:
         if isinstance(error, VpunnError) or (isinstance(error, TypeError) and isinstance(X, np.ndarray)):
             raise  # scikit-learn's own checks ask for a TypeError
         said = str(error).splitlines()[0].rstrip(".:")
+        if "names" in said:  # which ones is said on lines of their own
+            said = " ".join(str(error).split()).rstrip(".:")
         if isinstance(error, TypeError):
             said = f"X must be a table of numbers, got {type(X).__name__} ({said})"
         elif said.startswith("Expected 2D"):

@@ -184,6 +184,25 @@ def test_what_is_no_target_and_no_weight_is_one_sentence(estimator, y, weight, w
         clone(estimator).fit([["a"], ["b"], ["a"]], y, sample_weight=weight)
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"tol": "a"}, "tol must be a number"),
+        ({"estimator": LinearRegression}, "estimator must be a regressor"),
+        ({"effects": {0: {"slope": 1}}, "x": 0.0}, "is 0 in every row"),
+        ({"effects": {0: {"slope": 1}}, "x": 1e300}, "up to 1e.150"),
+        ({"estimator": LinearRegression(), "x": np.nan}, "LinearRegression cannot use the columns that are no effect"),
+        ({"x": 10**400}, "columns that are no effect must be numbers"),
+    ],
+)
+def test_settings_and_covariates_that_cannot_be_used_are_one_sentence(changed, words):
+    x = changed.get("x", 1.0)
+    X = np.array([[name, x] for name in "ababcc"], object)
+    changed = {name: value for name, value in changed.items() if name != "x"}
+    with pytest.raises(VpunnError, match=words):
+        TreeEffects(**{"effects": [0], **changed}).fit(X, np.arange(6.0))
+
+
 def test_extremes_are_answered():
     constant = TreeEffects(effects=[0]).fit([["a"], ["b"], ["a"]], [2.0, 2.0, 2.0])
     mean, sd = constant.predict([["a"], ["c"]], return_std=True)
@@ -193,5 +212,7 @@ def test_extremes_are_answered():
         X, np.arange(120.0), sample_weight=np.r_[np.ones(60), np.zeros(60)]
     )
     assert np.isfinite(weighted.predict(X)).all()  # the default estimator reads missing covariates
+    X[:, 1] = np.nan  # says nothing
+    assert np.isfinite(TreeEffects(effects=[0], max_iter=1).fit(X, np.arange(120.0)).predict(X)).all()
     with pytest.raises(VpunnError, match="max_iter must be a whole number"):
         TreeEffects(max_iter=0).fit(X[:, 1:], np.arange(120.0))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import VpunnError, examples
 from vpunn.regress.evolution import EvolutionFit, fit_evolution, solve_evolution
 from vpunn.regress.regressor import VPuNNRegressor
@@ -105,7 +106,11 @@ class Effect:
         self.branches = self.model._branches()
         self.x = self._slopes(X)
         if self.x is not None:
-            self.unit = float(np.sqrt(np.mean(self.x**2))) or 1.0
+            self.unit = float(np.sqrt(np.mean(self.x**2)))
+            if not self.unit > 1 / LARGEST_FEATURE:
+                raise VpunnError(
+                    f"the slope column {self.spec.slope!r} is 0 in every row, or nearly so, and has no slope: leave the effect out."
+                )
             self.x = self.x / self.unit
 
     def _slopes(self, X: np.ndarray) -> FloatArray | None:
@@ -114,11 +119,13 @@ class Effect:
             return None
         try:
             x = X[:, self.slope].astype(float)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise VpunnError(f"the slope column {self.spec.slope!r} must hold numbers ({error}).") from None
-        bad = np.flatnonzero(~np.isfinite(x))
+        bad = np.flatnonzero(~(np.abs(x) <= LARGEST_FEATURE))
         if len(bad):
-            raise VpunnError(f"the slope column {self.spec.slope!r} must be finite; it is not in rows {examples(bad)}.")
+            raise VpunnError(
+                f"the slope column {self.spec.slope!r} must be finite, up to {LARGEST_FEATURE:g}; not so in rows {examples(bad)}."
+            )
         return np.asarray(x)
 
     def _rows(self, part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:

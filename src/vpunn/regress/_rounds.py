@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,19 @@ FloatArray = np.ndarray
 SWEEPS, SETTLED = 100, 1e-6
 #: How often variances and what others say follow each other in a round.
 PASSES = 3
+
+
+@contextmanager
+def said_of(estimator: Any) -> Iterator[None]:
+    """What the regressor of the covariates complains of, in one sentence."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise VpunnError(
+            f"the estimator {type(estimator).__name__} cannot use the columns that are no effect ({said}); fill in or drop what it "
+            "cannot read, or take another estimator."
+        ) from error
 
 
 class Rounds:
@@ -92,8 +107,10 @@ class Rounds:
                 train = np.arange(len(target))
             estimator = self._new_estimator()
             options = {"sample_weight": weight[train]} if has_fit_parameter(estimator, "sample_weight") else {}
-            estimator.fit(self.covariates[train], target[train], **options)
-            seen[test] = estimator.predict(self.covariates[test])
+            rows = self.covariates[train]
+            with said_of(estimator):  # a column without any value says nothing, and not every regressor reads it
+                estimator.fit(np.where(np.isnan(rows).all(axis=0), 0.0, rows), target[train], **options)
+                seen[test] = estimator.predict(self.covariates[test])
             estimators.append(estimator)
         return estimators, seen
 

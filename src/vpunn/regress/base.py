@@ -152,7 +152,7 @@ class HierarchicalInput(Storable, BaseEstimator):
             return None
         try:
             values = X[:, self._covariate_columns].astype(float)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise VpunnError(f"covariates must be numeric ({error}); encode other columns first.") from None
         bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
         if len(bad):

@@ -20,7 +20,7 @@ from vpunn._types import FeatureNames, Features, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.regress._effect import Effect, specs_of
 from vpunn.regress._explain import BallSum, BallTerm, ball_sum, check_one_row
-from vpunn.regress._rounds import Rounds
+from vpunn.regress._rounds import Rounds, said_of
 from vpunn.regress.boosted import BoostedTrees
 from vpunn.regress.regressor import VPuNNRegressor
 from vpunn.store import Draft, Storable, Stored
@@ -113,8 +113,8 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
     def fit(self, X: Features, y: Targets, *, sample_weight: Weights = None) -> TreeEffects:
         """Fit; ``sample_weight`` counts repetitions."""
         refuse_lazy(X, y)
-        X, y = validate_data(self, X, row_numbers(y), dtype=None, ensure_all_finite=False, y_numeric=True)
         self._check_settings()
+        X, y = validate_data(self, X, row_numbers(y), dtype=None, ensure_all_finite=False, y_numeric=True)
         y = np.asarray(y, dtype=float)
         weight = counting_weights(sample_weight, len(y))
         self._read_columns(X)
@@ -134,6 +134,12 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < least:
                 raise VpunnError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, int | float) or not self.tol >= 0:
+            raise VpunnError(f"tol must be a number of at least 0, got {self.tol!r}.")
+        if isinstance(self.estimator, type) or not (self.estimator is None or hasattr(self.estimator, "fit")):
+            raise VpunnError(
+                f"estimator must be a regressor, such as LinearRegression(), or None, got {self.estimator!r}."
+            )
 
     def _read_columns(self, X: np.ndarray) -> None:
         """Which columns belong to which effect, and which are covariates."""
@@ -168,7 +174,7 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
             return None
         try:
             return np.asarray(X[:, self._covariates].astype(float))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise VpunnError(
                 f"columns that are no effect must be numbers ({error}); name them in effects=, or encode or drop them."
             ) from None
@@ -177,7 +183,9 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
         """f of new rows: the mean of the folds' regressors."""
         if covariates is None or not self.estimators_:
             return np.full(rows, self._mean)
-        return np.asarray(np.mean([model.predict(covariates) for model in self.estimators_], axis=0)) + self._mean
+        with said_of(self.estimators_[0]):
+            told = [model.predict(covariates) for model in self.estimators_]
+        return np.asarray(np.mean(told, axis=0)) + self._mean
 
     def _new(self, X: Features) -> np.ndarray:
         check_is_fitted(self)
