@@ -174,7 +174,7 @@ def test_awkward_data_are_answered_or_refused_in_a_sentence():
         assert mean.round(9).tolist() == [3, 3] and sd.tolist() == [0, 0]
     with pytest.raises(VpunnError, match="at distance 0 have different values"):
         VPuNNRegressor(tree, evolution="brownian").fit(X, [1.0, 2, 3, 4])
-    lengths = branch_lengths(tree, zero="tiny")
+    lengths = {"zero": "tiny"}
     VPuNNRegressor(tree, evolution="brownian", lengths=lengths).fit(X, [1.0, 2, 3, 4])
     assert np.isfinite(VPuNNRegressor(tree, evolution="auto").fit(X, [1.0, 2, 3, 4]).predict([["e"], ["nobody"]])).all()
     with pytest.raises(VpunnError, match="'nobody'"):
@@ -194,7 +194,9 @@ def test_awkward_data_are_answered_or_refused_in_a_sentence():
         with pytest.raises(VpunnError, match=words):
             VPuNNRegressor(read_tree(io.StringIO(newick)), evolution="lambda").fit([["a"], ["b"]], [1.0, 2])
     assert branch_lengths(read_tree(io.StringIO("(a,b:2,c:4);")), missing="mean").tolist() == [0, 3, 2, 4]
-    assert branch_lengths(read_tree(io.StringIO("(a:-1,b:2);")), negative="absolute").tolist() == [0, 1, 2]
+    assert branch_lengths(read_tree(io.StringIO("(a:-1,b:2);")), {"negative": "absolute"}).tolist() == [0, 1, 2]
+    with pytest.raises(VpunnError, match="negative, zero and missing ones, got 'long'"):
+        branch_lengths(tree, {"long": "cut"})
     for options, words in (
         ({"evolution": "brown"}, "brown"),
         ({"evolution": None, "lengths": 1}, "belongs to a model along branches"),

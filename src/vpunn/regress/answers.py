@@ -119,7 +119,7 @@ def contrasts(tree: Tree, nodes: np.ndarray, y: FloatArray, *, lengths: Any = No
     if zero.any():
         raise VpunnError(
             f"{counted(int(zero.sum()), 'join')} of sides at distance 0 ({examples(tree.labels[node[zero]], limit=3)}) "
-            'has an infinite contrast; pass lengths=branch_lengths(tree, zero="tiny").'
+            "has an infinite contrast; pass lengths={'zero': 'tiny'}."
         )
     scaled = np.divide(difference, np.sqrt(variance), out=np.zeros_like(difference), where=variance > 0)
     order = np.argsort(node, kind="stable")

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, counted, examples
+from vpunn.errors import VpunnError, advice, counted, examples
 from vpunn.regress.variances import FREE, Branches, Steps
 from vpunn.tree import Tree
 
 FloatArray = np.ndarray
 
+_TINY = "pass lengths={'zero': 'tiny'}"
 #: Variance of a contrast, in units of the tree's height, below which two sayings count as one.
 LEAST = 1e-13
 #: Range in which each parameter is sought, in units of the tree's height; α ends where a hundredth of it forgets half.
@@ -292,7 +293,7 @@ def solution(rows: Rows, model: str, parameters: dict[str, float]) -> EvolutionF
     if state.clashes and rows.scale[0] > 0:
         raise VpunnError(
             f"{counted(state.clashes, 'pair')} of species at distance 0 have different values, which a model without noise cannot "
-            'have; take evolution="lambda", or lengths=branch_lengths(tree, zero="tiny").'
+            f"have; {advice('evolution', 'lambda')}, or {advice('lengths', 'zero=tiny', _TINY)}."
         )
     y_scale, x_scale = rows.scale[0], rows.scale[1:]
     rate, steps = state.rate * y_scale**2, state.steps

@@ -63,7 +63,8 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
     evolution : None, variances by depth; or a model along the branches of ``tree``: ``"brownian"`` (Brownian motion), ``"lambda"``
         (with Pagel's λ), ``"ou"`` (Ornstein–Uhlenbeck) and ``"kappa"`` (Pagel's κ), both with λ too, and ``"auto"``, the one of
         these and of variances by depth that has the least AIC (`selection_` is the table).
-    lengths : of branches: a column of the tree (default ``"length"``), a number for all, or one per node; `branch_lengths` mends.
+    lengths : of branches: a column of the tree (default ``"length"``), a number for all, or one per node; or what to do about
+        lengths that no process has, ``{"negative": "zero", "zero": "tiny", "missing": "mean"}`` (see `branch_lengths`).
     y_error : name or position of the column of X that holds the standard error of each y, or NaN; `predict` reads over it.
     parameters : values of λ (``"lambda"``), ``"alpha"`` and ``"kappa"`` that are not to be found by likelihood.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vpunn.errors import VpunnError, check_choice, counted, examples
+from vpunn.errors import VpunnError, advice, check_choice, counted, examples
 from vpunn.tree import Tree
 
 FloatArray = np.ndarray
@@ -98,14 +98,22 @@ def branch_lengths(
 ) -> FloatArray:
     """The length of the branch above every node, 0 at the root, with policies for those that no process can have.
 
-    ``lengths`` is None (the tree's column ``length``), the name of another column, one number for every branch, or an array, one
-    number a node. ``negative``: "refuse", "zero" or "absolute". ``missing``: "refuse", "zero" or "mean" (of those there are).
-    ``zero``: "keep", or "tiny" (a millionth of the mean length, where two tips without noise must differ).
+    ``lengths`` is None (the tree's column ``length``), the name of another column, one number for every branch, an array with one
+    number a node, or a dict of these arguments, as an estimator's ``lengths`` may be. ``negative``: "refuse", "zero" or
+    "absolute". ``missing``: "refuse", "zero" or "mean" (of those there are). ``zero``: "keep", or "tiny" (a millionth of the mean
+    length, where two tips without noise must differ).
 
     >>> tree = Tree.from_parents([-1, 0, 0, 0], columns={"length": [np.nan, 2.0, -0.5, 4.0]})
     >>> branch_lengths(tree, negative="zero")
     array([0., 2., 0., 4.])
     """
+    if isinstance(lengths, Mapping):
+        unknown = [name for name in lengths if name not in ("lengths", "negative", "zero", "missing")]
+        if unknown:
+            raise VpunnError(
+                f"lengths may say what to do about negative, zero and missing ones, got {examples(unknown)}."
+            )
+        return branch_lengths(tree, **lengths)
     check_choice("negative", negative, ("refuse", "zero", "absolute"))
     check_choice("zero", zero, ("keep", "tiny"))
     check_choice("missing", missing, ("refuse", "zero", "mean"))
@@ -126,14 +134,16 @@ def branch_lengths(
         ) from None
     out[0] = 0.0
     for what, bad, policy, others in (
-        ("missing", np.isnan(out), missing, '"mean"'),
+        ("missing", np.isnan(out), missing, "mean"),
         ("infinite", np.isinf(out), "refuse", ""),
-        ("negative", out < 0, negative, '"zero"'),
+        ("negative", out < 0, negative, "zero"),
     ):
         if bad.any() and policy == "refuse":
             where = [f"{tree.labels[i]}: {out[i]:g}" for i in np.flatnonzero(bad)[:5]]
             many = counted(int(bad.sum()), "branch has", "branches have")
-            fix = f"; lengths=branch_lengths(tree, {what}={others}) mends them" if others else ""
+            fix = (
+                f"; {advice('lengths', f'{what}={others}', f'pass lengths={{{what!r}: {others!r}}}')}" if others else ""
+            )
             raise VpunnError(f"{many} a {what} length ({examples(where, total=int(bad.sum()))}){fix}.")
         if bad.any():
             out[bad] = {"zero": 0.0, "absolute": np.abs(out[bad]), "mean": np.nanmean(out[1:])}[policy]
