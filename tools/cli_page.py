@@ -204,7 +204,8 @@ def worked_example() -> str:
         "Without options, `fit` shows what every column looks like and a command to copy:",
         run("vpunn fit shop.csv"),
         "The first line of a `fit` says what was read, the notes what was odd. A blank at the end of the level columns ends "
-        'the path; one above a given level is called "(missing)", so that deeper names keep their depth. `--folds` scores rows '
+        "the path. A blank above a given level is filled in as other rows have it; where none tells, the level is called "
+        '"(missing)". Rows without any label are left out, here and by `evaluate`. `--folds` scores rows '
         "that the model has not seen (rows with the same inputs stay together); what is written has seen all rows.",
         run(f"{fit} --folds 4"),
         "New rows: `--keep` hands columns through as they are written, and a row without a single known word says so.",
@@ -251,7 +252,7 @@ def words_and_numbers() -> str:
         "A missing number (an empty cell, NA, NaN, null) is read as the median of its column in the training rows, which the model "
         "keeps; the row is answered from all the rest, and one sentence says how many rows and which columns that were. Such "
         "answers are surer than they should be. A row without any number and known word has `known` false, and a column without "
-        "any number in a table of several rows is refused. `fit` refuses missing numbers unless told with `--missing`. A cell "
+        "any number in a table of several rows is refused. `--missing` leaves such rows out, or refuses them. A cell "
         "that is something else (`-`, which may mean nothing or zero; `?`; `<5`) is refused with block, column and row: write a "
         "number or empty it. Columns that no option names are left out; if none is named, all are read as they look.",
     ]
@@ -281,7 +282,7 @@ def regression() -> str:
         "`--regress` predicts a number from level columns (or the label column of a `--tree`, with `--match loose` for "
         "Homo_sapiens ~ Homo sapiens) and, with `--columns`, covariates. Predictions have a standard deviation and a 90 % "
         "interval; unseen genera borrow from their order. Masses and prices go in as logarithms, as here: intervals of the numbers "
-        "themselves may begin below zero. Rows without a number are left out by `--missing drop`.",
+        "themselves may begin below zero. Rows without the number that is to be learned are left out.",
         run("vpunn fit mass.csv --regress log_mass --levels order,genus --out mass"),
         run("vpunn predict mass mass.csv --keep species"),
         "A model keeps how names were matched, so new tables may write them as the first did:",
@@ -332,11 +333,11 @@ def found_commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 def readers() -> str:
     """The options of every tree reader."""
-    from vpunn.io import _READERS, reader_options
+    from vpunn.io import _FORMATS, reader_options
 
     rows = []
-    for format, (module, function) in _READERS.items():
-        reader = getattr(import_module(f"vpunn.io.{module}"), function)
+    for format, form in _FORMATS.items():
+        reader = getattr(import_module(f"vpunn.io.{form.file}"), form.read)
         names = sorted(reader_options(reader) - {"policy"})
         summary = " ".join((inspect.getdoc(reader) or "").split("\n\n")[0].split())
         rows.append(

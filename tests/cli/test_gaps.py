@@ -75,7 +75,7 @@ def test_fit_by_medians(here):
     folder, _, _ = here
     (folder / "t.csv").write_text("size;weight;kind\n" + "1,5; ;owl\n;2,5;eel\n2,5;3,5;owl\n4;;\n" * 6)
     fit = ["fit", folder / "t.csv", "--columns", "size,weight", "--target", "kind", "--out", folder / "m"]
-    said = done(*fit, "--missing", "median").out
+    said = done(*fit).out
     assert "18 rows" in said and "6 rows without a label or a number left out" in said
     assert (
         "12 of 18 rows lack numbers, read as the median of the training rows: 'size' 2 in 6 rows, 'weight' 3 in 6 rows"

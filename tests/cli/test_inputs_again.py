@@ -40,13 +40,11 @@ SETS = [
     yes(fit_sets(), "0 classes with one row", {"t.csv": TAGS}),
     yes(fit_sets("';'"), "no cell of 'tags' holds ';' between two labels", {"t.csv": TAGS}),
     yes(fit_sets("'|' --json"), ('"classes": 4', '"singles": 0'), {"t.csv": TAGS}),
-    yes(fit_sets("'|' --tree tree.csv --missing drop"), "6 rows left out", {"t.csv": TAGS, "tree.csv": TREE}),
-    no(
-        fit_sets("'|' --tree tree.csv"), ("6 of 30 rows", "'sour'", "--missing drop"), {"t.csv": TAGS, "tree.csv": TREE}
-    ),
+    yes(fit_sets("'|' --tree tree.csv --unseen skip"), "6 rows left out", {"t.csv": TAGS, "tree.csv": TREE}),
+    no(fit_sets("'|' --tree tree.csv"), ("6 of 30 rows", "'sour'", "--unseen skip"), {"t.csv": TAGS, "tree.csv": TREE}),
     no(fit_sets("'|' --tree tree.csv"), "--match loose", {"t.csv": TAGS, "tree.csv": TREE.replace("red", "RED")}),
     yes(
-        fit_sets("'|' --tree tree.csv --match loose --missing drop"),
+        fit_sets("'|' --tree tree.csv --match loose --unseen skip"),
         "3 classes",
         {"t.csv": TAGS, "tree.csv": TREE.replace("red", "RED")},
     ),
@@ -243,7 +241,7 @@ PRICED = "fit t.csv --out new --text text --target kind --columns"
 SHOP = [
     no(REGRESS, "1 of 3 rows of 't.csv' has labels that are not in the tree: 'Felis catus'", APES_FILES),
     yes(
-        f"{REGRESS} --missing drop",
+        f"{REGRESS} --unseen skip",
         (
             "1 row not in the tree left out ('Felis catus')",
             "2 of 4 leaves of the tree have no row ('Gorilla_gorilla', ",
@@ -284,7 +282,7 @@ SHOP = [
         {"t.csv": "text,kind\nnight bird,owl\npond fish,carp\nsmall bird,wren\n"},
     ),
     no(
-        "fit t.csv --out new --text text --target kind",
+        "fit t.csv --out new --text text --target kind --missing error",
         "1 of 2 rows of 't.csv' has no label",
         {"t.csv": "text,kind\na,\nb,c\n"},
     ),

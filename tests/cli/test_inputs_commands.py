@@ -90,7 +90,7 @@ UNSEEN = [
     ),
     no(
         fit("--text text --target kind --tree tree.csv"),
-        ("1 of 3 rows", "'penguin'", "--missing drop"),
+        ("1 of 3 rows", "'penguin'", "--unseen skip"),
         {"t.csv": NEW, "tree.csv": TREE},
     ),
     no(
@@ -109,7 +109,7 @@ UNSEEN = [
         {"t.csv": TRAIN.replace("owl", "OWL"), "tree.csv": TREE},
     ),
     yes(
-        fit("--text text --target kind --tree tree.csv --missing drop"),
+        fit("--text text --target kind --tree tree.csv --unseen skip"),
         "1 row left out",
         {"t.csv": TRAIN + "x,penguin\n", "tree.csv": TREE},
     ),

@@ -101,28 +101,22 @@ BLANKS = [
     *[yes(ASK, ('"known": false', "nothing the model knows"), {"t.csv": f"id,text\na,{cell}\n"}) for cell in MISSING],
     *[
         no(
-            fit(),
+            fit("--text text --target kind --missing error"),
             ("1 of 2 rows", "no label in 'kind'", "row 1", "--missing drop"),
             {"t.csv": f"text,kind\na,b\nb,{cell}\n"},
         )
         for cell in (*MISSING, "  ", "\u00a0")
     ],
-    no(fit(), "no label in 'kind'", {"t.csv": "text,kind\na,\nb,\n"}),
-    no(fit("--text text --target kind --missing drop"), "no row of 't.csv' is left", {"t.csv": "text,kind\na,\nb,\n"}),
+    no(fit(), "no row of 't.csv' is left", {"t.csv": "text,kind\na,\nb,\n"}),
     no(
         fit("--text text --target kind --missing maybe"),
-        "choose one of error, drop, median",
+        "choose one of median, drop, error",
         {"t.csv": "text,kind\na,b\n"},
     ),
     no("predict {num} t.csv", "'weight' of 't.csv' has no number in any of 2 rows", {"t.csv": "size,weight\n1,\n2,\n"}),
     no("predict {num} t.csv", ("column 'size'", "'12,5x'", "row 1"), {"t.csv": "size;weight\n1,5;\n12,5x;2\n"}),
-    no(
-        "evaluate {flat} t.csv",
-        ("no label in 'kind'", "--unseen skip"),
-        {"t.csv": "text,kind\nnight bird,owl\npond,\n"},
-    ),
     yes(
-        "evaluate {flat} t.csv --unseen skip --json",
+        "evaluate {flat} t.csv --json",
         ('"rows": 1', "1 row without a label left out"),
         {"t.csv": "text,kind\nnight bird,owl\npond,\n"},
     ),
@@ -134,7 +128,7 @@ BLANKS = [
     yes("predict {mass} t.csv --json", '"path": "root / bird"', {"t.csv": "group,kind\nbird,\n"}),
     yes("predict {mass} t.csv --json", '"path": "root"', {"t.csv": "group,kind\n,\n"}),
     no(
-        fit("--regress mass --levels group"),
+        fit("--regress mass --levels group --missing error"),
         ("column 'mass'", "no number", "row 1"),
         {"t.csv": "group,mass\na,1\nb,\n"},
     ),

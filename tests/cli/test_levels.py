@@ -112,7 +112,7 @@ def test_names_of_a_phylogeny_match_loosely_and_are_listed(folder):
     (folder / "t.csv").write_text("sp,kg\n" + "".join(f"{name},{k}.5\n" for k, name in enumerate(names)))
     options = ["--regress", "kg", "--tree", "@cats.nex", "--match", "loose", "--evolution", "brownian"]
     assert "1 of 5 rows" in fitted(folder, *options).err
-    said = fitted(folder, *options, "--missing", "drop")
+    said = fitted(folder, *options, "--unseen", "skip")
     told = " ".join(said.out.split())
     assert (
         said.code == 0 and "4 labels were matched loosely: 'Panthera leo (Linnaeus, 1758)' is 'Panthera_leo'," in told
@@ -124,7 +124,9 @@ def test_names_of_a_phylogeny_match_loosely_and_are_listed(folder):
     found = load(folder / "m").answer_table(new)
     assert found["known"].tolist() == [True, False, True]
     frame = pd.read_csv(folder / "t.csv")
-    model = fit(frame, "kg", levels=["sp"], tree=read_tree(folder / "cats.nex"), match="loose", verbose=False)
+    model = fit(
+        frame, "kg", levels=["sp"], tree=read_tree(folder / "cats.nex"), match="loose", unseen="skip", verbose=False
+    )
     assert any("4 labels were matched loosely" in note for note in model.report.notes)
 
 

@@ -35,8 +35,8 @@ def in_units(total):
     [
         (TRAITS + "zebra,300\n", NEWICK, [], "not in the tree: 'zebra', first in row 5"),
         (TRAITS, NEWICK.replace("b:1", "a:1"), [], "the label 'a' names 2 nodes"),
-        ("sp,kg\na,\nb,NA\n", NEWICK, [], "has no number (NaN) in 2 of 2 rows"),
-        ("sp,kg\na,\nb,NA\n", NEWICK, ["--missing", "drop"], "no row of"),
+        ("sp,kg\na,\nb,NA\n", NEWICK, ["--missing", "error"], "has no number (NaN) in 2 of 2 rows"),
+        ("sp,kg\na,\nb,NA\n", NEWICK, [], "no row of"),
         (TRAITS, "a;", [], "not in the tree: 'b', 'c', 'e'"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_page_scores_the_rows_that_evaluate_scores(name, unseen, models, tmp_p
 READ = [
     # the row with a gap is not in the tree and is dropped, so that its gap is not counted
     yes(
-        "fit t.csv --levels a,b --text t --tree tree.csv --missing drop --out m",
+        "fit t.csv --levels a,b --text t --tree tree.csv --unseen skip --out m",
         ("4 rows, 4 columns", "1 row with blank levels", "1 row left out", "('q')"),
         {
             "t.csv": "id,t,a,b\n1,u v,x,p\n2,u w,x,\n3,v w,,q\n4,u z,y,r\n5,w z,y,r\n",
@@ -66,7 +66,7 @@ READ = [
         },
     ),
     yes(
-        "fit t.csv --target k --text t --missing drop --out m",
+        "fit t.csv --target k --text t --out m",
         ("4 rows", "2 classes", "1 row without a label"),
         {"t.csv": "t,k\nu v,x\nu w,x\nv w,\nu z,y\nw z,y\n"},
     ),

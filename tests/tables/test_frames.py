@@ -120,6 +120,10 @@ def test_a_number_is_predicted_from_level_columns(capsys):
     ("call", "said"),
     [
         (lambda: vpunn.fit(TRAIN, "kinds"), "did you mean"),
+        (
+            lambda: vpunn.fit(TRAIN),
+            "say which column to predict: vpunn.fit.df, target=.'department', 'kind'..; the frame has 'sku'",
+        ),
         (lambda: vpunn.fit(TRAIN, [1, 2, 3]), "the target has 3 rows and the frame 160"),
         (lambda: vpunn.fit(TRAIN, TRAIN["kind"]), "is also a column of the frame"),
         (lambda: vpunn.fit(TRAIN.to_numpy(), "kind"), "HiPaNClassifier"),
@@ -173,3 +177,40 @@ def test_names_that_people_type(tmp_path):
     assert {"drinks", "tea", "cake"} <= {text.get_text() for text in tree.plot().texts}
     with pytest.raises(VpunnError, match="a list is nothing that vpunn saves"):
         vpunn.save([1], tmp_path / "l")
+
+
+def test_a_level_that_other_rows_tell_is_filled_in(capsys, tmp_path):
+    """And one of which nothing is known, or two things are, is no guess."""
+    frame = TRAIN[["text", "price", "department", "kind"]].assign(what=TRAIN["kind"] + "s")
+    frame = frame.replace({"what": {"cakes": "goods"}})
+    frame["what"] = np.where(frame["kind"] == "bread", "goods", frame["what"])
+    frame.loc[frame.index[frame["kind"] == "tea"][:3], "kind"] = None
+    frame.loc[frame.index[frame["kind"] == "cake"][:2], "kind"] = None
+    model = vpunn.fit(frame, target=["department", "kind", "what"])
+    said = capsys.readouterr().out
+    assert "3 rows lacked a level above a given one, which is filled in as other rows have it" in said
+    assert "2 rows have a blank level above a given one, and no other row tells which" in said
+    assert set(map(tuple, model.predict(frame).to_numpy())) <= {
+        *[("drinks", kind, f"{kind}s") for kind in ("coffee", "tea")],
+        *[("bakery", kind, "goods") for kind in ("bread", "cake", None)],
+    }
+    new = frame[frame["what"] == "teas"].assign(kind=None)
+    assert not any("does not know" in note for note in model.evaluate(new).notes)
+
+
+def test_columns_of_strangers():
+    """Numbers that are ids have gaps; quantities come back; names come back in any spelling; many values take no column each."""
+    rng = np.random.default_rng(0)
+    n = 2400
+    frame = pd.DataFrame({
+        "order": np.sort(rng.choice(10**6, n, replace=False)),
+        "dense": rng.permutation(3 * n)[:n],
+        "people": rng.integers(0, 10**5, n),
+        "genus": [f"Genus{i}" for i in rng.integers(0, n, n)],
+        "dept": [("Garden", " garden", "GARDEN", "Kitchen")[i] for i in rng.integers(0, 4, n)],
+    })  # fmt: skip
+    guesses = guess_columns(frame)
+    assert {name: guess.kind for name, guess in guesses.items()} == {
+        "order": "id", "dense": "id", "people": "number", "genus": "category", "dept": "category",
+    }  # fmt: skip
+    assert guesses["genus"].read_as == "text" and guesses["dept"].why == "2 different values in 4 spellings"

@@ -100,14 +100,14 @@ def test_rows_that_hold_nothing_else_are_told():
 def test_fit_refuses_drops_or_takes_the_median(inputs):
     frame = with_gaps(TRAIN)
     with pytest.raises(DataError, match="missing(='| )drop"):
-        fitted(inputs, frame)
+        fitted(inputs, frame, missing="error")
     gone = frame[["age", "crp"]].isna()
     sample = read_sample(frame, inputs, "t", regress=bool(inputs.levels), missing="drop")
     assert len(sample) == 88 and sample.report.dropped == 2
-    sample = read_sample(frame, inputs, "t", regress=bool(inputs.levels), missing="median")
+    sample = read_sample(frame, inputs, "t", regress=bool(inputs.levels))
     assert len(sample) == (89 if inputs.levels else 90)  # the target is never made up
     assert "read as the median of the training rows: 'age' " in sample.report.notes[-1]
-    model = fitted(inputs, frame, missing="median")
+    model = fitted(inputs, frame)
     there = ~gone["crp"] if inputs.levels else slice(None)
     assert model.inputs.medians[0] == frame.loc[there, "age"].median()
 
@@ -115,7 +115,7 @@ def test_fit_refuses_drops_or_takes_the_median(inputs):
 def test_held_out_rows_are_read_by_the_medians_of_the_others():
     """And a part of the rows may have no number in a column at all, on either side."""
     frame = TRAIN.assign(crp=np.where(TRAIN.index == 5, TRAIN["crp"], np.nan))
-    sample = read_sample(frame, NUMBERS, "t", missing="median")
+    sample = read_sample(frame, NUMBERS, "t")
     assert FitPlan(NUMBERS, folds=3).held_out(sample)["held-out rows"] == 90
     assert with_medians(NUMBERS, frame[10:], "t").medians == (frame["age"][10:].median(), 0.0)
 
@@ -123,7 +123,7 @@ def test_held_out_rows_are_read_by_the_medians_of_the_others():
 def test_rows_without_a_label_are_left_out_beside_medians():
     frame = with_gaps(TRAIN)
     frame.loc[7, "kind"] = None
-    sample = read_sample(frame, NUMBERS, "t", missing="median")
+    sample = read_sample(frame, NUMBERS, "t")
     assert len(sample) == 89 and "1 row without a label or a number left out" in sample.report.notes
 
 
@@ -133,7 +133,7 @@ def test_a_column_without_numbers_is_refused_but_a_row_is_answered():
         Gaps.of(empty, NUMBERS, "new").refuse_empty("new", "fill it in")
     Gaps.of(empty[:1], NUMBERS, "new").refuse_empty("new", "fill it in")
     with pytest.raises(DataError, match="no number in any of 30 rows; leave it out of --columns"):
-        read_sample(empty, NUMBERS, "new", missing="median")
+        read_sample(empty, NUMBERS, "new")
     assert len(fitted(NUMBERS).answer_table(empty[:1], "new")) == 1
 
 

@@ -145,10 +145,13 @@ class Places:
     missing: Annotated[
         str,
         typer.Option(
-            help="Rows without a label or number, or not in the tree: error, drop, or median (of a column, for numbers of "
-            "--columns; drops the others)."
+            help="Rows with blanks: median (a number of --columns is read as its column's median; rows without a label or number "
+            "to learn are left out), drop (all rows with a blank are left out), or error."
         ),
-    ] = "error"
+    ] = "median"
+    unseen: Annotated[
+        str | None, typer.Option(help="With --tree: rows whose label is not in it, error (the default) or skip.")
+    ] = None
     format: Format = None
     policy: Annotated[str | None, typer.Option(help="For --tree: which parent a node with several keeps.")] = None
     tree_name: Annotated[
@@ -160,7 +163,7 @@ class Places:
     def read(self) -> Tree | None:
         """The tree, if one was named."""
         if self.tree is None:
-            told = {"--format": self.format, "--policy": self.policy, "--option": self.option}
+            told = {"--format": self.format, "--policy": self.policy, "--option": self.option, "--unseen": self.unseen}
             refuse_unused(told | {"--tree-name": self.tree_name}, "there is no --tree")
             return None
         named = [] if self.tree_name is None else [f"tree_name={self.tree_name}"]
@@ -277,7 +280,7 @@ def fit(
     if keep is not None:
         check_choice("--keep", keep, ("rows", "sums"))
     if table.exists() and not any(value is not None for value in which.given().values()):
-        _suggest(table, reading, json)
+        _suggest(table, places, reading, json)
         return
     out = out or _beside(table)
     make_folder(out.parent)
@@ -285,7 +288,7 @@ def fit(
     facts: dict[str, Any] = {}
     if not table.exists() and task_name(table) is not None:
         unused: dict[str, Any] = {**which.given(), "--tree": places.tree, "--test-size": test_size, "--folds": folds}
-        unused["--mixed"] = mixed
+        unused |= {"--mixed": mixed, "--unseen": places.unseen}
         refuse_unused(unused, f"{table} is a task, which brings its own columns, tree and test rows")
         model = _task_model(table, characters is not False, seed)
     else:
@@ -327,27 +330,34 @@ def _beside(table: Path) -> Path:
     return table.parent / f"{name}-model"
 
 
-def _suggest(table: Path, reading: Reading, json: bool) -> None:
-    """What the columns of a table look like, and the command that fits a model on it."""
-    from vpunn.tables.guess import guess_columns, suggestion
+def _suggest(table: Path, places: Places, reading: Reading, json: bool) -> None:
+    """What the columns of a table look like, and the commands that fit a model on it."""
+    from vpunn.tables.guess import guess_columns, suggestions
     from vpunn.tables.inputs import join_names
 
     frame = reading.read_plain(table)
     guesses = guess_columns(frame)
-    options = suggestion(frame, guesses)
-    words = ["vpunn", "fit", str(table)]
-    for name, columns in options.items():
-        words += [f"--{name}", join_names(columns)]
     rows = [{"column": name, "looks like": guess.kind, "because": guess.why} for name, guess in guesses.items()]
+    commands = {}
+    for options in suggestions(frame, guesses, places.read()):
+        words = ["vpunn", "fit", str(table), *(["--tree", places.tree] if places.tree else [])]
+        for name, columns in options.items():
+            words += [f"--{name}", join_names(columns)]
+        from_levels = options.get("regress") or options.get("classify")
+        what = " > ".join(from_levels or options.get("levels") or options["target"])
+        commands[what] = f"from {' > '.join(options['levels'])}" if from_levels else "from the rest", words
     if json:
-        emit({"columns": rows, "command": words}, True)
+        emit({"columns": rows, "commands": [words for _, words in commands.values()]}, True)
         return
     emit(rows, False, f"{table}: {counted(len(frame), 'row')}")
-    if "target" in options or "levels" in options:
-        what = " > ".join(options.get("levels", ())) or options["target"][0]
-        typer.echo(f"\nTo predict {what} from the rest (leave out or rename what is wrong):\n\n    {shlex.join(words)}")
+    for what, (rest, words) in commands.items():
+        typer.echo(f"\nTo predict {what} {rest}:\n\n    {shlex.join(words)}")
+    if commands:
+        typer.echo("\nLeave out or rename what is wrong.")
     else:
         typer.echo("\nNo column looks like labels. Name one with --target, or a number with --regress and --levels.")
+    if places.tree is None:
+        typer.echo("If a column names places in a tree that you have, such as species, add --tree FILE.")
 
 
 def _guessed(table: Path, which: Columns, reading: Reading) -> Columns:
@@ -376,7 +386,8 @@ def _sample(
         refuse_unused(told, "--label-sep cuts one column")
     frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
     how: dict[str, Any] = {"regress": which.from_levels, "match": places.match or "exact"}
-    return read_sample(frame, inputs, table, tree=tree, missing=places.missing, **how)
+    how |= {"missing": places.missing, "unseen": places.unseen or "error"}
+    return read_sample(frame, inputs, table, tree=tree, **how)
 
 
 def _say_folds(scores: Mapping[str, Any], folds: int) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from vpunn._progress import progress_bar
 from vpunn._types import DataSource, Engine, HasTree
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.scale.engine import checked_engine, each
 from vpunn.scale.sources import BATCH_ROWS, Part, Reading, parts_of
 from vpunn.scale.writing import ANNOUNCED
 from vpunn.tables.answers import Evaluation
-from vpunn.tables.cells import LabelCells, last_name, locate, matched, numbers_of, refuse_missing, unseen_error
+from vpunn.tables.cells import LabelCells, last_name, locate, matched, numbers_of, unseen_error
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tables.inputs import target_cells
 from vpunn.tables.models import TableClassifier, open_table_model
@@ -127,11 +127,6 @@ def _class_scores(fitted: Any, frame: pd.DataFrame, where: object, unseen: str) 
     inputs, tree = fitted.inputs, fitted.model.label_tree_
     cells, _ = matched(target_cells(frame, inputs, where), tree, inputs.match)
     blank = cells.blank
-    if blank.any() and unseen != "skip":
-        raise DataError(
-            f"{rows_have(int(blank.sum()), len(blank), where)} no label in {examples(inputs.target)}; fill them in, "
-            "or give --unseen skip."
-        )
     nodes, new = locate(tree, cells)
     if new.any() and unseen == "error":
         raise unseen_error(tree, cells, new, where, "--unseen ancestor, skip or wrong scores the rest")
@@ -150,15 +145,13 @@ def _class_scores(fitted: Any, frame: pd.DataFrame, where: object, unseen: str) 
 def _number_scores(fitted: Any, frame: pd.DataFrame, where: object, unseen: str) -> _Scored:
     inputs = fitted.inputs
     numbers = numbers_of(frame, inputs.target, where)
-    if unseen != "skip":
-        refuse_missing(numbers, inputs.target, where, "fill in or leave out these rows, or give --unseen skip")
     X = fitted.rows(frame, where)
     cells = LabelCells(X[:, : X.shape[1] - len(inputs.columns)])
     _, new = locate(fitted.model.tree_, cells)
     if new.any() and unseen == "error":
         raise unseen_error(fitted.model.tree_, cells, new, where, "--unseen ancestor or skip scores the rest")
     keep = ~np.isnan(numbers[:, 0]) & ~(new & (unseen == "skip"))
-    found = _Scored(NumberScores(), int(new.sum()))
+    found = _Scored(NumberScores(), int(new.sum()), int(np.isnan(numbers[:, 0]).sum()))
     if not keep.any():
         return found
     mean, sd = fitted.model.predict(X[keep], return_std=True)
@@ -179,7 +172,7 @@ def _evaluation(fitted: Any, total: _Scored, where: object, unseen: str) -> Eval
         how = SAID[unseen] if classes else {"skip": "left out"}.get(unseen, "predicted at their deepest known ancestor")
         notes.append(f"{counted(total.new, 'row has', 'rows have')} {what}, {how}")
     if total.blank:
-        notes.append(f"{counted(total.blank, 'row')} without a label left out")
+        notes.append(f"{counted(total.blank, 'row')} without a {'label' if classes else 'number'} left out")
     notes += fitted.said_of_dark(total.dark) if classes else []
     total.gaps.refuse_empty(where, FILL_IN)
     made: Evaluation = total.scores.evaluation((*notes, *total.gaps.said(fitted.inputs)))

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._arrays import label_array, object_array
 from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, check_choice, examples, rows_have
 from vpunn.io.cells import COMMA_NUMBER
 from vpunn.io.frames import check_columns
-from vpunn.io.tables import whole_labels
+from vpunn.io.tree_tables import whole_labels
 from vpunn.tree import Tree
-from vpunn.tree._inputs import label_array, object_array
 from vpunn.tree.find import suggestions
 from vpunn.tree.lookup import UNKNOWN, missing_cells
 
@@ -37,14 +37,17 @@ if TYPE_CHECKING:
     from vpunn._types import Cell, Label, Targets
 
 MATCHES = ("exact", "loose")
+#: Kinds of changes that `LabelCells` counts.
+CHANGES = 5
 
 
 @dataclass
 class LabelCells:
     """Cells that name places, (rows, columns) of labels with None where there is none, and what reading them changed.
 
-    ``changes`` has a row per row: how many cells were trimmed, whether a blank level was filled, whether the path ends early, and
-    how many cells were matched loosely; None if nothing was. ``spelled`` has the tree's name for every name matched loosely.
+    ``changes`` has a row per row: how many cells were trimmed, whether a blank level is called `UNKNOWN`, whether the path ends
+    early, how many cells were matched loosely, and whether a blank level was `completed`; None if nothing was.
+    ``spelled`` has the tree's name for every name matched loosely.
     """
 
     values: np.ndarray
@@ -63,7 +66,7 @@ class LabelCells:
 
     @property
     def gaps(self) -> int:
-        """Rows with a blank level above a given one."""
+        """Rows with a blank level above a given one, of which nothing else is known."""
         return self._total(1)
 
     @property
@@ -73,8 +76,13 @@ class LabelCells:
 
     @property
     def blanks(self) -> int:
-        """Rows with either; some have both."""
-        return 0 if self.changes is None else int(self.changes[:, 1:3].any(axis=1).sum())
+        """Rows with a blank level, above or below a given one; some have both."""
+        return 0 if self.changes is None else int(self.changes[:, [1, 2, 4]].any(axis=1).sum())
+
+    @property
+    def completed(self) -> int:
+        """Rows whose blank level above a given one was filled in (`completed`)."""
+        return self._total(4)
 
     @property
     def loose(self) -> int:
@@ -102,7 +110,7 @@ def place_cells(frame: pd.DataFrame, names: Sequence[str], where: object, *, gap
     Without ``gaps`` the columns are not levels of each other, so an empty cell stays empty.
     """
     check_columns(frame, names, where)
-    raw, changes = np.empty((len(frame), len(names)), object), np.zeros((len(frame), 4), np.int64)
+    raw, changes = np.empty((len(frame), len(names)), object), np.zeros((len(frame), CHANGES), np.int64)
     for k, name in enumerate(names):
         cells, missing = label_array(_plain_cells(frame[name], where))
         texts = [None if gone else _clean(cell) for cell, gone in zip(cells.tolist(), missing, strict=True)]
@@ -238,7 +246,7 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
 def _refuse_no_numbers(column: pd.Series[Any], odd: np.ndarray, where: object, block: str) -> None:
     """Refuse cells that are no numbers: beside numbers such as 19,8 those few that kept their commas from being read."""
     commas = column.iloc[odd].astype(str).str.strip().str.fullmatch(COMMA_NUMBER).to_numpy(bool)
-    few = "write numbers there, or empty these cells (predict reads the column's median there; fit needs --missing median or drop)"
+    few = "write numbers there, or empty these cells, which are read as the median of the column"
     if commas.any() and not commas.all():
         _refuse_cells(column, odd[~commas], where, block, "not numeric", few)
     fix = few if len(odd) < column.notna().sum() else "write numbers like 3.5; words and kinds belong in --text"
@@ -392,10 +400,10 @@ class Spelling:
 def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelCells, int]:
     """Cells as the tree writes them (`Spelling`), and how many were rewritten by ``"loose"`` matching.
 
-    A first level column that holds nothing but the root's label is left out.
+    A first level column that holds nothing but the root's label is left out, and blank levels are filled in as the tree has them.
     """
     spell, values, spelled = Spelling(tree, match), cells.values.copy(), dict[Any, Any]()
-    changes = np.zeros((len(values), 4), np.int64) if cells.changes is None else cells.changes.copy()
+    changes = np.zeros((len(values), CHANGES), np.int64) if cells.changes is None else cells.changes.copy()
     for k in range(values.shape[1]):
         for i, cell in enumerate(values[:, k].tolist()):
             values[i, k], loosely = spell(cell)
@@ -406,7 +414,52 @@ def matched(cells: LabelCells, tree: Tree, match: str = "exact") -> tuple[LabelC
     if values.shape[1] > 1 and first and all(cell == tree.labels[0] for cell in first):
         values = values[:, 1:]
     found = LabelCells(values, changes, spelled)
+    if values.shape[1] > 1 and (values == UNKNOWN).any():
+        unseen = locate(tree, found)[1]
+        found = completed(found, (tree.labels[path[path > 0]].tolist() for path in tree.paths(tree.leaves)), unseen)
     return found, found.loose
+
+
+def completed(cells: LabelCells, paths: Iterable[Sequence[Any]], rows: np.ndarray | None = None) -> LabelCells:
+    """Blank levels above a given one (of ``rows``), from the one path that agrees with all that a row gives.
+
+    Where several do, or none, they stay `UNKNOWN`.
+
+    >>> cells = LabelCells(object_array(["Garden", "(missing)", "Rake"])[None])
+    >>> completed(cells, [("Garden", "Tools", "Rake"), ("Garden", "Plants", "Rose")]).values.tolist()
+    [['Garden', 'Tools', 'Rake']]
+    """
+    blank = cells.values == UNKNOWN
+    gap = np.flatnonzero(blank.any(axis=1) if rows is None else blank.any(axis=1) & rows)
+    values = cells.values.copy()
+    changes = np.zeros((len(values), CHANGES), np.int64) if cells.changes is None else cells.changes.copy()
+    shapes: dict[tuple[bool, ...], dict[Any, Any]] = {}
+    length = (~missing_cells(values)).sum(axis=1)
+    known = {tuple(path) for path in paths} if len(gap) else set()
+    for i in gap.tolist():
+        shape = tuple(blank[i, : length[i]].tolist())
+        if shape not in shapes:
+            shapes[shape] = _by_given(known, shape)
+        path = shapes[shape].get(_given(values[i], shape))
+        if path is not None:
+            values[i, : len(path)] = path
+            changes[i, [1, 4]] = 0, 1
+    return replace(cells, values=values, changes=changes)
+
+
+def _by_given(paths: Iterable[Sequence[Any]], shape: Sequence[bool]) -> dict[Any, Any]:
+    """Beginnings of paths by their levels that are not blank in a shape; None where several have the same."""
+    found: dict[Any, Any] = {}
+    for path in paths:
+        if len(path) >= len(shape) and UNKNOWN not in path:
+            begin = tuple(path[: len(shape)])
+            given = _given(begin, shape)
+            found[given] = begin if found.get(given, begin) == begin else None
+    return found
+
+
+def _given(path: Sequence[Any], shape: Sequence[bool]) -> tuple[Any, ...]:
+    return tuple(cell for cell, blank in zip(path, shape, strict=False) if not blank)
 
 
 def _unique(found: dict[str, Any], pairs: Iterable[tuple[str, Label]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.io.frames import check_columns
 from vpunn.tables.fits import FitPlan
-from vpunn.tables.guess import Guess, columns_of, guess_columns, guess_target, said_of
+from vpunn.tables.guess import Guess, columns_of, guess_columns, guess_target, names_in, said_of
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.samples import read_sample
 
@@ -28,7 +28,7 @@ KINDS = ("text", "number", "category", "skip")
 
 def fit(
     frame: pd.DataFrame,
-    target: Any,
+    target: Any = None,
     *,
     tree: Tree | None = None,
     kinds: Mapping[str, str] | None = None,
@@ -37,6 +37,7 @@ def fit(
     label_sep: str | None = None,
     path_sep: str | None = None,
     match: str = "exact",
+    unseen: str = "error",
     answers: str = "auto",
     random_state: int = 0,
     verbose: bool = True,
@@ -53,11 +54,12 @@ def fit(
         hardly repeat are predicted as numbers (`TableRegressor`), all else as places on a tree (`TableClassifier`).
     tree : the tree whose labels the target uses; without one it is made from the target.
     kinds : what columns are, where the guess is wrong: ``{"zip": "category", "note": "skip"}``; text, number, category or skip.
-    levels : for a number: the level columns, broadest first, that it is predicted from; ``target`` may then hold whole numbers.
+    levels : the level columns, broadest first (or the column of names in the ``tree``), that a number or class is predicted from.
     groups : a column that says where a row is from, such as a shop; its rows are held out together when the model is calibrated.
     label_sep : what separates the labels of a cell, if rows have several; cells may also hold lists or sets.
     path_sep : what separates the levels of a cell, such as ">", if the target holds paths.
     match : "loose" reads names that differ in case, blanks and the like as one.
+    unseen : with a ``tree``, what happens to rows whose label is not in it: "error", or "skip", which leaves them out.
     answers : "leaves", "all" or "auto": which nodes may be answers; see `HiPaNClassifier`.
 
     >>> import pandas as pd
@@ -69,6 +71,30 @@ def fit(
     >>> model.predict(pd.DataFrame({"text": ["espresso", "tea leaves"], "price": [8.5, None]})).tolist()
     ['coffee', 'tea']
     """
+    _check_frame(frame)
+    frame, names = _with_target(frame, target)
+    guesses = guessed(frame, kinds or {}, [*names, *levels, *([groups] if groups else [])])
+    levels = levels or _levels_of(frame, names, guesses, tree)
+    if label_sep is None and not levels and guess_columns(frame[names[:1]])[names[0]].kind == "list":
+        label_sep = _unused_separator(frame[names[0]])
+    how = {"groups": groups, "label_sep": label_sep, "path_sep": path_sep, "match": match}
+    inputs = _inputs(frame, names, levels, guesses, how)
+    if not inputs.names:
+        raise VpunnError(f"no column is left to predict {examples(names)} from; {'; '.join(said_of(guesses, names))}.")
+    regress = bool(levels)
+    sample = read_sample(frame, inputs, "the frame", regress=regress, tree=tree, match=match, unseen=unseen)
+    notes = (*_said(inputs, guesses), *sample.report.notes)
+    sample = replace(sample, report=replace(sample.report, notes=notes))
+    if verbose:
+        print(sample.report)
+    with progress_bar("fitting…", 100, None if verbose else 0.0) as bar:
+        model = FitPlan(inputs, tree, regress, answers=answers, seed=random_state).model(sample, bar)
+    model.report = sample.report
+    return model
+
+
+def _check_frame(frame: Any) -> None:
+    """Refuse what is no data frame, or one whose columns have no names."""
     if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
         raise VpunnError(
             f"vpunn.fit takes a pandas DataFrame, got {type(frame).__name__}; HiPaNClassifier().fit(X, y) takes matrices."
@@ -78,46 +104,55 @@ def fit(
         raise VpunnError(
             f"columns are named by texts, got {examples(odd)}; set frame.columns = frame.columns.map(str) first."
         )
-    frame, names = _with_target(frame, target)
-    guesses = guessed(frame, kinds or {}, [*names, *levels, *([groups] if groups else [])])
-    measured = not levels and len(names) == 1 and _is_measured(frame[names[0]]) and tree is None
-    regress = bool(levels) or measured
-    if measured:
-        levels = guess_target(frame, guesses)
-        if not levels:
-            raise VpunnError(
-                f"the target {names[0]!r} holds numbers such as {examples(frame[names[0]].dropna().tolist(), limit=2)}, which are "
-                "predicted from level columns (categories, broadest first), and none was found; name them in levels=[…]."
-            )
-    if label_sep is None and not regress and guess_columns(frame[names[:1]])[names[0]].kind == "list":
-        label_sep = _unused_separator(frame[names[0]])
+
+
+def _levels_of(
+    frame: pd.DataFrame, names: Sequence[str], guesses: Mapping[str, Guess], tree: Tree | None
+) -> tuple[str, ...]:
+    """What a measured number is predicted from: level columns, or the names of a tree; () of labels, which are answers."""
+    if len(names) > 1 or not _is_measured(frame[names[0]]):
+        return ()
+    if tree is None:
+        levels = guess_target(frame, guesses, names)
+    else:
+        named = names_in(frame, {name: guess for name, guess in guesses.items() if name not in names}, tree)[0]
+        levels = () if named is None else (named,)
+    if not levels:
+        what = "categories, broadest first" if tree is None else "a column of names in the tree"
+        raise VpunnError(
+            f"the target {names[0]!r} holds numbers such as {examples(frame[names[0]].dropna().tolist(), limit=2)}, which are "
+            f"predicted from level columns ({what}), and none was found; name them in levels=[…]."
+        )
+    return levels
+
+
+def _inputs(
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    levels: Sequence[str],
+    guesses: Mapping[str, Guess],
+    how: Mapping[str, Any],
+) -> Inputs:
+    """The columns that a model reads: levels and numbers where levels predict, else words, numbers and categories."""
+    import pandas as pd
+
     taken = {*names, *levels}
-    inputs = Inputs(
-        tuple(names),
-        () if regress else columns_of(guesses, "text", taken),
-        columns_of(guesses, "number", taken),
-        tuple(levels),
-        groups=groups,
-        label_sep=label_sep,
-        match=match,
-        path_sep=path_sep,
-        categories=() if regress else columns_of(guesses, "category", taken),
-    )
-    if not inputs.names:
-        raise VpunnError(f"no column is left to predict {examples(names)} from; {'; '.join(said_of(guesses, names))}.")
-    sample = read_sample(frame, inputs, "the frame", regress=regress, tree=tree, match=match, missing="median")
-    shown = {name: guess for name, guess in guesses.items() if name not in taken and name != groups}
-    if regress:  # which reads levels and numbers
-        shown = {name: replace(g, kind="other") if g.kind in ("text", "category") else g for name, g in shown.items()}
-    above = [f"levels of {names[0]}: {' > '.join(levels)}"] if regress else []
-    notes = (*above, *said_of(shown, names), *sample.report.notes)
-    sample = replace(sample, report=replace(sample.report, notes=notes))
-    if verbose:
-        print(sample.report)
-    with progress_bar("fitting…", 100, None if verbose else 0.0) as bar:
-        model = FitPlan(inputs, tree, regress, answers=answers, seed=random_state).model(sample, bar)
-    model.report = sample.report
-    return model
+    numbers = columns_of(guesses, "number", taken)
+    if levels:
+        classes = not pd.api.types.is_numeric_dtype(frame[names[0]].dtype)
+        return Inputs(tuple(names), (), numbers, tuple(levels), classes=classes, **how)
+    text, categories = columns_of(guesses, "text", taken), columns_of(guesses, "category", taken)
+    return Inputs(tuple(names), text, numbers, categories=categories, **how)
+
+
+def _said(inputs: Inputs, guesses: Mapping[str, Guess]) -> list[str]:
+    """How every column is read, or why it is not."""
+    taken = {*inputs.target, *inputs.levels, inputs.groups}
+    shown = {name: guess for name, guess in guesses.items() if name not in taken}
+    if not inputs.levels:
+        return said_of(shown, inputs.target)
+    unread = {name: replace(g, kind="other") if g.kind in ("text", "category") else g for name, g in shown.items()}
+    return [f"levels of {inputs.target[0]}: {' > '.join(inputs.levels)}", *said_of(unread, inputs.target)]
 
 
 def guessed(frame: pd.DataFrame, kinds: Mapping[str, str], without: Sequence[str] = ()) -> dict[str, Guess]:
@@ -136,6 +171,12 @@ def _with_target(frame: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, list[s
     """The frame with the target as columns of it, and their names."""
     import pandas as pd
 
+    if target is None:
+        likely = guess_target(frame, guess_columns(frame))
+        like = repr(likely[0] if len(likely) == 1 else list(likely)) if likely else "…"
+        raise VpunnError(
+            f"say which column to predict: vpunn.fit(df, target={like}); the frame has {examples(frame.columns)}."
+        )
     if isinstance(target, str) or (
         isinstance(target, list | tuple) and target and all(t in frame for t in _texts(target))
     ):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from vpunn._types import Json
 
-MISSING = ("error", "drop", "median")
+#: Rows that lack a label, or a number: which are kept (see `vpunn.tables.samples`).
+MISSING = ("median", "drop", "error")
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ def describe_table(
     if numbers is None:  # several numbers in one place are no conflict, but its spread
         labels_of_input = both.drop_duplicates().groupby("inside").size()
         conflicts = int(both["inside"].isin(labels_of_input.index[labels_of_input > 1]).sum())
-    notes = [*_notes_on_cells(cells, conflicts), *left_out]
+    notes = [*_notes_on_cells(cells, conflicts, are_answers=not inputs.levels), *left_out]
     if len(count) > 1 and len(count) == len(frame) and not inputs.levels and sets is None:
         notes.append("every class has one row, so none can be held out: probabilities are a guess, and likely too sure")
     notes += _notes_on_columns(frame, inputs.columns)
@@ -279,16 +280,24 @@ def describe_table(
     )
 
 
-def _notes_on_cells(cells: LabelCells, conflicts: int) -> list[str]:
+def _notes_on_cells(cells: LabelCells, conflicts: int, are_answers: bool) -> list[str]:
     """How the cells of labels were read, a sentence each."""
     notes: list[str] = []
     if cells.gaps:
         notes.append(
-            f'{counted(cells.gaps, "row has", "rows have")} a blank level above a given one; it is called "{UNKNOWN}"'
+            f"{counted(cells.gaps, 'row has', 'rows have')} a blank level above a given one, and no other row tells which; "
+            f'it is called "{UNKNOWN}"'
+        )
+    if cells.completed:
+        notes.append(
+            f"{counted(cells.completed, 'row lacked', 'rows lacked')} a level above a given one, which is filled in as other rows "
+            "have it"
         )
     if cells.ends:
+        only = advice("answers", "leaves", note="for the last levels alone") if are_answers else ""
         notes.append(
             f"{counted(cells.ends, 'row ends', 'rows end')} above the last level column, at the label reached there"
+            f"{f', which may be an answer, too; {only}' if only else ''}"
         )
     if cells.trimmed:
         notes.append(

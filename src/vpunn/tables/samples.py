@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from vpunn.errors import DataError, advice, check_choice, counted, either, examp
 from vpunn.io.frames import check_columns
 from vpunn.tables.cells import (
     LabelCells,
+    completed,
     last_name,
     locate,
     matched,
@@ -59,81 +60,103 @@ def read_sample(
     regress: bool = False,
     tree: Tree | None = None,
     match: str = "exact",
-    missing: str = "error",
+    missing: str = "median",
+    unseen: str = "error",
 ) -> TableRows:
     """Rows to be fitted, by the rules of `tables`: every row needs a label (or number), and a place in the tree if one is given.
 
-    ``missing="drop"`` leaves out rows that have none; the report counts them. ``"median"`` does so too, but keeps rows that lack
-    numbers of the inputs (`vpunn.tables.gaps`). Else they are refused with count, row and fix.
+    Rows without a label or number are left out, as in `vpunn.tables.truth`; a number missing among the inputs is read as the median
+    of its column (`vpunn.tables.gaps`). ``missing="drop"`` leaves out rows with any of these, ``"error"`` refuses them with count,
+    row and fix. ``unseen="skip"`` leaves out rows whose label is not in the tree. The report counts all of it.
     """
     check_choice("missing", missing, MISSING)
+    check_choice("unseen", unseen, UNSEEN)
+    _check_columns(frame, inputs, where)
+    if inputs.label_sep is not None:
+        from vpunn.tables.sets import read_set_sample
+
+        return read_set_sample(frame, inputs, where, tree, missing, unseen)
+    cells, spelled = _places(frame, inputs, where, regress, tree, match)
+    values, keep = _learned(frame, cells, inputs, where, regress, missing)
+    strange = np.zeros(len(frame), bool)
+    if tree is not None:
+        strange = locate(tree, cells)[1] & keep
+        if unseen == "error" and strange.any():
+            raise unseen_error(tree, cells, strange, where, unseen_ways(match))
+    rows = np.flatnonzero(keep & ~strange)
+    if not len(rows):
+        raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
+    left_out = _left_out(cells, ~keep, strange)
+    frame, kept = frame.iloc[rows], cells.take(rows)
+    numbers = None if values is None else values[rows, 0]  # or classes
+    dropped = len(keep) - len(rows)
+    report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
+    more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
+    report = replace(report, notes=(*spelled, *report.notes, *more, *notes_on_gaps(frame, inputs, where)))
+    return with_groups(TableRows(frame, kept, report, numbers), inputs)
+
+
+#: What happens to rows to be fitted whose label is not in the tree.
+UNSEEN = ("error", "skip")
+
+
+def _check_columns(frame: pd.DataFrame, inputs: Inputs, where: object) -> None:
+    """Refuse a table that lacks columns of a model, or has bytes in its texts."""
     for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
         check_columns(frame, names, where, inputs.block(kind))
     check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
     refuse_bytes(frame, inputs.text, where)
-    if inputs.label_sep is not None:
-        from vpunn.tables.sets import read_set_sample
 
-        return read_set_sample(frame, inputs, where, tree, missing)
+
+def _places(
+    frame: pd.DataFrame, inputs: Inputs, where: object, regress: bool, tree: Tree | None, match: str
+) -> tuple[LabelCells, list[str]]:
+    """The places that the rows name, as the tree or the other rows write them, and a note on spellings that were merged."""
     cells = place_cells(frame, inputs.levels, where) if regress else target_cells(frame, inputs, where)
     if inputs.path_sep is not None and missing_cells(cells.values[:, 1]).all():
         raise DataError(
             f"no cell of {inputs.target[0]!r} in {str(where)!r} holds {inputs.path_sep!r}, which --path-sep says is "
             f"between two levels; it holds {examples(dict.fromkeys(cells.values[:, 0]), limit=2)}."
         )
-    spelled: list[str] = []
     if tree is not None:
-        cells, _ = matched(cells, tree, match)
-    elif match == "loose":
-        cells, spelled = _merged(cells)
-    keep, unseen = np.ones(len(frame), bool), np.zeros(len(frame), bool)
-    if inputs.classes:
-        given = place_cells(frame, inputs.target, where)
-        values, named = given.values, ~given.blank
-        if missing == "error" and not named.all():
-            rows = np.flatnonzero(~named)
-            raise DataError(
-                f"{rows_have(len(rows), len(frame), where)} no class in {examples(inputs.target)}, row {examples(rows, limit=3)} "
-                f"(counted from 0); {ways_out()}."
-            )
-        keep &= named & rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
-    elif regress:
-        values, numbered = rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
-        keep &= numbered
-    else:
-        if inputs.path_sep is None:
-            refuse_measurements(cells, inputs.target, where)
-        keep &= ~cells.blank
-        if missing == "error" and not keep.all():
-            rows = np.flatnonzero(~keep)
-            raise DataError(
-                f"{rows_have(len(rows), len(frame), where)} no label in {examples(inputs.target)}, "
-                f"row {examples(rows, limit=3)} (counted from 0); {ways_out()}."
-            )
-        keep &= rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
-    if tree is not None:
-        _, unseen = locate(tree, cells)
-        if missing == "error" and (unseen & keep).any():
-            note = "if only the spelling differs, or names stand for ids"
-            loosely = "" if match == "loose" else advice("match", "loose", note=note)
-            out = advice("missing", "drop", note="to leave them out")
-            raise unseen_error(tree, cells, unseen & keep, where, either(out, loosely))
-    empty, strange = int((~keep).sum()), keep & unseen
-    keep &= ~unseen
-    rows = np.flatnonzero(keep)
-    if not len(rows):
-        raise DataError(f"no row of {str(where)!r} is left: all are without a label or a number, or not in the tree.")
-    frame, kept = frame.iloc[rows], cells.take(rows)
-    left_out = [f"{counted(empty, 'row')} without a label or a number left out"] if empty else []
+        return matched(cells, tree, match)[0], []
+    cells, spelled = _merged(cells) if match == "loose" else (cells, [])
+    return completed(cells, (row[~missing_cells(row)].tolist() for row in cells.values)), spelled
+
+
+def _learned(
+    frame: pd.DataFrame, cells: LabelCells, inputs: Inputs, where: object, regress: bool, missing: str
+) -> tuple[Any, np.ndarray]:
+    """What is learned beside the places (numbers or classes of levels, else None), and the rows that have all they need."""
+    if regress and not inputs.classes:
+        return rows_with_numbers(frame, [*inputs.target, *inputs.columns], inputs, where, missing)
+    given = place_cells(frame, inputs.target, where) if inputs.classes else cells
+    if not inputs.classes and inputs.path_sep is None:
+        refuse_measurements(cells, inputs.target, where)
+    if missing == "error" and given.blank.any():
+        rows, what = np.flatnonzero(given.blank), "class" if inputs.classes else "label"
+        raise DataError(
+            f"{rows_have(len(rows), len(frame), where)} no {what} in {examples(inputs.target)}, "
+            f"row {examples(rows, limit=3)} (counted from 0); {ways_out()}."
+        )
+    keep = ~given.blank & rows_with_numbers(frame, inputs.columns, inputs, where, missing)[1]
+    return (given.values if inputs.classes else None), keep
+
+
+def unseen_ways(match: str) -> str:
+    """What to do about labels that are not in the tree, in the words of whoever called."""
+    note = "if only the spelling differs, or names stand for ids"
+    loosely = "" if match == "loose" else advice("match", "loose", note=note)
+    return either(advice("unseen", "skip", note="to leave them out"), loosely)
+
+
+def _left_out(cells: LabelCells, empty: np.ndarray, strange: np.ndarray) -> list[str]:
+    """Notes on rows that are left out, and why."""
+    found = [f"{counted(int(empty.sum()), 'row')} without a label or a number left out"] if empty.any() else []
     if strange.any():
         which = list(dict.fromkeys(last_name(row) for row in cells.values[strange].tolist()))
-        left_out.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which)})")
-    numbers = values[rows, 0] if regress else None  # or classes
-    dropped = int((~keep).sum())
-    report = describe_table(frame, inputs, kept, where, numbers=numbers, left_out=left_out, dropped=dropped)
-    more = _without_rows(tree, kept) if tree is not None else [] if regress else like_paths(kept, inputs)
-    report = replace(report, notes=(*spelled, *report.notes, *more, *notes_on_gaps(frame, inputs, where)))
-    return with_groups(TableRows(frame, kept, report, numbers), inputs)
+        found.append(f"{counted(int(strange.sum()), 'row')} not in the tree left out ({examples(which)})")
+    return found
 
 
 def _merged(cells: LabelCells) -> tuple[LabelCells, list[str]]:
@@ -159,7 +182,7 @@ def ways_out() -> str:
 def rows_with_numbers(
     frame: pd.DataFrame, names: Sequence[str], inputs: Inputs, where: object, missing: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numeric columns, and which rows have the numbers they need: all, or with ``"median"`` those that are no inputs."""
+    """Numeric columns, and which rows have the numbers they need: those that are learned, with ``"drop"`` also the inputs."""
     block = inputs.block("numbers")
     values = numbers_of(frame, names, where, block)
     if missing == "error":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._arrays import object_array
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
@@ -15,10 +16,9 @@ from vpunn.tables.answers import Evaluation, paths_of
 from vpunn.tables.cells import LabelCells, matched, place_cells, unseen_error
 from vpunn.tables.inputs import Inputs, describe_table
 from vpunn.tables.models import TableClassifier
-from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, with_groups
+from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, unseen_ways, with_groups
 from vpunn.tables.truth import Truth, Unseen, true_sets
 from vpunn.tree import Tree
-from vpunn.tree._inputs import object_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,13 +67,14 @@ def named_sets(sets: Sequence[set[str]], tree: Tree, match: str) -> list[set[Any
 
 
 def read_set_sample(
-    frame: pd.DataFrame, inputs: Inputs, where: object, tree: Tree | None = None, missing: str = "error"
+    frame: pd.DataFrame,
+    inputs: Inputs,
+    where: object,
+    tree: Tree | None = None,
+    missing: str = "median",
+    unseen: str = "error",
 ) -> TableRows:
-    """Rows to be fitted; an empty cell is a row without an answer.
-
-    Rows with labels that are not in the tree are refused, or left out with ``missing="drop"`` or ``"median"``; so are rows that
-    lack numbers, which ``"median"`` keeps.
-    """
+    """Rows to be fitted, as `read_sample` does it; but an empty cell is a row without an answer, which teaches too."""
     if len(inputs.target) != 1 or not inputs.label_sep:
         raise VpunnError(f"--label-sep cuts the cells of one target column, got {examples(inputs.target)}.")
     cells = set_cells(frame, inputs, where)
@@ -83,10 +84,9 @@ def read_set_sample(
         sets = named_sets(sets, tree, inputs.match)
         labels = set(tree.labels.tolist())
         new = np.array([not row <= labels for row in sets], bool)
-        if new.any() and missing == "error":
+        if new.any() and unseen == "error":
             first = [sorted(map(str, row - labels))[0] if row - labels else None for row in sets]
-            fix = "give --missing drop to leave these rows out, or --match loose if only case, '_' and blanks differ"
-            raise unseen_error(tree, LabelCells(object_array(first)[:, None]), new, where, fix)
+            raise unseen_error(tree, LabelCells(object_array(first)[:, None]), new, where, unseen_ways(inputs.match))
     empty, strange = int((~numbered).sum()), int((new & numbered).sum())
     if empty + strange:
         rows = np.flatnonzero(numbered & ~new)

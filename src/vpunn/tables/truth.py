@@ -2,8 +2,8 @@
 
 A row whose label the model does not know counts as long as nothing else is said: it is scored at the deepest ancestor of its
 label that is known, which a flat list of labels has at its root, so that every answer is wrong. Leaving such rows out makes a
-model look better than it is. Rows without a label cannot be scored, and are refused. ``unseen`` chooses otherwise, and every
-choice is counted in a note.
+model look better than it is. ``unseen`` chooses otherwise. Rows without a label (or number) cannot be scored and are left out, as
+fitting leaves them out. All of it is counted in notes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples, rows_have
+from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.tables.cells import (
     LabelCells,
     last_name,
     locate,
     matched,
     numbers_of,
-    refuse_missing,
     unseen_error,
 )
 from vpunn.tables.inputs import Inputs, target_cells
@@ -53,11 +52,6 @@ def true_nodes(frame: pd.DataFrame, inputs: Inputs, tree: Tree, where: object, u
     check_choice("unseen", unseen, UNSEEN)
     cells, _ = matched(target_cells(frame, inputs, where), tree, inputs.match)
     blank = cells.blank
-    if blank.any() and unseen != "skip":
-        raise DataError(
-            f"{rows_have(int(blank.sum()), len(frame), where)} no label in {examples(inputs.target)}, "
-            f"row {examples(np.flatnonzero(blank), limit=3)} (counted from 0); fill them in, or give --unseen skip."
-        )
     nodes, new = locate(tree, cells)
     if new.any() and unseen == "error":
         raise unseen_error(tree, cells, new, where, "--unseen ancestor or skip scores the rest")
@@ -86,8 +80,6 @@ def true_numbers(
             "--unseen wrong is for labels; a number is predicted at the deepest known ancestor, or skipped."
         )
     numbers = numbers_of(frame, inputs.target, where)
-    if unseen != "skip":
-        refuse_missing(numbers, inputs.target, where, "fill in or leave out these rows, or give --unseen skip")
     _, new = locate(tree, cells)
     if new.any() and unseen == "error":
         raise unseen_error(tree, cells, new, where, "--unseen ancestor or skip scores the rest")
