@@ -95,6 +95,7 @@ def test_the_report_says_when_it_stopped_and_names_the_hour(tmp_path):
     assert any(str(row["row"]).startswith("ours, stopped after") for row in rows)
     assert "--hour" not in made.command
     assert baselines.run(1, source=tmp_path, work={**work, "budget": 3600.0}).command.endswith(" --hour")
+    assert baselines.run(1, source=tmp_path, work={**work, "budget": 30.0}).command.endswith(" --minutes 0.5")
 
 
 def test_every_installed_baseline_runs():

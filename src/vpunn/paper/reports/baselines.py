@@ -31,8 +31,9 @@ def run(
     """The report; ``work`` may hold a tree and the budget of each baseline in CPU seconds."""
     wanted = choose(SECTIONS, "baselines", only)
     shelf = Shelf("baselines", seeds, out, source, resume, work or {})
-    hour = " --hour" if shelf.work.get("budget") == HOUR else ""
-    report = Report("The paper's six baselines", command_line("baselines", shelf.seeds, only) + hour)
+    budget = shelf.work.get("budget", GROWTH)
+    time = " --hour" if budget == HOUR else "" if budget == GROWTH else f" --minutes {budget / 60:g}"
+    report = Report("The paper's six baselines", command_line("baselines", shelf.seeds, only) + time)
     return assemble(shelf, report, wanted)
 
 
