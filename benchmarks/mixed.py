@@ -17,11 +17,11 @@ from scipy import sparse
 
 from benchmarks.sets.methods import score_vpunn
 from vpunn import HiPaNClassifier
-from vpunn._ngrams import MIXED
 from vpunn.datasets.set_tasks import SET_TASKS, load_set_task
 from vpunn.datasets.tasks import load_task
 from vpunn.metrics import sets as scores
 from vpunn.text import text_features
+from vpunn.text.ngrams import MIXED
 
 
 def scored(name: str, split: int, mixed: str) -> float:

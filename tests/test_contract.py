@@ -32,7 +32,6 @@ from vpunn.tree import Tree
 OUTSIDE = {
     "SentenceFeatures": "learns nothing",
     "TextFeatures": "counts words; it is saved inside the models it serves",
-    "WordVectorizer": "a part of TextFeatures",
     "BackOffMeans": "a rival in a report",
     "AsCategories": "a rival in a report",
     "HierarchicalInput": "what the estimators of a room share",

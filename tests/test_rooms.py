@@ -20,7 +20,7 @@ ORDER: list[set[str]] = [
     {"tree"},
     {"codes"},
     {"io"},
-    {"metrics", "_ngrams"},
+    {"metrics"},
     {"text"},
     {"datasets"},
     {"network"},

@@ -9,7 +9,8 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from vpunn.errors import VpunnError
-from vpunn.text import HALVED_AFTER, NAMED_ENCODERS, _light_encoder, sentence_features
+from vpunn.text import sentence_features
+from vpunn.text.sentences import HALVED_AFTER, NAMED_ENCODERS, _light_encoder
 
 
 def test_any_encoder():

@@ -10,12 +10,14 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import FeatureUnion
 
 import vpunn
 from stores import write_head
-from vpunn._ngrams import MIXED, RUN, TextReader
 from vpunn.errors import DataError, VpunnError
-from vpunn.text import WORD, TextFeatures, WordVectorizer, by_word, sentence_features, text_features
+from vpunn.text import TextFeatures, by_word, sentence_features, text_features
+from vpunn.text.ngrams import MIXED, RUN, WORD, beginnings
+from vpunn.text.tfidf import TextReader
 
 TEXTS = ["a kind of small bird", "a kind of large fish", "", "Vögel, G2/M"]
 NEW = ["a small fish", "zzz", "", "vögel g2"]
@@ -49,32 +51,49 @@ ODD = [
 ]
 
 
+class Beginnings(TfidfVectorizer):
+    """The twin of ``mixed="starts"``."""
+
+    def build_analyzer(self):
+        words, tokens = super().build_analyzer(), self.build_tokenizer()
+        return lambda text: [*words(text), *(start for word in tokens(text.lower()) for start in beginnings(word))]
+
+
+@pytest.mark.parametrize("min_rows", [1, 2])
 @pytest.mark.parametrize(
-    "parts",
+    ("options", "twins"),
     [
-        {"words": {"ngram_range": (1, 2)}, "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)}},
-        {"words": {"ngram_range": (2, 3), "sublinear_tf": True}},
-        {"words": {"ngram_range": (1, 1), "starts": True}},
-        {"words": {"ngram_range": (1, 2), "token_pattern": RUN}},
-        {"all": {"analyzer": "char", "ngram_range": (1, 4), "sublinear_tf": True}},
-        {"short": {"analyzer": "char_wb", "ngram_range": (1, 9)}},
+        ({}, {"words": {"ngram_range": (1, 2)}, "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)}}),
+        ({"words": (2, 3), "characters": None}, {"words": {"ngram_range": (2, 3)}}),
+        ({"words": (1, 1), "characters": None, "mixed": "starts"}, {"words": {"ngram_range": (1, 1)}}),
+        ({"characters": None, "mixed": "cut"}, {"words": {"ngram_range": (1, 2), "token_pattern": RUN}}),
+        (
+            {"words": (1, 1), "characters": (1, 9)},
+            {"words": {"ngram_range": (1, 1)}, "characters": {"analyzer": "char_wb", "ngram_range": (1, 9)}},
+        ),
     ],
 )
-def test_a_reader_gives_the_bits_of_scikit_learn(tmp_path, parts):
+def test_features_are_the_bits_of_scikit_learn(tmp_path, options, twins, min_rows):
+    kind = Beginnings if options.get("mixed") == "starts" else TfidfVectorizer
     made = []
-    for name, options in parts.items():
-        kind = WordVectorizer if options.pop("starts", False) else TfidfVectorizer
-        made.append((name, kind(**{"token_pattern": WORD if "analyzer" not in options else None} | options)))
-    features = TextFeatures(made)
-    features.fit([*TEXTS, *ODD[4:]])
-    reader = TextReader.load(features.save(tmp_path / "f"))
-    for texts in (ODD, TEXTS, ODD[:1], [""]):
-        given, found = features.transform(texts), reader.transform(texts)
-        assert given.shape == found.shape and found.has_canonical_format
-        for one in ("data", "indices", "indptr"):
-            assert np.array_equal(getattr(given, one), getattr(found, one))
-            assert getattr(given, one).dtype == getattr(found, one).dtype
-    assert reader.get_feature_names_out().tolist() == features.get_feature_names_out().tolist()
+    for name, more in twins.items():
+        pattern = {"token_pattern": WORD if "analyzer" not in more else None}
+        made.append((name, kind(sublinear_tf=True, min_df=min_rows, **pattern | more)))
+    union, features = FeatureUnion(made), text_features(min_rows=min_rows, **options)
+    training = [*TEXTS, *ODD]
+    same_bits(union.fit(training).transform(training), features.fit_transform(training))
+    readers = [features, *(one.load(features.save(tmp_path / "f")) for one in (TextFeatures, TextReader))]
+    for reader in readers:
+        for texts in (ODD, TEXTS, ODD[:1], [""]):
+            same_bits(union.transform(texts), reader.transform(texts))
+        assert reader.get_feature_names_out().tolist() == union.get_feature_names_out().tolist()
+
+
+def same_bits(given, found):
+    assert given.shape == found.shape and found.has_canonical_format
+    for one in ("data", "indices", "indptr"):
+        assert np.array_equal(getattr(given, one), getattr(found, one))
+        assert getattr(given, one).dtype == getattr(found, one).dtype
 
 
 def test_mixed_words_count_by_their_beginnings():

@@ -270,10 +270,10 @@ def fit(
 ) -> None:
     """Fit a model on a table and write it to a folder; the model written has seen all rows. Without options: show what the columns
     look like, and a command to copy."""
-    from vpunn._ngrams import MIXED
     from vpunn.files import make_folder
     from vpunn.store import check_replaceable
     from vpunn.tables.fits import FitPlan
+    from vpunn.text.ngrams import MIXED
 
     if mixed is not None:
         check_choice("--mixed", mixed, MIXED)

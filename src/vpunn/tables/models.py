@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from vpunn._ngrams import TextReader
 from vpunn._progress import Bar, following
 from vpunn.errors import DataError, VpunnError, counted
 from vpunn.hipan import Views
@@ -31,6 +30,7 @@ from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
 from vpunn.tables.scores import ClassScores
 from vpunn.tables.truth import Truth, Unseen, true_nodes
+from vpunn.text.tfidf import TextReader
 from vpunn.tree import Tree
 from vpunn.tree.lookup import UNKNOWN
 
@@ -102,7 +102,7 @@ class TableClassifier(TableFace):
 
     @property
     def _learner(self) -> HiPaNClassifier:
-        if (self.features is not None and isinstance(self.features, TextReader)) or type(self.model) is Answering:
+        if type(self.model) is Answering:
             raise VpunnError("this model was opened to answer only; open it with vpunn.load.")
         return cast("HiPaNClassifier", self.model)
 
