@@ -74,7 +74,7 @@ def _find(tree: Tree, asked: list[str], match: str) -> OneOrMany:
 
     check_choice("--match", match, ("exact", "loose"))
     if match == "loose":
-        from vpunn.tables.cells import Spelling
+        from vpunn.tables.names import Spelling
 
         spell = Spelling(tree, match)
         steps = [[spell(step.strip())[0] for step in text.split(" / ")] for text in asked]

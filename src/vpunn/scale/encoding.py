@@ -14,7 +14,7 @@ from vpunn.io.streams import Parts, is_folder, regrouped, writing_table
 from vpunn.scale.engine import checked_engine
 from vpunn.scale.sources import BATCH_ROWS, Fragment, Part, Reading, check_frame, is_dask, parts_of
 from vpunn.scale.writing import PART_ROWS, Sizes, Written, write_rows
-from vpunn.tables.cells import Spelling
+from vpunn.tables.names import Spelling
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:

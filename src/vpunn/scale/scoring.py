@@ -16,10 +16,11 @@ from vpunn.scale.engine import checked_engine, each
 from vpunn.scale.sources import BATCH_ROWS, Part, Reading, parts_of
 from vpunn.scale.writing import ANNOUNCED
 from vpunn.tables.answers import Evaluation
-from vpunn.tables.cells import LabelCells, last_name, locate, matched, numbers_of, unseen_error
+from vpunn.tables.cells import LabelCells, numbers_of
 from vpunn.tables.gaps import FILL_IN, Gaps
 from vpunn.tables.inputs import target_cells
 from vpunn.tables.models import TableClassifier, open_table_model
+from vpunn.tables.names import last_name, locate, matched, unseen_error
 from vpunn.tables.scores import ClassScores, NumberScores
 from vpunn.tables.truth import SAID, UNSEEN
 

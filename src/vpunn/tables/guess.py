@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vpunn.errors import counted, examples
-from vpunn.tables.cells import Spelling, spelling_key
+from vpunn.tables.names import Spelling, spelling_key
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,8 @@ import numpy as np
 
 from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, VpunnError, advice, counted, examples
-from vpunn.tables.cells import MATCHES, LabelCells, place_cells, spelling_key, split_paths
+from vpunn.tables.cells import LabelCells, place_cells, split_paths
+from vpunn.tables.names import MATCHES, spelling_key
 from vpunn.tree.lookup import UNKNOWN
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
-from vpunn.tables.cells import locate, place_cells, unseen_error
+from vpunn.tables.cells import place_cells
+from vpunn.tables.names import locate, unseen_error
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.truth import UNSEEN, Truth, Unseen
 from vpunn.tree import Tree

@@ -11,10 +11,11 @@ import numpy as np
 from vpunn._progress import Bar
 from vpunn.errors import DataError, examples
 from vpunn.tables.answers import Evaluation, kept_columns, paths_of
-from vpunn.tables.cells import LabelCells, locate, matched, place_cells
+from vpunn.tables.cells import LabelCells, place_cells
 from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, with_medians
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.names import locate, matched
 from vpunn.tables.samples import TableRows
 from vpunn.tables.scores import NORMAL_QUANTILE, NumberScores
 from vpunn.tables.truth import Truth, Unseen, true_numbers

@@ -10,22 +10,10 @@ import numpy as np
 
 from vpunn.errors import DataError, advice, check_choice, counted, either, examples, rows_have
 from vpunn.io.frames import check_columns
-from vpunn.tables.cells import (
-    LabelCells,
-    completed,
-    last_name,
-    locate,
-    matched,
-    merged,
-    numbers_of,
-    place_cells,
-    refuse_bytes,
-    refuse_measurements,
-    refuse_missing,
-    unseen_error,
-)
+from vpunn.tables.cells import LabelCells, numbers_of, place_cells, refuse_bytes, refuse_measurements, refuse_missing
 from vpunn.tables.gaps import Gaps, with_medians
 from vpunn.tables.inputs import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
+from vpunn.tables.names import completed, last_name, locate, matched, merged, unseen_error
 from vpunn.tree import Tree
 from vpunn.tree.lookup import missing_cells
 

@@ -13,9 +13,10 @@ from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.io.frames import check_columns
 from vpunn.metrics import sets as scores
 from vpunn.tables.answers import Evaluation, paths_of
-from vpunn.tables.cells import LabelCells, matched, place_cells, unseen_error
+from vpunn.tables.cells import LabelCells, place_cells
 from vpunn.tables.inputs import Inputs, describe_table
 from vpunn.tables.models import TableClassifier
+from vpunn.tables.names import matched, unseen_error
 from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, unseen_ways, with_groups
 from vpunn.tables.truth import Truth, Unseen, true_sets
 from vpunn.tree import Tree

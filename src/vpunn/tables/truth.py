@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
-from vpunn.tables.cells import (
-    LabelCells,
-    last_name,
-    locate,
-    matched,
-    numbers_of,
-    unseen_error,
-)
+from vpunn.tables.cells import LabelCells, numbers_of
 from vpunn.tables.inputs import Inputs, target_cells
+from vpunn.tables.names import last_name, locate, matched, unseen_error
 
 if TYPE_CHECKING:
     import pandas as pd
