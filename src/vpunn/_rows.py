@@ -110,6 +110,36 @@ def row_numbers(y: Targets) -> Any:
     return values
 
 
+def squarable(values: Any, what: str) -> np.ndarray:
+    """Numbers that are finite and can be squared; ``what`` begins the sentence about those that are not.
+
+    >>> squarable(["1", 2], "the column 'x'")
+    array([1., 2.])
+    """
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise VpunnError(f"{what} must hold numbers ({error}); encode or leave out what is none.") from None
+    bad = np.argwhere(~(np.abs(np.atleast_1d(numbers)) <= LARGEST_FEATURE))
+    if len(bad):
+        raise VpunnError(
+            f"{what} must be finite numbers up to {LARGEST_FEATURE:g}; not so in rows {examples(np.unique(bad[:, 0]))}: impute, "
+            "rescale or drop them first."
+        )
+    return np.asarray(numbers)
+
+
+def check_squares(y: np.ndarray, weight: np.ndarray) -> None:
+    """Refuse targets whose squares leave the floats when they are added by weight."""
+    largest = float(np.abs(y).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        fits = np.isfinite(largest**2 * weight.sum())
+    if not fits:
+        raise VpunnError(
+            f"y holds numbers of up to {largest:.3g}, whose squares times their weights no float can hold: rescale y."
+        )
+
+
 def uneven_weights(weight: np.ndarray) -> np.ndarray | None:
     """None where all weights are equal: then only the rows matter, and they count as without weights, to the bit.
 

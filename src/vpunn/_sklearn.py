@@ -69,7 +69,8 @@ def lightly() -> Iterator[None]:
 
 with lightly():
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.multiclass import check_classification_targets as _check_targets
+    from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import (
         _check_feature_names_in as check_feature_names_in,
     )
@@ -90,6 +91,12 @@ def check_array(X: Any, **how: Any) -> Any:
         return _check_array(X, **how)
 
 
+def check_classification_targets(y: Any) -> None:
+    """Refuse targets that are no classes."""
+    with _one_sentence(None):
+        _check_targets(y)
+
+
 @contextmanager
 def _one_sentence(X: Any) -> Iterator[None]:
     """What scikit-learn or NumPy complain of: the first line, and the way out; arrays are not printed."""
@@ -102,7 +109,7 @@ def _one_sentence(X: Any) -> Iterator[None]:
         said = str(error).splitlines()[0].rstrip(".:")
         if "names" in said:  # which ones is said on lines of their own
             said = " ".join(str(error).split()).rstrip(".:")
-        if isinstance(error, TypeError):
+        if isinstance(error, TypeError) and X is not None:
             said = f"X must be a table of numbers, got {type(X).__name__} ({said})"
         elif said.startswith("Expected 2D"):
             said += "; Reshape your data: one column is X.reshape(-1, 1), one row X.reshape(1, -1)"

@@ -190,6 +190,7 @@ def test_awkward_data_are_answered_or_refused_in_a_sentence():
         ("(a:-1,b:2);", "negative length .*a: -1"),
         ("(a,b:2);", "missing length"),
         ("(a:0,b:0);", "all branches"),
+        ("(a:1e300,b:1e300);", "another unit"),
     ):
         with pytest.raises(VpunnError, match=words):
             VPuNNRegressor(read_tree(io.StringIO(newick)), evolution="lambda").fit([["a"], ["b"]], [1.0, 2])
@@ -204,6 +205,8 @@ def test_awkward_data_are_answered_or_refused_in_a_sentence():
         ({"evolution": "lambda", "parameters": {"lambda": 2}}, "between 0 and 1"),
         ({"evolution": "lambda", "parameters": {"beta": 2}}, "beta"),
         ({"evolution": "lambda", "lengths": "height"}, "height"),
+        ({"evolution": "kappa", "parameters": {"kappa": 1e300}}, "between 0 and 100"),
+        ({"evolution": "lambda", "parameters": [1]}, "parameters must be a dict"),
         ({"evolution": "lambda", "lengths": [1, 2]}, "one number for each"),
     ):
         with pytest.raises(VpunnError, match=words):

@@ -340,7 +340,7 @@ def test_shuffled_tree_removes_the_gain():
         (lambda: VPuNNRegressor(covariates=["mass"]).fit(LEVELS, Y), "no covariate column 'mass'"),
         (lambda: VPuNNRegressor(covariates=[7]).fit(LEVELS, Y), "is no position in X"),
         (lambda: VPuNNRegressor(covariates=[0, 1]).fit(LEVELS, Y), "every column is a covariate"),
-        (lambda: VPuNNRegressor(covariates=["genus"]).fit(LEVELS, Y), "numeric"),
+        (lambda: VPuNNRegressor(covariates=["genus"]).fit(LEVELS, Y), "must hold numbers"),
         (lambda: VPuNNRegressor(covariates=[0]).fit([[np.nan, "a"], [1.0, "b"]], [1, 2]), "rows 0"),
         (lambda: VPuNNRegressor(penalty=0).fit(LEVELS, Y), "positive"),
         (lambda: VPuNNRegressor(penalty=[1.0]).fit(LEVELS, Y), "each of the 2 depths"),

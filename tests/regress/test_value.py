@@ -67,11 +67,18 @@ def test_what_cannot_be_used_is_refused():
         (lambda: TreeValue(tree, rate=0), "rate is a number"),
         (lambda: value.learn(10, 0.0), "nodes from 0 to 9"),
         (lambda: value.learn(0, 0.0, action=1), "actions from 0 to 0"),
-        (lambda: value.learn(0, float("nan")), "finite number"),
+        (lambda: value.learn(0, float("nan")), "reward must be a number"),
+        (lambda: value.learn(0, 1e300), "reward must be a number"),
+        (lambda: value.learn(0, "much"), "reward must be a number"),
+        (lambda: value.learn("shop", 1.0), "learn takes nodes"),
+        (lambda: value.learn(0, 1.0, 1.5), "learn takes nodes"),
+        (lambda: TreeValue(tree, 10**30), "more than 1,000,000,000 values"),
         (lambda: value.best(0), "no actions"),
         (lambda: Boxes([0], [0], 2), "low below high"),
         (lambda: Boxes([0] * 5, [1] * 5, 9), "at most 2\\^24"),
         (lambda: Boxes([0], [1], 2).leaf([[np.nan]]), "no NaN"),
+        (lambda: Boxes(["a"], [1], 2), "low and high must hold numbers"),
+        (lambda: Boxes([0], [1], 2).leaf([["a"]]), "points are rows"),
     ):
         with pytest.raises(VpunnError, match=words):
             call()

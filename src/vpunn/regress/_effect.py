@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn._rows import LARGEST_FEATURE
+from vpunn._rows import LARGEST_FEATURE, squarable
 from vpunn.errors import VpunnError, examples
 from vpunn.regress.evolution import EvolutionFit, fit_evolution, solve_evolution
 from vpunn.regress.regressor import VPuNNRegressor
@@ -117,16 +117,7 @@ class Effect:
         """The column that the effect multiplies."""
         if self.slope is None:
             return None
-        try:
-            x = X[:, self.slope].astype(float)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise VpunnError(f"the slope column {self.spec.slope!r} must hold numbers ({error}).") from None
-        bad = np.flatnonzero(~(np.abs(x) <= LARGEST_FEATURE))
-        if len(bad):
-            raise VpunnError(
-                f"the slope column {self.spec.slope!r} must be finite, up to {LARGEST_FEATURE:g}; not so in rows {examples(bad)}."
-            )
-        return np.asarray(x)
+        return squarable(X[:, self.slope], f"the slope column {self.spec.slope!r}")
 
     def _rows(self, part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Target and weight of the tree's own rows: part = x·c becomes c = part/x with weight x²."""

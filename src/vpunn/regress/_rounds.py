@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpunn._rows import check_squares
 from vpunn._seed import seed_of
 from vpunn._sklearn import clone
 from vpunn.errors import VpunnError
@@ -51,10 +52,7 @@ class Rounds:
         self.random = np.random.RandomState(seed_of(model.random_state))
         self.mean = float(np.average(y, weights=weight))
         self.spread = float(np.sqrt(np.average((y - self.mean) ** 2, weights=weight)))
-        if not np.isfinite(np.abs(y).max() ** 2 * weight.sum()):
-            raise VpunnError(
-                f"y holds numbers of up to {np.abs(y).max():.3g}, whose squares times their weights no float can hold: rescale y."
-            )
+        check_squares(y, weight)
         shape = (len(effects), len(y))
         self.added = np.zeros(shape)  #: what each effect adds to each row
         self.left, self.sure = np.zeros(shape), np.zeros(shape)  #: what other rows say of that, and its variance

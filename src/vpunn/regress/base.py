@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from vpunn._rows import squarable
 from vpunn._sklearn import BaseEstimator, check_is_fitted, validate_data
 from vpunn._types import Features
 from vpunn.errors import TreeError, VpunnError, examples, refuse_lazy
@@ -150,16 +151,7 @@ class HierarchicalInput(Storable, BaseEstimator):
     def _covariates_of(self, X: FloatArray) -> FloatArray | None:
         if not self._covariate_columns:
             return None
-        try:
-            values = X[:, self._covariate_columns].astype(float)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise VpunnError(f"covariates must be numeric ({error}); encode other columns first.") from None
-        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-        if len(bad):
-            raise VpunnError(
-                f"covariates must be finite; they are not in rows {examples(bad)}. Impute or drop them first."
-            )
-        return values
+        return squarable(X[:, self._covariate_columns], "covariates")
 
 
 def _grown(cells: np.ndarray) -> Tree:

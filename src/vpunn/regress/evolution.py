@@ -364,13 +364,19 @@ def _semivariance(branches: Branches, model: str, parameters: Mapping[str, float
 def scaled(parameters: Mapping[str, float], branches: Branches) -> dict[str, float]:
     """Parameters of a user, in units of the tree, in those of `Branches`."""
     known = {"lambda", "alpha", "kappa"}
+    if not isinstance(parameters, Mapping):
+        raise VpunnError(f"parameters must be a dict, such as {{'lambda': 0.5}}, got {parameters!r}.")
     out = {}
     for name, value in parameters.items():
         if name not in known or not isinstance(value, int | float) or not np.isfinite(value):
             raise VpunnError(f"parameters hold numbers for {examples(sorted(known))}; got {name!r}: {value!r}.")
         out[name] = float(value) * (branches.unit if name == "alpha" else 1.0)
-    if not 0 <= out.get("lambda", 1.0) <= 1 or out.get("kappa", 1.0) < 0 or not out.get("alpha", 1.0) > 0:
-        raise VpunnError(f"λ lies between 0 and 1, κ is at least 0 and α above 0; got {dict(parameters)}.")
+    alpha = out.get("alpha", 1.0)
+    if not (0 <= out.get("lambda", 1.0) <= 1 and 0 <= out.get("kappa", 1.0) <= 100 and 1e-12 <= alpha <= 1e12):
+        raise VpunnError(
+            "λ lies between 0 and 1, κ between 0 and 100, and α between 1e-12 and 1e12 over the mean height of the tips; got "
+            f"{dict(parameters)}."
+        )
     return out
 
 

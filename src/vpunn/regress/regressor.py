@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from vpunn._rows import counting_weights, row_numbers
+from vpunn._rows import check_squares, counting_weights, row_numbers, squarable
 from vpunn._sklearn import RegressorMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
@@ -126,6 +126,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         self._fits: list[Fit] = []
         self._compared = ()
         for target in targets.T:
+            check_squares(target, weight)
             if branches is None:
                 fit: Fit = fit_shrinkage(self.tree_, nodes, target, covariates=covariates, weight=weight, ratios=ratios)
             else:
@@ -187,14 +188,11 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         """Standard errors of y, where a column holds them; a blank is none."""
         if self._error_column is None:
             return None
-        try:
-            values = X[:, self._error_column].astype(float)
-        except (TypeError, ValueError) as error:
-            raise VpunnError(f"y_error must be a column of numbers ({error}).") from None
-        values = np.where(np.isnan(values), 0.0, values)
-        if (values < 0).any() or not np.isfinite(values).all():
-            raise VpunnError(f"standard errors are finite and at least 0; got {examples(values[~(values >= 0)])}.")
-        return np.asarray(values)
+        given = X[:, self._error_column]
+        values = squarable(np.where(given != given, 0.0, given), "the column of y_error")
+        if (values < 0).any():
+            raise VpunnError(f"standard errors are at least 0; got {examples(values[values < 0])}.")
+        return values
 
     @classmethod
     def from_sums(cls, sums: BallSums, *, penalty: Ratios = None, levels: int | None = None) -> VPuNNRegressor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,8 @@ class TreeSampleRegressor(RegressorMixin, Storable, BaseEstimator):
 
 def _checked(given: Sequence[Tree] | Mapping[str, Tree] | None) -> list[Tree]:
     """The trees, all of which have the tips of the first."""
-    named = given.items() if isinstance(given, Mapping) else enumerate(given or (), 1)
+    many = given if isinstance(given, Iterable) else ()
+    named = many.items() if isinstance(many, Mapping) else enumerate(many, 1)
     pairs = [(str(name), tree) for name, tree in named]
     if not pairs or not all(isinstance(tree, Tree) for _, tree in pairs):
         raise VpunnError("trees must be a list of vpunn.Tree, or what vpunn.io.read_trees returns, with at least one.")

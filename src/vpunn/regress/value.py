@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from vpunn.errors import VpunnError, check_whole
+from vpunn._rows import LARGEST_FEATURE, squarable
+from vpunn.errors import VpunnError, check_whole, examples
 from vpunn.tree import Tree
+
+#: More values than memory has room for.
+MAX_VALUES = 10**9
 
 
 class TreeValue:
@@ -56,6 +61,8 @@ class TreeValue:
         self.tree, self.discount, self.rate, self.sharing = tree, float(discount), float(rate), float(sharing)
         self.actions = None if actions is None else check_whole("actions", actions)
         columns = 1 if self.actions is None else self.actions
+        if columns * tree.n_nodes > MAX_VALUES:
+            raise VpunnError(f"{columns:,} actions on {tree.n_nodes:,} nodes are more than {MAX_VALUES:,} values.")
         self.parts = np.zeros((tree.n_nodes, columns))  #: V_B, one row per ball
         self.visits = np.zeros((tree.n_nodes, columns))  #: how often each was adjusted
         self._parent = tree.parent.astype(np.int64)
@@ -64,7 +71,7 @@ class TreeValue:
         """Values of nodes: one number each, or one per action."""
         from vpunn.regress import _value_kernels
 
-        if isinstance(nodes, int) and 0 <= nodes < self.tree.n_nodes:  # an agent asks for one state a step
+        if type(nodes) is int and 0 <= nodes < self.tree.n_nodes:  # an agent asks for one state a step
             ids = np.array(nodes)
         else:
             ids = np.asarray(self.tree.check_nodes(nodes), np.int64)
@@ -83,18 +90,19 @@ class TreeValue:
         from vpunn.regress import _value_kernels
 
         n, columns = self.parts.shape
-        end = -1 if after is None else int(after)
-        chosen = -1 if next_action is None else int(next_action)
-        if not (0 <= state < n and -1 <= end < n and 0 <= action < columns and -1 <= chosen < columns):
+        end = -1 if after is None else after
+        chosen = -1 if next_action is None else next_action
+        whole = all(isinstance(number, int | np.integer) for number in (state, end, action, chosen))
+        if not (whole and 0 <= state < n and -1 <= end < n and 0 <= action < columns and -1 <= chosen < columns):
             raise VpunnError(
                 f"learn takes nodes from 0 to {n - 1} and actions from 0 to {columns - 1}; "
-                f"got state {state}, after {after}, action {action}, next_action {next_action}."
+                f"got state {state!r}, after {after!r}, action {action!r}, next_action {next_action!r}."
             )
-        if not np.isfinite(reward):
-            raise VpunnError(f"reward must be a finite number, got {reward!r}.")
+        if not (isinstance(reward, Real) and -LARGEST_FEATURE <= reward <= LARGEST_FEATURE):
+            raise VpunnError(f"reward must be a number of at most {LARGEST_FEATURE:g}, got {examples([reward])}.")
         return float(
             _value_kernels.td_step(
-                self.parts, self.visits, self._parent, int(state), int(action), float(reward), end, chosen,
+                self.parts, self.visits, self._parent, int(state), int(action), float(reward), int(end), int(chosen),
                 self.discount, self.rate, self.sharing,
             )
         )  # fmt: skip
@@ -103,6 +111,8 @@ class TreeValue:
         """The action of the highest value; the first of equals."""
         if self.actions is None:
             raise VpunnError("this TreeValue has no actions; build it with TreeValue(tree, actions=n).")
+        if not isinstance(state, int | np.integer):
+            raise VpunnError(f"a state is a node, a whole number, got {state!r}.")
         return int(self(int(state)).argmax())
 
 
@@ -116,10 +126,10 @@ class Boxes:
     """
 
     def __init__(self, low: Any, high: Any, depth: int) -> None:
-        self.low, self.high = np.atleast_1d(np.asarray(low, float)), np.atleast_1d(np.asarray(high, float))
+        self.low, self.high = (np.atleast_1d(squarable(given, "low and high")) for given in (low, high))
         self.depth = check_whole("depth", depth)
-        if self.low.shape != self.high.shape or not (np.isfinite(self.high - self.low) & (self.high > self.low)).all():
-            raise VpunnError(f"low and high must be finite, low below high in every column; got {low!r} and {high!r}.")
+        if self.low.shape != self.high.shape or self.low.ndim > 1 or not (self.high > self.low).all():
+            raise VpunnError(f"low and high are one number a column, low below high in all; got {low!r} and {high!r}.")
         width = len(self.low)
         if width * self.depth > 24:
             raise VpunnError(
@@ -132,7 +142,10 @@ class Boxes:
 
     def leaf(self, points: Any) -> np.ndarray:
         """The leaf that holds each point (…, columns); points outside are taken to the border."""
-        points = np.asarray(points, float)
+        try:
+            points = np.clip(np.asarray(points, float), self.low, self.high)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise VpunnError(f"points are rows of {len(self.low)} numbers ({error}).") from None
         if points.shape[-1:] != self.low.shape or np.isnan(points).any():
             raise VpunnError(f"a point has {len(self.low)} numbers and no NaN, got an array of shape {points.shape}.")
         cells = np.floor((points - self.low) / (self.high - self.low) * 2.0**self.depth)

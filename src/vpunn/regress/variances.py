@@ -61,6 +61,10 @@ class Branches:
             raise VpunnError(
                 "all branches have length 0, so nothing can evolve along them; pass lengths=1 or evolution=None."
             )
+        if unit and not 1e-100 <= unit <= 1e100:  # powers of it would leave the floats
+            raise VpunnError(
+                f"branch lengths add up to {unit:.3g} on average; they may to 1e-100 to 1e100: use another unit."
+            )
         length = raw / (unit or 1.0)
         return cls(tree, length, kernels.path_sums(tree.parent, length), unit or 1.0)
 
