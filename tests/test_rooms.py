@@ -58,7 +58,6 @@ LATER = {
 #: Modules with a leading underscore that other rooms take from, each with what they take.
 BORROWED = {
     "tree._edges": "how to settle what edges leave open, and how messages call their rows",
-    "tree._inputs": "what moved to _arrays",
     "tree._loops": "walks that need no compiler, for small trees",
     "tree._parents": "sets of nodes and further parents, checked",
     "codes._kernels": "digits along paths",

@@ -43,7 +43,9 @@ class Column:
 
     def see(self, cells: pa.ChunkedArray) -> None:
         """Look at further cells."""
-        present = _bare(cells).drop_null() if self._may_be else cells.slice(0, 0)
+        present = cells.drop_null() if self._may_be else cells.slice(0, 0)
+        if len(present) and not _casts(present, "float64"):
+            present = _bare(present).drop_null()
         if not len(present):
             return
         self._seen = True
@@ -68,6 +70,11 @@ class Column:
         kind = self.kind
         if kind == "text":
             return cells
+        try:  # as most are: without blanks, quoted words for nothing or a plus
+            if kind in ("whole", "number"):
+                return cells.cast(pa.int64() if kind == "whole" else pa.float64())
+        except pa.ArrowInvalid:
+            pass
         bare = _bare(cells)
         if kind == "whole":
             return _without_plus(bare).cast(pa.int64())
@@ -96,7 +103,7 @@ def in_types(block: pa.Table, columns: Mapping[str, Column]) -> pa.Table:
     made = {}
     for name in block.column_names:
         cells = columns[name].read(block[name]) if name in columns else block[name]
-        if pa.types.is_string(cells.type):
+        if pa.types.is_string(cells.type) and pc.min(pc.binary_length(cells)).as_py() == 0:
             cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
         made[name] = cells
     return pa.table(made)
@@ -116,12 +123,19 @@ def _kinds_of(present: pa.ChunkedArray, asked: set[str]) -> set[str]:
     found = set()
     if asked & {"whole", "number"} and _casts(present, "float64") and not _any(present, _NAME):
         found |= {"whole"} if "whole" in asked and _casts(present, "int64") else set()
-        found |= {"number"} if not _any(present, _LONG) else set()
+        found |= {"number"} if not _has_long(present) else set()
     if "comma" in asked and _all(present, f"^{COMMA_NUMBER}$"):
         found.add("comma")
     if not found and "truth" in asked and _all(present, _TRUTH):
         found.add("truth")
     return found
+
+
+def _has_long(cells: pa.ChunkedArray) -> bool:
+    """Whether some whole number has more digits than doubles hold."""
+    import pyarrow.compute as pc
+
+    return pc.max(pc.binary_length(cells)).as_py() >= 19 and _any(cells, _LONG)
 
 
 def _without_plus(cells: pa.ChunkedArray) -> pa.ChunkedArray:

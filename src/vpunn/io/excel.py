@@ -7,7 +7,9 @@ had when the file was saved. What is written is never a formula, whatever a text
 from __future__ import annotations
 
 import io
+import re
 import warnings
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 #: Rows of a sheet, the names among them.
 MOST_ROWS = 1_048_576
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def _openpyxl() -> Any:
@@ -114,5 +117,14 @@ class SheetWriter:
         raise DataError(sentence)
 
     def close(self) -> None:
-        """Finish the file."""
-        self._book.save(self._path)
+        """Finish the file; when it was written is left out, so that the same rows are the same bytes."""
+        made = io.BytesIO()
+        self._book.save(made)
+        with zipfile.ZipFile(made) as book, zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED) as file:
+            for name in book.namelist():
+                part = book.read(name)
+                if name == "docProps/core.xml":
+                    part = _TIME.sub(b"1980-01-01T00:00:00Z", part)
+                entry = zipfile.ZipInfo(name)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                file.writestr(entry, part)

@@ -54,11 +54,8 @@ def locate(tree: Tree, rows: Any, unseen: str = "error") -> Located:
 
 
 def _locate_labels(tree: Tree, labels: Any, unseen: str) -> Located:
-    place, missing = tree.label_index.places(labels)
+    place, missing = _places(tree, labels, unseen)
     lost = place < 0
-    if unseen == "error" and lost.any():
-        raise unknown(tree, list(dict.fromkeys(_cells_at(labels, np.flatnonzero(lost)))))
-    _refuse_namesakes(tree, place[~lost])
     depth = tree.depth[np.where(lost, 0, place)].astype(np.int64)
     depth[lost & ~missing] = max(tree.max_depth, 1)
     if unseen == "ancestor":
@@ -66,11 +63,16 @@ def _locate_labels(tree: Tree, labels: Any, unseen: str) -> Located:
     return Located(place, depth)
 
 
-def _refuse_namesakes(tree: Tree, place: np.ndarray) -> None:
+def _places(tree: Tree, labels: Any, unseen: str) -> tuple[np.ndarray, np.ndarray]:
+    """The node of every label, −1 if there is none, and which cells are missing; namesakes are refused."""
+    place, missing = tree.label_index.places(labels)
+    if unseen == "error" and (place < 0).any():
+        raise unknown(tree, list(dict.fromkeys(_cells_at(labels, np.flatnonzero(place < 0)))))
     repeated = tree.label_index.repeated
-    if repeated is not None and repeated[place].any():
-        first = int(place[repeated[place]][0])
+    if repeated is not None and (twice := repeated[place] & (place >= 0)).any():
+        first = int(place[twice][0])
         raise namesakes(tree, tree.labels[first], tree.label_index.all_of(first))
+    return place, missing
 
 
 def _cells_at(column: Any, at: np.ndarray) -> list[Any]:
@@ -183,7 +185,7 @@ def index(tree: Tree, labels: Labels) -> Any:
         raise TreeError(f"labels must be one-dimensional, got shape {np.shape(labels)}.")
     elif not hasattr(labels, "__array__") and not hasattr(labels, "null_count"):
         labels = list(labels)
-    found = _locate_labels(tree, labels, "error").nodes
+    found = _places(tree, labels, "error")[0]
     return int(found[0]) if one else found
 
 
@@ -199,7 +201,7 @@ def encode_column(tree: Tree, column: Any, unseen: str = "error") -> Any:
         column = pa.array(column, from_pandas=True)
     if isinstance(column, pa.ChunkedArray):
         return pa.chunked_array([encode_column(tree, chunk, unseen) for chunk in column.chunks], pa.int32())
-    found = _locate_labels(tree, column, "null").nodes
+    found = _places(tree, column, "null")[0]
     lost = found < 0
     if unseen == "error" and lost.any():
         rows = np.flatnonzero(lost & ~column.is_null().to_numpy(zero_copy_only=False))
