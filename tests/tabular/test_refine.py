@@ -165,7 +165,7 @@ def test_bad_input_is_named():
         refine_tree(np.zeros((3, 1)), tree, np.array([1, 1, 1]))
     with pytest.raises(VpunnError, match="below the tree's own branching"):
         refine_tree(np.zeros((2, 1)), tree, np.array([1, 2]), max_children=1)
-    with pytest.raises(VpunnError, match="no structure to find"):
+    with pytest.raises(VpunnError, match="nothing to judge"):
         triplet_accuracy(tree, np.array([1, 2]), Tree.from_parents([-1]), np.array([0, 0]))
 
 

@@ -29,6 +29,7 @@ from vpunn.metrics.nodes import (
     wu_palmer,
 )
 from vpunn.metrics.sums import CalibrationSums, HierarchicalSums, hierarchical_summary
+from vpunn.metrics.triplets import closest_pairs, triplet_accuracy
 
 __all__ = [
     "Brier",
@@ -43,6 +44,7 @@ __all__ = [
     "brier_score",
     "calibration_error",
     "calibration_error_interval",
+    "closest_pairs",
     "depth_weights",
     "hierarchical_scores",
     "hierarchical_summary",
@@ -57,6 +59,7 @@ __all__ = [
     "reliability_by_depth",
     "risk_coverage",
     "root_accuracy",
+    "triplet_accuracy",
     "ultrametric_loss",
     "wu_palmer",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.metrics import closest_pairs
 from vpunn.structure._finding import Finding, mean_interval
 from vpunn.tree import Tree
 
@@ -144,10 +145,9 @@ def _clusters(tree: Tree, leaves: np.ndarray, keys: np.ndarray) -> set[tuple[int
 
 
 def _topology(tree: Tree, triples: np.ndarray) -> np.ndarray:
-    """Which pair of each triple (x, y, z) is the closest: 1 = xy, 2 = xz, 3 = yz; 0 if none is closer than the others."""
+    """The closest pair of each triple of nodes."""
     x, y, z = triples.T
-    xy, xz, yz = tree.lca_depth(x, y), tree.lca_depth(x, z), tree.lca_depth(y, z)
-    return np.where(xy > xz, 1, np.where(xz > xy, 2, np.where(yz > xy, 3, 0)))
+    return closest_pairs([tree.lca_depth(x, y), tree.lca_depth(x, z), tree.lca_depth(y, z)])
 
 
 def draw_tuples(n: int, k: int, sample: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:

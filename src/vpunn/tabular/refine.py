@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from vpunn import metrics
 from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError, check_choice
 from vpunn.tree import Tree
@@ -463,22 +464,14 @@ def _two_means(points: np.ndarray, rounds: int = 10) -> np.ndarray:
 def triplet_accuracy(
     tree: Tree, leaf: np.ndarray, true_tree: Tree, true_leaf: np.ndarray, *, many: int = 20_000, seed: int = 0
 ) -> float:
-    """Of random row triplets that the true tree resolves, the share whose closest pair is the same in ``tree``.
-
-    A triplet that ``tree`` leaves unresolved counts as a guess, 1/3.
-    """
+    """`metrics.triplet_accuracy` of random triples of rows, which stand at leaves of two trees."""
     random = np.random.default_rng(seed)
-    a, b, c = random.integers(len(leaf), size=(3, many))
+    x, y, z = random.integers(len(leaf), size=(3, many))
+    apart = (x != y) & (y != z) & (x != z)
+    x, y, z = x[apart], y[apart], z[apart]
 
-    def pairs(t: Tree, at: np.ndarray) -> np.ndarray:
+    def shared(tree: Tree, at: np.ndarray) -> np.ndarray:
         at = np.asarray(at)
-        return np.stack([t.lca_depth(at[a], at[b]), t.lca_depth(at[b], at[c]), t.lca_depth(at[a], at[c])])
+        return np.stack([tree.lca_depth(at[a], at[b]) for a, b in ((x, y), (x, z), (y, z))])
 
-    truth, found = pairs(true_tree, true_leaf), pairs(tree, leaf)
-    resolved = (a != b) & (b != c) & (a != c) & ((truth == truth.max(axis=0)).sum(axis=0) == 1)
-    truth, found = truth[:, resolved], found[:, resolved]
-    if not truth.shape[1]:
-        raise VpunnError(f"none of {many} random triplets is resolved by the true tree; it has no structure to find.")
-    ties = (found == found.max(axis=0)).sum(axis=0)
-    right = found[truth.argmax(axis=0), np.arange(truth.shape[1])] == found.max(axis=0)
-    return float(np.where(ties == 1, right, 1.0 / 3.0).mean())
+    return metrics.triplet_accuracy(shared(true_tree, true_leaf), shared(tree, leaf))

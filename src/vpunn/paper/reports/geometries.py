@@ -18,6 +18,7 @@ import numpy as np
 
 from vpunn._cost import measured
 from vpunn.codes import PadicCode
+from vpunn.metrics import triplet_accuracy
 from vpunn.paper.contents import captions
 from vpunn.paper.reports._run import Bench, spread
 from vpunn.report import Report
@@ -166,15 +167,13 @@ def _triples(shared: Callable[[Any, Any], np.ndarray], tree: Tree, nodes: np.nda
     i, j, k = (rng.integers(0, len(nodes), triples) for _ in range(3))
     apart = (i != j) & (j != k) & (i != k)
     i, j, k = i[apart], j[apart], k[apart]
-    near, far = tree.lca_depth(nodes[i], nodes[j]), tree.lca_depth(nodes[i], nodes[k])
-    ij, ik, jk = shared(i, j), shared(i, k), shared(j, k)
-    told = near != far
-    right = np.where((ij > ik) == (near > far), 1.0, 0.0)
-    right = np.where(ij == ik, 0.5, right)[told].mean()
-    ordered = np.sort(np.stack([ij, ik, jk]), axis=0)
+    pairs = ((i, j), (i, k), (j, k))
+    said = np.stack([shared(a, b) for a, b in pairs])
+    right = triplet_accuracy([tree.lca_depth(nodes[a], nodes[b]) for a, b in pairs], said)
+    ordered = np.sort(said, axis=0)
     unit = max(float(np.quantile(ordered[2], 0.95)), 1e-9)  # the usual longest shared way
     return {
-        "triplets right %": 100 * float(right),
+        "triplets right %": 100 * right,
         "ultrametric defects %": 100 * float((ordered[1] - ordered[0] > 0.05 * unit).mean()),
     }
 
