@@ -8,19 +8,13 @@ verdict says so.
 """
 
 from vpunn.structure._finding import Finding
+from vpunn.structure.annotations import PrefixInformation, SharedLevels, prefix_information, shared_levels
 from vpunn.structure.boxes import BoxCount, box_counting
 from vpunn.structure.branching import Branching, TailFit, branching
-from vpunn.structure.claims import (
-    Magnitudes,
-    PrefixInformation,
-    SharedLevels,
-    magnitudes,
-    prefix_information,
-    shared_levels,
-)
 from vpunn.structure.compare import TreeComparison, compare_trees
 from vpunn.structure.distances import DistanceMatrix, distance_matrix
 from vpunn.structure.entropy import Entropy, EntropyAgainst, entropy
+from vpunn.structure.magnitudes import Magnitudes, magnitudes
 from vpunn.structure.mapper import Mapper, mapper
 from vpunn.structure.spectrum import Spectrum, spectrum
 from vpunn.structure.ultrametric import Ultrametricity, how_ultrametric
