@@ -133,7 +133,7 @@ def test_errors_are_one_sentence(zoo):
     assert "there is no file 'nowhere.csv', and no data set" in fail("tree", "info", "nowhere.csv")
     assert "digit 1 is 1 but 'fish'" in fail("decode", zoo, "5")
     assert "a distance needs two labels" in fail("distance", zoo, "owl")
-    assert "unknown print mode 'roman'" in fail("encode", zoo, "owl", "--mode", "roman")
+    assert "mode='roman' is unknown" in fail("encode", zoo, "owl", "--mode", "roman")
     assert "too small" in fail("encode", zoo, "--prime", "2")
     assert "no ancestor at depth 9" in fail("ball", zoo, "owl", "-k", "9")
     assert "only one of the tree and the values" in fail("encode", "-", "-", "--format", "newick", stdin="(a,b)c;")

@@ -18,7 +18,7 @@ from strategies import random_tree, trees
 from vpunn import padic
 from vpunn.codes import MixedRadixCode, PadicCode
 from vpunn.codes._text import MODES
-from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError
+from vpunn.errors import CodeChangeWarning, CodeError, DataError, TreeError, VpunnError
 from vpunn.padic import Ball
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
@@ -380,7 +380,7 @@ def test_lenient_parsing_gives_the_nearest_ancestor():
 
 
 def test_unknown_mode_lists_the_good_ones():
-    with pytest.raises(CodeError, match="'hex'; choose one of int, digits, bars, series, path"):
+    with pytest.raises(VpunnError, match="mode='hex' is unknown; choose one of int, digits, bars, series, path"):
         PadicCode(animals()).format(0, "hex")
 
 

@@ -10,7 +10,7 @@ from vpunn.codes import PadicCode
 from vpunn.codes.isometry import Losslessness, check_losslessness
 from vpunn.datasets import fetch_dataset, load_go, load_ncbi, load_wordnet
 from vpunn.datasets.ncbi import RANKS
-from vpunn.errors import DataError
+from vpunn.errors import DataError, VpunnError
 from vpunn.tree import Tree, check_tree
 from vpunn.tree.dag import dropped_edges
 
@@ -141,7 +141,7 @@ def test_wordnet_unfolded_has_every_path():
 def test_unknown_versions_and_namespaces():
     with pytest.raises(DataError, match=r"no WordNet version '2\.0' here; choose '3\.0' or '3\.1'"):
         load_wordnet("2.0")
-    with pytest.raises(DataError, match="no gene ontology 'function'; choose one of molecular_function, "):
+    with pytest.raises(VpunnError, match="namespace='function' is unknown; choose one of molecular_function, "):
         load_go("function")
     with pytest.raises(DataError, match="no NCBI version '2020' here; choose '2024-09-07' or 'current'"):
         load_ncbi(version="2020")

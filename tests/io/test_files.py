@@ -103,7 +103,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         (lambda d: write_tree(Tree.from_parents([-1]), d / "x.doc"), "cannot tell the format of '.*x.doc'"),
         (
             lambda d: write_tree(Tree.from_parents([-1]), d / "x", format="ncbi"),
-            "cannot write format 'ncbi'; choose one of csv",
+            "format='ncbi' is unknown; choose one of csv",
         ),
         (
             lambda d: write_tree(Tree.from_parents([-1]), d / "no" / "x.csv"),

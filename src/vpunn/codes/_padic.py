@@ -287,8 +287,7 @@ has 0 children; decode(…, strict=False) gives the nearest ancestor.
 
         The root is ``0``, ``[]``, ``…0``, ``0`` and its label. `parse` reads all but ``path``.
         """
-        if mode not in MODES:
-            raise CodeError(f"unknown print mode {mode!r}; choose one of {', '.join(MODES)}.")
+        check_choice("mode", mode, MODES)
         ids = self._ids(nodes)
         flat = ids.reshape(-1)
         if mode == "int":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from vpunn.datasets.catalog import describe_dataset
 from vpunn.datasets.fetch import fetch_files
 from vpunn.datasets.hierarchy import Hierarchy
-from vpunn.errors import DataError
+from vpunn.errors import DataError, check_choice
 from vpunn.files import Source
 from vpunn.io.obo import read_obo
 
@@ -117,8 +117,7 @@ def load_go(namespace: Namespace = "molecular_function", *, policy: str = "first
     >>> int((go.annotations["node"] == kinase).sum()) > 100
     True
     """
-    if namespace not in NAMESPACES:
-        raise DataError(f"there is no gene ontology {namespace!r}; choose one of {', '.join(NAMESPACES)}.")
+    check_choice("namespace", namespace, NAMESPACES)
     (path,) = fetch_files(_GO, _GO.files[:1]).values()
     tree = read_obo(_one_namespace(path, namespace), namespace=namespace, root=NAMESPACES[namespace][0], policy=policy)
     return GeneOntology(tree=tree, policy=policy, namespace=namespace, **GeneOntology._pedigree(_GO))

@@ -130,8 +130,7 @@ def write_tree(tree: Tree, path: FilePath, format: str | None = None) -> None:
         raise DataError(
             f"cannot tell the format of {str(path)!r} from its ending; use one of {', '.join(ENDINGS)}, or pass format=…."
         )
-    if format not in ENDINGS.values():
-        raise DataError(f"cannot write format {format!r}; choose one of {', '.join(dict.fromkeys(ENDINGS.values()))}.")
+    check_choice("format", format, dict.fromkeys(ENDINGS.values()))
     files.save(path, _function(format, "write")(tree))
 
 

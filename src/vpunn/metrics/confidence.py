@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.errors import VpunnError, check_whole, examples
+from vpunn.errors import VpunnError, check_choice, check_whole, examples
 from vpunn.metrics._checks import FloatArray, finite, node_pairs, same_length
 from vpunn.tree import Nodes, Tree
 
@@ -247,10 +247,9 @@ def _confidences(confidence: Numbers, correct: Numbers) -> tuple[FloatArray, Flo
 
 def _bins(c: FloatArray, bins: int, strategy: str) -> np.ndarray:
     check_whole("bins", bins)
+    check_choice("strategy", strategy, ("uniform", "quantile"))
     if strategy == "uniform":
         return np.minimum((c * bins).astype(np.int64), bins - 1)
-    if strategy != "quantile":
-        raise VpunnError(f'strategy must be "uniform" (equal width) or "quantile" (equal mass), got {strategy!r}.')
     # An item's bin follows the middle of the ranks that share its confidence, so that ties stay together.
     _, inverse, count = np.unique(c, return_inverse=True, return_counts=True)
     middle = np.cumsum(count) - (count + 1) / 2

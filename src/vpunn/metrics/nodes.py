@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from vpunn._types import Numbers
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.metrics._checks import FloatArray, finite, node_pairs
 from vpunn.tree import Nodes, Tree
 from vpunn.tree.sweeps import sweep_down
@@ -80,6 +80,7 @@ def hierarchical_scores(
     >>> hierarchical_scores(tree, tree.index(["owl", "robin"]), tree.index(["bird", "owl"]))
     HierarchicalScores(precision=0.6666666666666666, recall=0.5, f1=0.5714285714285715)
     """
+    check_choice("average", average, ("micro", "macro"))
     t, q = node_pairs(tree, true, predicted)
     shared = tree.lca_depth(t, q).astype(float)
     if average == "micro":
@@ -89,8 +90,6 @@ def hierarchical_scores(
         )
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         return HierarchicalScores(precision, recall, f1)
-    if average != "macro":
-        raise VpunnError(f'average must be "micro" or "macro", got {average!r}.')
     same = (t == q).astype(float)
     each = [np.divide(shared, total, out=same.copy(), where=total > 0) for total in (tree.depth[q], tree.depth[t])]
     both = tree.depth[q] + tree.depth[t]

@@ -14,7 +14,7 @@ import numpy as np
 from vpunn._rows import check_no_missing, counting_weights, row_groups
 from vpunn._sklearn import TransformerMixin, check_feature_names_in, check_is_fitted, type_of_target, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
-from vpunn.errors import VpunnError, examples, refuse_lazy
+from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import HierarchicalInput
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
@@ -54,16 +54,14 @@ class PadicEncoder(TransformerMixin, HierarchicalInput):
 
     def fit(self, X: Features, y: Targets = None) -> PadicEncoder:
         """Build the tree from X, or check that X is in the given one."""
-        if self.output not in ("digits", "prefixes", "balls"):
-            raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
+        check_choice("output", self.output, ("digits", "prefixes", "balls"))
         refuse_lazy(X)
         X = validate_data(self, X, dtype=None, ensure_all_finite=False)
         self._read_for_fit(X)
         return self
 
     def _check_output(self) -> None:
-        if self.output not in ("digits", "prefixes", "balls"):
-            raise VpunnError(f'output must be "digits", "prefixes" or "balls", got {self.output!r}.')
+        check_choice("output", self.output, ("digits", "prefixes", "balls"))
 
     def transform(self, X: Features) -> Any:
         """The features of each row; integer arrays, or floats for balls."""
@@ -252,8 +250,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         return np.array(names, dtype=object)
 
     def _fit(self, X: Features, y: Targets, sample_weight: Weights) -> tuple[np.ndarray, list[np.ndarray], FloatArray]:
-        if self.target_type not in ("auto", "continuous", "classes"):
-            raise VpunnError(f'target_type must be "auto", "continuous" or "classes", got {self.target_type!r}.')
+        check_choice("target_type", self.target_type, ("auto", "continuous", "classes"))
         refuse_lazy(X, y)
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, multi_output=True)
         check_no_missing(y)

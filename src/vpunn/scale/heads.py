@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vpunn._types import Engine, Numbers
-from vpunn.errors import VpunnError, check_whole
+from vpunn.errors import VpunnError, check_choice, check_whole
 from vpunn.scale.engine import Sent, checked_engine, each
 from vpunn.vapo.adam import AdamSolver
 from vpunn.vapo.driver import drive
@@ -55,8 +55,7 @@ def minimize_heads(
             "shards need SoftmaxHeads with factorisation='node': laws that balls share belong to no shard; use vpunn.vapo.minimize."
         )
     check_whole("shards", shards)
-    if method not in ("fisher", "adam"):
-        raise VpunnError(f"method={method!r} does not run in shards; choose 'fisher' or 'adam'.")
+    check_choice("method", method, ("fisher", "adam"))
     solver: Solver = (FisherSolver if method == "fisher" else AdamSolver)(heads, seed=seed, start=start, **options)
     if isinstance(solver, AdamSolver) and solver.schedule.batch:
         raise VpunnError("Adam runs in shards on all items at once; pass a schedule without mini-batches, e.g. 'auto'.")

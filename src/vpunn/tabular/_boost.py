@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vpunn._types import Targets
-from vpunn.errors import VpunnError, examples
+from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.tabular._forest import Forest
 
 
@@ -25,12 +25,10 @@ class Booster:
     def __init__(
         self, kind: str, categorical: Sequence[int] = (), *, rounds: int = 300, seed: int = 0, engine: str | None = None
     ) -> None:
-        if kind not in ("regression", "classification"):
-            raise VpunnError(f"kind must be regression or classification; got {kind!r}.")
+        check_choice("kind", kind, ("regression", "classification"))
         self.kind, self.categorical, self.rounds, self.seed = kind, list(categorical), rounds, seed
         self.engine = engine or best_engine()
-        if self.engine not in ("lightgbm", "sklearn"):
-            raise VpunnError(f"engine must be lightgbm or sklearn; got {self.engine!r}.")
+        check_choice("engine", self.engine, ("lightgbm", "sklearn"))
 
     def fit(self, features: np.ndarray, target: Targets, weights: np.ndarray | None = None) -> Booster:
         """Train; ``target`` holds numbers, or class labels of any kind; ``weights`` count in the loss, by their ratios."""

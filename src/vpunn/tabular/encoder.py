@@ -16,7 +16,7 @@ from vpunn._sklearn import BaseEstimator, TransformerMixin, check_array, check_i
 from vpunn._threads import check_n_jobs
 from vpunn._types import FeatureNames, Features, Label, Seed, Targets, Weights
 from vpunn.codes import PadicCode
-from vpunn.errors import VpunnError, examples, refuse_lazy
+from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.padic import next_prime
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tabular import _store
@@ -179,10 +179,8 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
         self.code_ = PadicCode(self.tree_, self._prime())
 
     def _check_parameters(self) -> None:
-        if self.method not in METHODS:
-            raise VpunnError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
-        if self.output not in OUTPUTS:
-            raise VpunnError(f"output must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
+        check_choice("method", self.method, METHODS)
+        check_choice("output", self.output, OUTPUTS)
         whole = {"p": self.p, "K": self.K, "n_prototypes": self.n_prototypes}
         check_n_jobs(self.n_jobs)
         for name, value in whole.items():

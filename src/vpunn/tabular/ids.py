@@ -150,8 +150,7 @@ def semantic_ids(
 
 def _as_rows(vectors: Features, metric: str) -> np.ndarray:
     refuse_lazy(vectors)
-    if metric not in METRICS:
-        raise VpunnError(f"metric must be euclidean or cosine; got {metric!r}.")
+    check_choice("metric", metric, METRICS)
     rows = np.ascontiguousarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
         raise VpunnError(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from vpunn._types import TensorLike
-from vpunn.errors import DataError, VpunnError, examples
+from vpunn.errors import DataError, VpunnError, check_choice, examples
 from vpunn.store import Storable
 from vpunn.tree import Tree
 
@@ -170,13 +170,12 @@ def check_targets(target: TensorLike, rows: int, count: int, what: str, of: str,
 
 def reduced(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """Per-row losses put together as torch's losses do; the mean of no rows is 0, so that a batch without any trains nothing."""
+    check_choice("reduction", reduction, ("none", "mean", "sum"))
     if reduction == "none":
         return loss * weight
     total = (loss * weight).sum()
     if reduction == "sum":
         return total
-    if reduction != "mean":
-        raise VpunnError(f"reduction={reduction!r} is unknown; choose one of none, mean, sum.")
     mass = weight.sum()
     return total / torch.where(mass > 0, mass, torch.ones_like(mass))
 

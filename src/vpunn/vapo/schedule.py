@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vpunn.errors import VpunnError, check_choice
+from vpunn.errors import check_choice
 
 Digits = Literal["all", "deep", "root"]
 
@@ -107,6 +107,5 @@ def find_schedule(schedule: str | Schedule) -> Schedule:
     """A schedule by name, or the given one."""
     if isinstance(schedule, Schedule):
         return schedule
-    if schedule not in SCHEDULES:
-        raise VpunnError(f"schedule={schedule!r} is unknown; choose one of {', '.join(SCHEDULES)} or pass a Schedule.")
+    check_choice("schedule", schedule, SCHEDULES)
     return SCHEDULES[schedule]
