@@ -17,7 +17,7 @@ from vpunn._rows import slices
 from vpunn._types import Codes, Labels, OneOrMany
 from vpunn.codes._stamped import StampedCodes
 from vpunn.codes._text import MODES, read_code, write_digits, write_int
-from vpunn.errors import CodeError, advice, check_choice
+from vpunn.errors import CodeError, advice, check_choice, examples
 from vpunn.padic import as_integers, check_prime, code_prime, from_radix, product, show_integer, to_radix
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import IntArray, Nodes, Tree, _loops
@@ -119,7 +119,7 @@ class DigitCode(Storable):
         row = int(np.flatnonzero(wrong >= 0)[0])
         k, node, code = int(wrong[row]), int(found[row]), values[row]
         digits = to_radix(values[row : row + 1], self.radices)[0][0]
-        name, depth = repr(self.tree.labels[node]), int(self.tree.depth[node])
+        name, depth = examples(self.tree.labels[node : node + 1]), int(self.tree.depth[node])
         if code < 0:
             reason = "codes are not negative"
         elif k == self.K:
