@@ -3,7 +3,8 @@
 PanTHERIA's traits on the supertree of 5,020 tips. ``python -m benchmarks.phylogeny [--seeds 3] [--tips 1000000]``; the files
 are read from ``$VPUNN_DATA_DIR``. Where R is installed, one likelihood of nlme (with λ given) and one ape::pic stand beside ours.
 ``--trees 20`` simulates instead: traits that evolved as each model says, on random trees of 500 tips (every other one
-ultrametric), a fifth held out. ``--elton`` takes EltonTraits, many of whose values were filled in.
+ultrametric), a fifth held out. ``--elton`` takes EltonTraits, many of whose values were filled in; ``--classes`` PanTHERIA's
+activity, trophic level and terrestriality.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import write_results
-from vpunn import Tree, VPuNNRegressor, read_tree
+from vpunn import Tree, VPuNNClassifier, VPuNNRegressor, read_tree
 from vpunn.cli.common import emit
 from vpunn.io import read_trees
 from vpunn.regress.evolution import Rows, evaluate
@@ -51,14 +52,19 @@ ELTON = {
 }
 
 
-def mammals(folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
-    """Each trait of PanTHERIA with the likeliest evolution, and how the intervals cover."""
+def pantheria(folder: Path) -> tuple[Tree, pd.Series, pd.Series, pd.DataFrame]:
+    """The dated supertree, the species of every row as it writes them, whether they are in it, and the table."""
     tree = read_tree(folder / "public/phylogeny/mammals_ele_1307.nex.gz")
     table = pd.read_csv(
         folder / "PanTHERIA_1-0_WR05_Aug2008.txt", sep="\t", lineterminator="\r", na_values=[-999, "-999.00"]
     )
     names = table["MSW05_Binomial"].str.replace(" ", "_")
-    known = names.isin(set(tree.labels[tree.leaves]))
+    return tree, names, names.isin(set(tree.labels[tree.leaves])), table
+
+
+def mammals(folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
+    """Each trait of PanTHERIA with the likeliest evolution, and how the intervals cover."""
+    tree, names, known, table = pantheria(folder)
     for trait, column in TRAITS.items():
         rows = known & (table[column] > 0)
         X, y = names[rows].to_numpy(object)[:, None], np.log10(table[column][rows].to_numpy(float))
@@ -78,6 +84,38 @@ def elton(folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
         for model in FITTED:
             found = held_out(tree, X, np.log10(y) if "mass" in trait else y, model, seeds)
             yield {"trait": trait, "asked": model, "rows": len(y), **found}
+
+
+#: Classes of PanTHERIA.
+CLASSES = {
+    "activity": "1-1_ActivityCycle",
+    "trophic level": "6-2_TrophicLevel",
+    "terrestriality": "12-2_Terrestriality",
+}
+
+
+def classes(folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
+    """Classes along branches (Mk, equal and symmetric rates) and by depth: accuracy and log loss on random fifths."""
+    tree, names, known, table = pantheria(folder)
+    ways = {
+        "Mk, equal rates": VPuNNClassifier(tree, evolution="mk"),
+        "Mk, symmetric rates": VPuNNClassifier(tree, evolution="mk", rates="symmetric"),
+        "by depth": VPuNNClassifier(tree),
+    }
+    for trait, column in CLASSES.items():
+        rows = known & table[column].notna()
+        X, y = names[rows].to_numpy(object)[:, None], table[column][rows].astype(int).to_numpy()
+        for way, model in ways.items():
+            right, loss = [], []
+            for seed in range(seeds):
+                order = np.random.default_rng(seed).permutation(len(y))
+                test, train = order[: len(y) // 5], order[len(y) // 5 :]
+                proba = model.fit(X[train], y[train]).predict_proba(X[test])
+                at = np.searchsorted(model.classes_, y[test])
+                right.append(np.mean(proba.argmax(axis=1) == at))
+                loss.append(-np.mean(np.log(np.maximum(proba[np.arange(len(at)), at], 1e-9))))
+            found = {"accuracy": float(np.mean(right)), "log loss": float(np.mean(loss))}
+            yield {"trait": trait, "model": way, "rows": len(y), **found}
 
 
 def held_out(tree: Tree, X: np.ndarray, y: np.ndarray, evolution: str, seeds: int) -> dict[str, Any]:
@@ -220,15 +258,20 @@ def main() -> None:
     parser.add_argument("--tips", type=int, nargs="*", default=[500, 1000, 2000, 1_000_000])
     parser.add_argument("--trees", type=int, default=0, help="simulate on so many trees, and do nothing else")
     parser.add_argument("--elton", action="store_true", help="EltonTraits by every model, and nothing else")
+    parser.add_argument("--classes", action="store_true", help="classes along branches and by depth, and nothing else")
     options = parser.parse_args()
-    if options.trees or options.elton:
-        folder = Path(os.environ.get("VPUNN_DATA_DIR", "."))
-        rows = list(simulated(options.trees) if options.trees else elton(folder, options.seeds))
-        emit(rows, as_json=False)
-        name = "phylogeny-simulated" if options.trees else "phylogeny-elton"
-        print(f"written: {write_results(name, rows)}")
-        return
-    found = list(mammals(Path(os.environ.get("VPUNN_DATA_DIR", ".")), options.seeds))
+    folder = Path(os.environ.get("VPUNN_DATA_DIR", "."))
+    for name, asked, make in (
+        ("simulated", options.trees, lambda: simulated(options.trees)),
+        ("elton", options.elton, lambda: elton(folder, options.seeds)),
+        ("classes", options.classes, lambda: classes(folder, options.seeds)),
+    ):
+        if asked:
+            rows = list(make())
+            emit(rows, as_json=False)
+            print(f"written: {write_results(f'phylogeny-{name}', rows)}")
+            return
+    found = list(mammals(folder, options.seeds))
     emit(found, as_json=False)
     grown = [growth(tips) for tips in options.tips]
     emit([{key: row.get(key) for key in dict.fromkeys(k for r in grown for k in r)} for row in grown], as_json=False)
