@@ -55,12 +55,24 @@ def test_text_that_writes_a_number_finds_it_through_every_door(tree, kind, limit
 
 
 @pytest.mark.parametrize(
-    "column", [[9606, 1], np.array([9606, 1]), [9606.0, 1.0], pa.array([9606, 1]), pd.Series([9606, 1])]
+    "column", [[9606, 9605], np.array([9606, 9605]), [9606.0, 9605.0], pa.array([9606, 9605]), pd.Series([9606, 9605])]
 )
-def test_whole_numbers_are_labels_of_numbers_alone(column):
-    assert NUMBERS.locate(column).nodes.tolist() == [2, 0]
-    assert TEXTS.locate(column, "null").nodes.tolist() == [-1, -1]
-    assert NUMBERS.locate([2**70, 2.5, True, "9606x"], "null").nodes.tolist() == [-1] * 4
+@pytest.mark.parametrize("tree", [TEXTS, NUMBERS, MIXED], ids=["texts", "numbers", "mixed"])
+@pytest.mark.parametrize("limit", [label_index.DICT_UP_TO, 0], ids=["dict", "bytes"])
+def test_a_number_finds_the_text_that_writes_it(tree, column, limit, monkeypatch):
+    monkeypatch.setattr(label_index, "DICT_UP_TO", limit)
+    tree = Tree.from_parents(tree.parent, tree.labels)
+    assert tree.locate(column).nodes.tolist() == [2, 1]
+    assert tree.index(9606) == 2 and tree.encode_column(column).to_pylist() == [2, 1]
+    assert tree.locate([(9605, 9606), (9605,)]).nodes.tolist() == [2, 1]
+    assert tree.locate([2**70, 2.5, True, "9606x"], "null").nodes.tolist() == [-1] * 4
+    assert tree.find([3, "9606"] if tree is TEXTS else ["9606", "9606"])[1] == 2
+
+
+def test_a_number_to_find_is_an_id_where_labels_are_text():
+    assert Tree.from_parents([-1, 0, 1], labels=["2", "1", "0"]).find([0, "0", 1]).tolist() == [0, 2, 1]
+    assert Tree.from_parents([-1, 0, 1], labels=["2", "1", "0"]).find(0) == 0
+    assert MIXED.find([9605, "7"]).tolist() == [1, 3]
 
 
 def test_every_door_of_the_package_finds_text_of_a_number(tmp_path):

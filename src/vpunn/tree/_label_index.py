@@ -54,10 +54,9 @@ class LabelIndex:
             return int(self.places(object_array([label]))[0][0])
         try:
             found = self._table.get(_key(label), -1)
-            number = _number(label) if found < 0 and not self.texts else None
         except TypeError as error:
             raise TreeError(f"labels must be hashable to be looked up: {error} among {examples([label])}.") from None
-        return found if number is None else self._table.get(number, -1)
+        return found if found >= 0 else self._place_of_twin(label)
 
     def places(self, labels: Any) -> tuple[np.ndarray, np.ndarray]:
         """The place of every label of a column (−1: none), and which cells are missing and no label of the tree."""
@@ -92,6 +91,8 @@ class LabelIndex:
             found = self._hashed.find(column)
         elif _is_text(column.type) and self.whole:
             found = self._numbers_at(*_written_numbers(column))
+        elif pa.types.is_integer(column.type) and self.texts:
+            found = self._hashed.find(column.cast(pa.large_string()))
         elif pa.types.is_integer(column.type):
             found = self._numbers_at(column.fill_null(0).to_numpy(zero_copy_only=False))
         else:
@@ -127,9 +128,10 @@ class LabelIndex:
             kept = [number if fits else 0 for number, fits in zip(numbers, known, strict=True)]
             return self._numbers_at(np.array(kept, np.int64), np.array(known, bool))
         if self.texts:
-            text = [isinstance(label, str) for label in labels]
+            written = [label if isinstance(label, str) else _twin(label) for label in labels]
+            known = [text is not None for text in written]
             found = np.full(len(labels), -1, np.int64)
-            found[text] = self._texts_at([label for label, is_one in zip(labels, text, strict=True) if is_one])
+            found[known] = self._texts_at([text for text in written if text is not None])
             return found
         try:
             get = self._table.get
@@ -137,9 +139,12 @@ class LabelIndex:
         except TypeError as error:
             raise TreeError(f"labels must be hashable to be looked up: {error} among {examples(labels)}.") from None
         for i in np.flatnonzero(found < 0).tolist():
-            if isinstance(labels[i], str) and _WHOLE.fullmatch(labels[i]):
-                found[i] = self._table.get(int(labels[i]), -1)
+            found[i] = self._place_of_twin(labels[i])
         return found
+
+    def _place_of_twin(self, label: Any) -> int:
+        twin = _twin(label)
+        return -1 if twin is None else self._table.get(twin, -1)
 
     # What is built when it is first needed.
 
@@ -213,6 +218,12 @@ def _number(label: Any) -> int | None:
     if isinstance(label, int | np.integer | float) and not isinstance(label, bool) and label == label:
         return int(label) if abs(label) != np.inf and label == int(label) else None
     return None
+
+
+def _twin(label: Any) -> int | str | None:
+    """The whole number that a text writes, or the text that writes a whole number; None for all others."""
+    number = _number(label)
+    return None if number is None else number if isinstance(label, str) else str(number)
 
 
 def _only_kind(labels: Any) -> type | None:

@@ -150,8 +150,8 @@ class Tree(TreeParents):
         label). Missing cells at the end of a path are no part of it; those above a label are the level "(missing)".
         ``unseen`` says what becomes of rows that are not in the tree: an ``"error"`` (also of missing labels), the node −1
         (``"null"``), or the deepest ``"ancestor"`` that is there, the root for a label; then ``tree.depth[nodes] < depth``
-        tells these rows. A text that is no label but writes a whole number means the label of that number. O(1) a label,
-        O(log n) a step of a path, without a loop over rows.
+        tells these rows. The text "9606" and the number 9606 mean each other where only one of them is a label. O(1) a
+        label, O(log n) a step of a path, without a loop over rows.
 
         >>> tree = Tree.from_paths(["animal/bird/crane", "machine/crane"], sep="/", root="things")
         >>> tree.locate([("animal", "bird", "crane"), ("machine",), ()]).nodes

@@ -30,6 +30,7 @@ def find_nodes(tree: Tree, asked: Labels) -> OneOrMany:
     asked = object_array(asked)
     index = tree.label_index
     found = index.places(asked)[0]
+    found[[_is_id(tree, one, at) for one, at in zip(asked.tolist(), found.tolist(), strict=True)]] = -1
     if index.repeated is not None:
         found[(found >= 0) & index.repeated[found]] = -1
     unknown_ones = []
@@ -60,6 +61,8 @@ def _matches(tree: Tree, asked: Labels) -> np.ndarray:
     except TypeError:
         raise TreeError(f"this takes one node, got {asked!r}.") from None
     same = labelled(tree, asked)
+    if len(same) and _is_id(tree, asked, int(same[0])):
+        return np.array([tree._one_node(asked)])
     if len(same) == 0 and _is_number(asked) and not _is_number(tree.labels[-1]):  # else a number is a label
         return np.array([tree._one_node(asked)])
     if len(same) == 0 and isinstance(asked, str):
@@ -68,6 +71,11 @@ def _matches(tree: Tree, asked: Labels) -> np.ndarray:
         elif tree.labels.dtype == object and not isinstance(tree.labels[-1], str):  # typed as it is printed
             same = np.flatnonzero([str(other) == asked for other in tree.labels.tolist()])
     return same if len(same) else _ends_of_paths(tree, asked)
+
+
+def _is_id(tree: Tree, asked: Any, place: int) -> bool:
+    """Whether a number means a node id: the label found for it is a text."""
+    return _is_number(asked) and place >= 0 and isinstance(tree.labels[place], str)
 
 
 def _is_number(value: Any) -> bool:

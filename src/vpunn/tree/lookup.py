@@ -1,8 +1,9 @@
 """From names to nodes: one index of a tree's labels, asked by `Tree.locate` and its short forms.
 
-A label is looked up as it is; a text that is no label but writes a whole number means the label of that number, so that "9606"
-of a table finds 9606 of a taxonomy. A path is a walk over the edges below the root. What was asked for and is not there is an
-error, nothing (−1), or the deepest ancestor that is there: `unseen` decides, everywhere by these three words.
+A label is looked up as it is; a text that is no label but writes a whole number means the label of that number, and a number the
+text that writes it, so that "9606" of a table finds 9606 of a taxonomy and the other way round. A path is a walk over the edges
+below the root. What was asked for and is not there is an error, nothing (−1), or the deepest ancestor that is there: `unseen`
+decides, everywhere by these three words.
 """
 
 from __future__ import annotations
