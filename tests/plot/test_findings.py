@@ -33,7 +33,7 @@ def test_histogram_bars_count_nodes():
 
 def test_box_counting_draws_the_counts_and_the_fit():
     found = structure.box_counting(TREE)
-    ax = plot.box_counting(found, claimed=1.46)
+    ax = found.plot(claimed=1.46)
     drawn = lines(ax)
     assert drawn["N(k) balls of radius $p^{-k}$"][:, 1] == pytest.approx(np.log(found.counts) / np.log(found.p))
     fit = next(points for name, points in drawn.items() if name.startswith(f"slope {found.slope:.3f}"))

@@ -95,7 +95,7 @@ def _magnitudes(inputs: Inputs) -> Drawn:
     found = structure.magnitudes(inputs.tree, inputs.coefficients)
     figure = _figure(10.0, 4.0)
     left, right = figure.subplots(1, 2)
-    plot.magnitudes(found, left)
+    found.plot(left)
     right.spines[["top", "right"]].set_visible(False)
     right.plot(np.arange(1, len(found.error) + 1), 100 * found.error, color=plot.PALETTE[0], marker="o")
     right.axhline(100 * found.tolerance, color=plot.PALETTE[5], linestyle="--", linewidth=1)
