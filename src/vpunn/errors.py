@@ -119,6 +119,16 @@ def rows_have(count: int, total: int, where: object) -> str:
     return f"{count:,} of {counted(total, 'row')} of {str(where)!r} {'has' if count == 1 else 'have'}"
 
 
+def first_words(error: Exception) -> str:
+    """What another library complains of, for the end of a sentence of ours: its first line, cut if it is long.
+
+    >>> first_words(ValueError("no such file.\\nTry another."))
+    'no such file'
+    """
+    said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return said if len(said) <= 200 else f"{said[:200]}…"
+
+
 def _short(value: object, limit: int = 200) -> str:
     """A value as Python writes it, cut if it is long: a message is a sentence, whatever a file holds."""
     try:

@@ -99,11 +99,13 @@ def test_tables_that_cannot_be_used(content, message):
 
 
 def test_files_that_are_no_tables(tmp_path):
+    packed = write_table(FRAME, tmp_path / "t.parquet").read_bytes()
     for name, content, message in (
         ("none.csv", None, "there is no file"),
         ("t.ods", b"x", "has the ending '.ods'; tables are read from .csv"),
         ("t.parquet", b"PAR1 but no more", "cannot be read as Parquet"),
         ("t.feather", b"nothing", "cannot be read as Feather"),
+        ("t.parquet", packed.replace("Ünsal".encode(), b"\xff\xffnsal"), "Invalid UTF8"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "looks compressed but cannot be unpacked"),
     ):
         if content is not None:

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpunn.errors import DataError, DataWarning, examples
+from vpunn.errors import DataError, DataWarning, examples, first_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def read_sheet(source: files.Source) -> pd.DataFrame:
             io.BytesIO(source.data), sheet_name=None, header=None, dtype=object, engine="openpyxl", na_values=ERRORS
         )
     except Exception as error:  # openpyxl and zipfile raise what they like on a damaged file
-        raise DataError(f"{source.name!r} cannot be read as an Excel sheet: {str(error).splitlines()[0]}.") from None
+        raise DataError(f"{source.name!r} cannot be read as an Excel sheet: {first_words(error)}.") from None
     filled = {name: sheet.dropna(how="all").dropna(axis=1, how="all") for name, sheet in sheets.items()}
     filled = {name: sheet for name, sheet in filled.items() if len(sheet)}
     if not filled:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vpunn import files
 from vpunn._show import plain
-from vpunn.errors import DataError, DataWarning, examples
+from vpunn.errors import DataError, DataWarning, examples, first_words
 from vpunn.io.cells import Column, in_types, seen
 from vpunn.io.json_lines import json_rows
 from vpunn.io.text_tables import TextTable, open_text_table
@@ -239,11 +239,15 @@ def _read_sheet(source: files.Source) -> pd.DataFrame:
 
 
 def _read_binary(source: files.Source, kind: str) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow as pa
+    from pyarrow import feather, parquet
 
-    read = pd.read_parquet if kind == "Parquet" else pd.read_feather
+    read = parquet.read_table if kind == "Parquet" else feather.read_table
     try:
-        return read(io.BytesIO(source.data))
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(f"{source.name!r} cannot be read as {kind}: {str(error).splitlines()[0]}.") from None
+        table = read(io.BytesIO(source.data))
+        table.validate(full=True)  # or bytes that are no text are found when somebody first reads them
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
+    except (
+        Exception
+    ) as error:  # pandas keeps notes on its types in these files, and raises anything where they are damaged
+        raise DataError(f"{source.name!r} cannot be read as {kind}: {first_words(error)}.") from None

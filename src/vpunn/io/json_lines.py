@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from vpunn import files
-from vpunn.errors import DataError
+from vpunn.errors import DataError, first_words
 from vpunn.io.texts import Text
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def line_blocks(text: Text, columns: Sequence[str], types: dict[str, set[type]],
         try:
             yield pa.table({name: pa.array([row.get(name) for row in some], _arrow(types[name])) for name in columns})
         except (pa.ArrowException, OverflowError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
+            reason = first_words(error)
             raise DataError(f"{text.name!r} cannot be read as a table: {reason}; write each key in one type.") from None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn import files
 from vpunn._arrays import object_array
-from vpunn.errors import DataError
+from vpunn.errors import DataError, first_words
 from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges, with_report
 
@@ -91,9 +91,7 @@ def _table(data: bytes, name: str, path: FilePath, fields: dict[str, int]) -> pa
             ),
         )
     except pa.ArrowInvalid as error:
-        raise DataError(
-            f"{str(path)!r}: {name} is damaged: {str(error).splitlines()[0].rstrip('.')}; fetch it again."
-        ) from None
+        raise DataError(f"{str(path)!r}: {name} is damaged: {first_words(error)}; fetch it again.") from None
 
 
 def _first(names: pa.Table, wanted: np.ndarray, kinds: list[str]) -> np.ndarray:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpunn import files
-from vpunn.errors import DataError, examples
+from vpunn.errors import DataError, examples, first_words
 from vpunn.io.cells import in_types, seen
 from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table, say_guess, warn_of
 from vpunn.io.json_lines import line_blocks, types_of
@@ -97,7 +97,10 @@ def column_names(path: Path, delimiter: str | None = None, encoding: str | None 
     if kind == "parquet" and files.packer_of(path) is None:
         import pyarrow.parquet as pq
 
-        return list(pq.ParquetFile(path).schema_arrow.names)
+        try:
+            return list(pq.ParquetFile(path).schema_arrow.names)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
     return [str(name) for name in read_table(path).columns]
 
 
@@ -142,15 +145,21 @@ def _binary_batches(path: Path, columns: Sequence[str], kind: str, rows: int) ->
             file = pq.ParquetFile(path)
             _check_names(file.schema_arrow.names, columns, path)
             for batch in file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False):
-                yield pa.Table.from_batches([batch])
+                yield _whole(pa.Table.from_batches([batch]))
         else:
             with pa.memory_map(str(path)) as source:
                 stream = pa.ipc.open_file(source)
                 _check_names(stream.schema.names, columns, path)
                 for at in range(stream.num_record_batches):
-                    yield pa.Table.from_batches([stream.get_batch(at)]).select(list(columns))
-    except pa.ArrowException as error:
-        raise DataError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}.") from None
+                    yield _whole(pa.Table.from_batches([stream.get_batch(at)]).select(list(columns)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
+
+
+def _whole(table: pa.Table) -> pa.Table:
+    """The rows, after a look at what a damaged file may hold: text that is none, places outside the file."""
+    table.validate(full=True)
+    return table
 
 
 def _text_batches(

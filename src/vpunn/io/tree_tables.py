@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._arrays import collection, label_array, object_array
-from vpunn.errors import DataError, TreeError, examples
+from vpunn.errors import DataError, TreeError, examples, first_words
 from vpunn.files import Source
 from vpunn.io.cells import PLAIN_WHOLE, Column, seen
 from vpunn.io.frames import say_guess, warn_of
@@ -114,8 +114,9 @@ def read_parquet(source: Source, **options: Any) -> Tree:
 
     try:
         table = parquet.read_table(io.BytesIO(source.data))
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{source.name}: not a readable Parquet file ({str(error).splitlines()[0]}).") from None
+        raise DataError(f"{source.name}: not a readable Parquet file ({first_words(error)}).") from None
     return tree_from_table(table, source.name, **options)
 
 
@@ -391,7 +392,7 @@ def write_parquet(tree: Tree) -> bytes:
         try:
             columns[name] = pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            detail = str(error).splitlines()[0].rstrip(".")
+            detail = first_words(error)
             raise TreeError(
                 f"Parquet cannot hold the column {name!r} ({detail}); make it all text, or write JSON."
             ) from None
