@@ -26,6 +26,6 @@ same = [
 
 fig, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
 ax.plot(range(4), same, marker="o")
-ax.set(xlabel="leading digits shared", ylabel="share of the commonest numeral in the ball", ylim=(0, 1.02))
+ax.set(xlabel="leading digits shared", ylabel="share of the commonest numeral in the branch", ylim=(0, 1.02))
 ax.set_xticks(range(4))
 plt.show()

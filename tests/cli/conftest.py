@@ -48,6 +48,7 @@ def models(tmp_path_factory):
         "num": ["--target", "kind", "--columns", "size,weight"],
         "both": ["--target", "kind", "--text", "text", "--columns", "size,weight"],
         "mass": ["--regress", "mass", "--levels", "group,kind"],
+        "class": ["--classify", "code", "--levels", "group,kind"],
         "tree": ["--target", "kind", "--text", "text", "--tree", str(here / "zoo.csv")],
         "sets": ["--target", "tags", "--text", "text", "--label-sep", "|"],
         "loose": ["--regress", "mass", "--levels", "kind", "--tree", str(here / "loose.nwk"), "--match", "loose"],

@@ -29,7 +29,7 @@ def model(tmp_path):
 
 def test_info_says_what_a_model_is(model):
     text = run(app, "info", model)
-    for word in ("VPuNNRegressor", "6 nodes", "numbers of balls", "four animals", "all agree"):
+    for word in ("VPuNNRegressor", "6 nodes", "numbers of branches", "four animals", "all agree"):
         assert word in text
     facts = json.loads(run(app, "info", model, "--json", "--no-verify"))
     assert facts["kind"] == "VPuNNRegressor"

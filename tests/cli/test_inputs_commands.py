@@ -198,10 +198,7 @@ CLASHES = [
     no("predict {mass} t.csv --top 3", "this model predicts a number", {"t.csv": LV}),
     no("predict {mass} --ask owl", "cannot be asked a text"),
     no("predict {num} --ask owl", "cannot be asked a text"),
-    no(
-        "predict {both} --ask owl",
-        "reads texts and the numbers 'size', 'weight', so a text is not enough; give a table",
-    ),
+    yes("predict {both} --ask 'night bird hoots'", ("owl", "1 of 1 row lacks a number, read as the median")),
     no("evaluate {flat}", "give a table with the target column"),
     no(fit("--text text --columns size --target kind"), "has no column 'size' (block 'numbers')", T),
     yes(fit("--target kind"), "columns read as categories: text, group", T),

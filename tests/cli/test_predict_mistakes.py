@@ -62,7 +62,10 @@ def folder(tmp_path_factory, app):
                 ("fit", "--out", "{}/new", "--text", "gloss", "--target", "kind"),
             )
         ],
-        (("fit", "{}/gaps.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "no label"),
+        (
+            ("fit", "{}/gaps.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind", "--missing", "error"),
+            "no label",
+        ),
         (("fit", "{}/silent.csv", "--out", "{}/new", "--text", "gloss", "--target", "kind"), "hold no word"),
         (("fit", "{}/table.csv", "--out", "{}/new", "--text", ",", "--target", "kind"), "at least one column"),
         (("fit", "{}/table.csv", "--out", "{}/new", "--text", "gloss", "--target", ","), "at least one column"),
@@ -70,7 +73,6 @@ def folder(tmp_path_factory, app):
         (("fit", "{}/table.csv", "--out", "{}/table.csv", "--text", "gloss", "--target", "kind"), "it is a file"),
         (("predict", "{}/text", "{}/table.csv", "--ask", "x"), "either a table or --ask"),
         (("evaluate", "{}/text"), "give a table"),
-        (("evaluate", "{}/numeric", "{}/gaps.csv"), "no label"),
         (("explain", "{}/text", "--ask", "", "--node", "unicorn"), "no node is labelled"),
         (("explain", "{}/levels", "--ask", "", "--node", "a"), "names 2 nodes"),
     ],

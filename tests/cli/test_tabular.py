@@ -43,9 +43,9 @@ def test_discover_describes_writes_codes_and_draws(iris, tmp_path):
     assert "150 rows, 5 columns" in text
     assert "left out: constant" in text
     assert "petal length (cm)" in text
-    table = pd.read_csv(codes, dtype={"ball": str})
+    table = pd.read_csv(codes, dtype={"branch": str})
     assert len(table) == 150
-    assert (table["ball"].str.split(".").str[0].astype(int) == table["digit1"]).all()
+    assert (table["branch"].str.split(".").str[0].astype(int) == table["digit1"]).all()
     assert (table["code"] == sum(table[f"digit{k + 1}"] * 3**k for k in range(6))).all()
     assert figure.read_bytes()[:4] == b"\x89PNG"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["codes.csv", "tree.png"]
@@ -67,10 +67,10 @@ def test_fit_generate_edit(iris, tmp_path):
     facts = json.loads(text)
     assert {
         "held-out log loss, columns only",
-        "held-out log loss, + balls",
-        "held-out log loss, + random balls",
+        "held-out log loss, + branches",
+        "held-out log loss, + random branches",
     } <= set(facts)
-    run("tabular", "generate", model, "-n", "30", "--ball", "1", "--out", made)
+    run("tabular", "generate", model, "-n", "30", "--branch", "1", "--out", made)
     rows = read_table(made)
     assert len(rows) == 30
     assert (rows["constant"] == 1).all()
@@ -78,7 +78,7 @@ def test_fit_generate_edit(iris, tmp_path):
     assert "20 twins" in text
     assert "petal width (cm)" in text
     assert len(read_table(twins)) == 20
-    assert json.loads(run("tabular", "edit", model, iris, "--row", "3", "--depth", "1", "--json"))["ball"] in "12"
+    assert json.loads(run("tabular", "edit", model, iris, "--row", "3", "--depth", "1", "--json"))["branch"] in "12"
     with pytest.raises(VpunnError, match="row 500 is outside"):
         run("tabular", "edit", model, iris, "--row", "500")
 

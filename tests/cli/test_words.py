@@ -115,7 +115,8 @@ ENCODED = [
     ),
     # neither has an option for it
     yes("discover t.csv", "if letters look wrong, save it as UTF-8.", {"t.csv": LATIN + LATIN[10:] * 9}),
-    no("report t.csv --out r.html", "(-o belongs to vpunn tree convert, which writes a file", {"t.csv": LATIN}),
+    no("report t.csv --out r.html -o encoding=ascii", "give -o encoding=latin-1", {"t.csv": LATIN}),
+    no("figures t.csv", "(-o belongs to vpunn tree convert, which writes a file", {"t.csv": LATIN}),
 ]
 
 
@@ -167,7 +168,7 @@ def test_empty_cells_and_answers_are_called_so(case, tmp_path, models):
 def test_info_fits_a_terminal_and_explains_its_words_once(name, models):
     said = run_here(["info", str(models[name])]).out
     assert max(map(len, said.splitlines())) <= 80
-    assert ("a ball is a node with all below it" in said) == ("numbers of balls" in said)
+    assert ("a branch is a node with all below it" in said) == ("numbers of branches" in said)
     assert all(said.count(f"({words})") <= 1 for words in WORDS.values())
     settings = json.loads(run_here(["info", str(models[name]), "--json"]).out)["settings"]
     told = {line.split()[0]: line for line in reversed(said.splitlines())}  # the first line of a name
@@ -181,8 +182,8 @@ def test_pages_explain_their_words_in_80_columns(models, tmp_path):
     from vpunn.cli.tables import AS_FOUND
 
     pages = [report_tree(Tree.from_parents([-1, 0, 0, 1, 1]), "five nodes")]
-    for name in ("flat", "mass", "sets"):
-        (tmp_path / "t.csv").write_text(SCORED[name])
+    for name in ("flat", "mass", "sets", "class"):
+        (tmp_path / "t.csv").write_text(SCORED.get(name, "group,kind,code\nbird,owl,01\nfish,eel,04\n"))
         pages.append(_model_page(models[name], tmp_path / "t.csv", tmp_path / "r.html", AS_FOUND, "ancestor"))
     said = []
     for page in pages:

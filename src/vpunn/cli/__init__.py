@@ -27,8 +27,8 @@ from vpunn.cli import (
     paper,
     predict,
     report,
-    structure,
     tabular,
+    tree,
 )
 from vpunn.cli.common import in_shell, shell_voice, state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError, speaking
@@ -44,9 +44,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
-    help="Exact p-adic codes and learning on hierarchies.",
+    help="Learning on hierarchies: put rows into a tree, predict numbers, look at trees and models.",
 )
-for family in (structure, codes, data, demo, fit, predict, explore, hipan, hipaq, tabular, info, report, paper):
+for family in (tree, codes, data, demo, fit, predict, explore, hipan, hipaq, tabular, info, report, paper):
     family.register(app)
 
 

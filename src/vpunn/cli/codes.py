@@ -1,4 +1,4 @@
-"""Commands on codes: ``encode``, ``decode``, ``distance``, ``ball``. A *source* is what `vpunn.cli.structure` reads a tree from."""
+"""Commands on codes: ``encode``, ``decode``, ``distance``, ``ball``. A *source* is what `vpunn.cli.source` reads a tree from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, refuse_unused, say
-from vpunn.cli.structure import Format, Options, Policy, Source, read_source
+from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.source import AS_NAMED, Source, TreeFile
 from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Match = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (encode, decode, distance, ball):
-        app.command()(command)
+        app.command()(grouped(command))
 
 
 def _readable(label: Label, name: object) -> str:
@@ -102,9 +102,7 @@ def encode(
         str | None, typer.Option(help="With --out TABLE: labels that are not in the tree, error (the default) or null.")
     ] = None,
     match: Match = "exact",
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """Codes of labels, or of a column of labels in a table of any size."""
@@ -112,15 +110,15 @@ def encode(
 
     if out is not None and (out.endswith("/") or Path(out.lower()).suffix in TABLE_ENDINGS):
         refuse_unused({"--json": json or None}, "--out writes a table; its ending .jsonl gives JSON lines")
-        _encode_files(source, labels, out, mode, prime, column, unseen, match, (format, policy, option))
+        _encode_files(source, labels, out, mode, prime, column, unseen, match, how)
         return
     refuse_unused({"--column": column, "--unseen": unseen}, "there is no --out with a table")
-    tree = read_source(source, format, policy, option)
+    tree = how.read(source)
     code = PadicCode(tree, prime)
     mode = mode or "int"
     nodes = _nodes(tree, source, labels, match)
     if out is not None:
-        code.stamp(nodes, release=source if policy == "first" else f"{source}, {policy}").save(out)
+        code.stamp(nodes, release=source if how.policy == "first" else f"{source}, {how.policy}").save(out)
         facts = {"written": str(out), "codes": len(nodes), "p": code.p, "fingerprint": code.fingerprint}
         emit(facts, json)
         return
@@ -145,7 +143,7 @@ def _encode_files(
     column: str | None,
     unseen: str | None,
     match: str,
-    reading: tuple[str | None, str, list[str] | None],
+    how: TreeFile,
 ) -> None:
     """A tree's own nodes, or a column of labels, as a table of codes."""
     from vpunn import scale
@@ -160,7 +158,7 @@ def _encode_files(
         )
     if not is_folder(out) and (tables is None or len(table_files(tables)) == 1):
         check_table_path(out)
-    tree = read_source(source, *reading)
+    tree = how.read(source)
     chosen: dict[str, Any] = {
         "mode": mode,
         "prime": prime,
@@ -186,9 +184,7 @@ def decode(
     ] = False,
     prime: Prime = None,
     lenient: Annotated[bool, typer.Option(help="Give the nearest ancestor of a code that leaves the tree.")] = False,
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """Labels of codes."""
@@ -196,7 +192,7 @@ def decode(
 
     if (codes is None) == (kept is None):
         raise VpunnError("decode takes codes, or --codes and a folder of encode --out; give one of them.")
-    tree = read_source(source, format, policy, option)
+    tree = how.read(source)
     if kept is not None:
         refuse_unused({"--lenient": lenient or None, "--prime": prime}, "kept codes carry their tree and prime")
         emit(_read_kept(tree, kept, by_path, json), json)
@@ -255,9 +251,7 @@ def distance(
     ] = None,
     prime: Prime = None,
     match: Match = "exact",
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """Lowest common ancestor, valuation, p-adic distance and, where a tree has branch lengths, path length of pairs."""
@@ -265,7 +259,7 @@ def distance(
     from vpunn.tree.sweeps import path_lengths
 
     if matrix:
-        tree = read_source(source, format, policy, option)
+        tree = how.read(source)
         _matrix(tree, _lines(source, labels) or [], match, measure, prime, out, json)
         return
     refuse_unused({"--measure": measure, "--out": out}, "it belongs to --matrix")
@@ -274,7 +268,7 @@ def distance(
     if wrong:
         more = "; --matrix gives the distances between all of them" if len(wrong[0]) > 2 else ""
         raise VpunnError(f"a distance needs two labels, got {examples(wrong[0]) or 'none'}{more}.")
-    tree = read_source(source, format, policy, option)
+    tree = how.read(source)
     code = PadicCode(tree, prime)
     u, v = (_find(tree, [pair[side] for pair in pairs], match) for side in (0, 1))
     rows = []
@@ -346,9 +340,7 @@ def ball(
     show: Annotated[int, typer.Option(min=1, help="How many nodes to draw.")] = 30,
     prime: Prime = None,
     match: Match = "exact",
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """The ball of radius p^-k around a node: the subtree below its ancestor at depth k."""
@@ -356,7 +348,7 @@ def ball(
 
     from vpunn.codes import PadicCode
 
-    tree = read_source(source, format, policy, option)
+    tree = how.read(source)
     code = PadicCode(tree, prime)
     node = int(_find(tree, [label], match)[0])
     k = int(tree.depth[node]) if k is None else k

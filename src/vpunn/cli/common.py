@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -152,6 +153,17 @@ def folded(text: str) -> str:
         how = {"break_long_words": False, "break_on_hyphens": False}
         lines += textwrap.wrap(line, width, subsequent_indent=below, **how) or [""]  # type: ignore[arg-type]
     return "\n".join(lines)
+
+
+def beside(source: object, kind: str = "model") -> Path:
+    """Where the model of a table, a tree or a data set is written, if nobody says.
+
+    >>> str(beside("tables/shop.csv.gz")), str(beside("wordnet", "hipan"))
+    ('tables/shop-model', 'wordnet-hipan')
+    """
+    path = Path(str(source))
+    name = "vpunn" if str(source) == "-" else path.name.split(".")[0]
+    return path.parent / f"{name}-{kind}"
 
 
 def refuse_unused(options: Mapping[str, Any], why: str) -> None:

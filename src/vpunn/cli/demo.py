@@ -81,12 +81,12 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tr
 
 def _place(model: Path, say: Callable[[str, str], None]) -> None:
     """A classifier that places new words on the tree: trained once, asked one question, ready for more."""
-    from vpunn.cli.fit import fit
+    from vpunn.cli.fit import Words, fit
     from vpunn.cli.predict import predict
 
     if not (model / "model.json").exists():
         say("Learning where words belong, from 62,790 definitions (about half a minute)", "")
-        fit(Path("wordnet-texts"), out=model, characters=False)
+        fit(Path("wordnet-texts"), out=model, words=Words(characters=False))
     question = "a striped relative of the giraffe with a short neck, living in the forests of the Congo"
     say(f"Where does this belong? “{question}”", "")
     predict(model, ask=question, top=3)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vpunn.cli.structure import Format, Options, Policy, read_source
+from vpunn.cli.common import grouped
+from vpunn.cli.source import AS_NAMED, TreeFile
 from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MaxBytes = Annotated[int, typer.Option(min=1, help="Bytes the body of a request 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(explore)
+    app.command()(grouped(explore))
     app.command()(serve)
 
 
@@ -41,9 +42,7 @@ def explore(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser window.")] = True,
     host: Host = "127.0.0.1",
     allow_host: AllowHost = None,
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
 ) -> None:
     """Walk a tree in the browser; with a model, ask it and see its beliefs on the tree."""
     from vpunn.web.server import listen
@@ -52,7 +51,7 @@ def explore(
     _check_host(host, allow_host)
     sock = listen(host, port) if port is not None else _first_free(host)
     try:
-        subject = open_source(source, format, policy, option)
+        subject = open_source(source, how)
 
         def ready(url: str) -> None:
             typer.echo(f"{subject.title}: {subject.tree!r}\nopen {url}  (Ctrl-C stops)")
@@ -95,9 +94,7 @@ def serve(
         sock.close()
 
 
-def open_source(
-    source: str, format: str | None = None, policy: str = "first", option: list[str] | None = None
-) -> Subject:
+def open_source(source: str, how: TreeFile = AS_NAMED) -> Subject:
     """A model folder, a tree file or a data set, ready to be shown."""
     from vpunn.web.opening import dataset_title, is_model, open_model
     from vpunn.web.subject import Subject
@@ -105,7 +102,7 @@ def open_source(
     path = Path(source)
     if path.is_dir() and is_model(path):
         return open_model(path)
-    tree = read_source(source, format, policy, option)
+    tree = how.read(source)
     return Subject(tree, path.name if path.exists() else dataset_title(source))
 
 

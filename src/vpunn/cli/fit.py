@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
-from vpunn.cli.structure import Format, Options, read_source
+from vpunn.cli.common import JsonFlag, beside, emit, grouped, refuse_unused, say
+from vpunn.cli.source import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, check_choice, counted, examples
 
 if TYPE_CHECKING:
+    from vpunn.tables.fits import FitPlan
     from vpunn.tables.inputs import Inputs
     from vpunn.tables.models import TableModel
     from vpunn.tables.samples import TableRows
@@ -231,7 +232,45 @@ class Evolving:
         return {"evolution": model, "lengths": lengths}
 
 
-NO_COLUMNS, NO_TREE, AS_LEVELS = Columns(), Places(), Evolving()
+@dataclass(frozen=True)
+class Words:
+    """How texts become features."""
+
+    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None
+    mixed: Annotated[
+        str | None,
+        typer.Option(
+            help="Words that mix letters and digits: cut where they meet (default), whole, or whole and starts."
+        ),
+    ] = None
+
+    def check(self, which: Columns) -> None:
+        """Refuse what does not exist, or has no text to work on."""
+        from vpunn.text.ngrams import MIXED
+
+        if self.mixed is not None:
+            check_choice("--mixed", self.mixed, MIXED)
+        if which.text is None:
+            refuse_unused({"--characters": self.characters, "--mixed": self.mixed}, "there is no --text")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that are scored before the model of all rows is fitted."""
+
+    test_size: Annotated[
+        float | None, typer.Option(help="First fit without this share of the rows and score them.")
+    ] = None
+    folds: Annotated[
+        int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Options and what was said."""
+        return {"--test-size": self.test_size, "--folds": self.folds}
+
+
+NO_COLUMNS, NO_TREE, AS_LEVELS, AS_WORDS, NONE_HELD = Columns(), Places(), Evolving(), Words(), HeldOut()
 
 
 def fit(
@@ -244,19 +283,8 @@ def fit(
     which: Columns = NO_COLUMNS,
     places: Places = NO_TREE,
     evolving: Evolving = AS_LEVELS,
-    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None,
-    mixed: Annotated[
-        str | None,
-        typer.Option(
-            help="Words that mix letters and digits: cut where they meet (default), whole, or whole and starts."
-        ),
-    ] = None,
-    test_size: Annotated[
-        float | None, typer.Option(help="First fit without this share of the rows and score them.")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="First score every row by a model fitted without its part of so many.")
-    ] = None,
+    words: Words = AS_WORDS,
+    held: HeldOut = NONE_HELD,
     keep: Annotated[
         str | None,
         typer.Option(help="What the folder holds of the training rows: rows, or sums (a weaker model, no row)."),
@@ -272,62 +300,75 @@ def fit(
     look like, and a command to copy."""
     from vpunn.files import make_folder
     from vpunn.store import check_replaceable
-    from vpunn.tables.fits import FitPlan
-    from vpunn.text.ngrams import MIXED
 
-    if mixed is not None:
-        check_choice("--mixed", mixed, MIXED)
     if keep is not None:
         check_choice("--keep", keep, ("rows", "sums"))
     if table.exists() and not any(value is not None for value in which.given().values()):
         _suggest(table, places, reading, json)
         return
-    out = out or _beside(table)
+    out = out or beside(table)
     make_folder(out.parent)
     check_replaceable(out)
     facts: dict[str, Any] = {}
     if not table.exists() and task_name(table) is not None:
-        unused: dict[str, Any] = {**which.given(), "--tree": places.tree, "--test-size": test_size, "--folds": folds}
-        unused |= {"--mixed": mixed, "--unseen": places.unseen}
-        refuse_unused(unused, f"{table} is a task, which brings its own columns, tree and test rows")
-        model = _task_model(table, characters is not False, seed)
+        unused = {**which.given(), "--tree": places.tree, "--unseen": places.unseen, **held.given()}
+        refuse_unused(
+            unused | {"--mixed": words.mixed}, f"{table} is a task, which brings its own columns, tree and test rows"
+        )
+        model = _task_model(table, words.characters is not False, seed)
     else:
-        if which.text is None:
-            refuse_unused({"--characters": characters, "--mixed": mixed}, "there is no --text")
-        if not which.named and not which.from_levels:
-            which = _guessed(table, which, reading)
-        inputs = replace(which.inputs(), match=places.match or "exact", log=evolving.log)
-        trees = places.read_all(which.regress is not None)
-        tree = trees[0] if trees else None
-        numbers = evolving.options(which, tree) | ({"trees": trees} if len(trees) > 1 else {})
-        sample = _sample(table, inputs, which, places, reading, tree)
-        if not json:
-            typer.echo(str(sample.report))
-        regress = which.from_levels
-        if regress:
+        if which.from_levels:
             refuse_unused({"--keep": keep}, "--regress and --classify keep no rows")
-        if regress and test_size is None and folds is None:
-            refuse_unused({"--groups": which.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
-        plan = FitPlan(inputs, tree, regress, numbers, characters is not False, mixed or "cut", test_size, folds)
-        plan = replace(plan, answers="leaves" if leaves else "auto", seed=seed)
-        facts = plan.held_out(sample)
-        if json:
-            facts = {"read": sample.report.facts()} | facts
-        elif folds is not None:
-            _say_folds(facts, folds)
-            facts = {}
-        with progress_bar("fitting…", 100) as bar:
-            model = plan.model(sample, bar)
+        elif not which.named:
+            which = _guessed(table, which, reading)
+        words.check(which)
+        inputs = replace(which.inputs(), match=places.match or "exact", log=evolving.log)
+        sample, plan = _planned(table, inputs, which, places, evolving, reading)
+        more: Any = {"characters": words.characters is not False, "mixed": words.mixed or "cut"}
+        plan = replace(plan, **more, answers="leaves" if leaves else "auto", seed=seed)
+        model, facts = _fitted(sample, replace(plan, test_size=held.test_size, folds=held.folds), json)
     kept: dict[str, Any] = {} if keep is None else {"keep": keep}
     model.save(out, {"data": str(table), "command": "vpunn fit"}, **kept)
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 
 
-def _beside(table: Path) -> Path:
-    """Where the model of a table is written, if nobody says."""
-    name = "vpunn" if str(table) == "-" else table.name.split(".")[0]
-    return table.parent / f"{name}-model"
+def _planned(
+    table: Path, inputs: Inputs, which: Columns, places: Places, evolving: Evolving, reading: Reading
+) -> tuple[TableRows, FitPlan]:
+    """The rows of a table, checked, and what is to be fitted on them."""
+    from vpunn.tables.fits import FitPlan
+    from vpunn.tables.samples import read_sample
+
+    if which.label_sep is not None:
+        told = {"--levels": which.levels, "--regress": which.regress, "--classify": which.classify}
+        refuse_unused(told, "--label-sep cuts one column")
+    trees = places.read_all(which.regress is not None)
+    tree = trees[0] if trees else None
+    numbers = evolving.options(which, tree) | ({"trees": trees} if len(trees) > 1 else {})
+    frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
+    how: dict[str, Any] = {"regress": which.from_levels, "match": inputs.match, "missing": places.missing}
+    sample = read_sample(frame, inputs, table, tree=tree, unseen=places.unseen or "error", **how)
+    return sample, FitPlan(inputs, tree, which.from_levels, numbers)
+
+
+def _fitted(sample: TableRows, plan: FitPlan, json: bool) -> tuple[TableModel, dict[str, Any]]:
+    """The model of all rows, and the scores of rows held out first; what was read is said before."""
+    from vpunn.tables.answers import called
+
+    if not json:
+        typer.echo(str(sample.report))
+    if plan.regress and plan.test_size is None and plan.folds is None:
+        refuse_unused({"--groups": plan.inputs.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
+    facts: dict[str, Any] = dict(plan.held_out(sample))
+    if json:
+        facts = {"read": sample.report.facts()} | facts
+    elif plan.folds is not None:
+        _say_folds(facts, plan.folds)
+        facts = {}
+    with progress_bar("fitting…", 100) as bar:
+        model = plan.model(sample, bar)
+    return model, facts if json else {called(name): value for name, value in facts.items()}
 
 
 def _suggest(table: Path, places: Places, reading: Reading, json: bool) -> None:
@@ -375,25 +416,12 @@ def _guessed(table: Path, which: Columns, reading: Reading) -> Columns:
     return replace(which, text=text, columns=columns, categories=categories)
 
 
-def _sample(
-    table: Path, inputs: Inputs, which: Columns, places: Places, reading: Reading, tree: Tree | None
-) -> TableRows:
-    """The rows of a table, checked."""
-    from vpunn.tables.samples import read_sample
-
-    if which.label_sep is not None:
-        told = {"--levels": which.levels, "--regress": which.regress, "--classify": which.classify}
-        refuse_unused(told, "--label-sep cuts one column")
-    frame = reading.read(table, inputs, [inputs.groups] if inputs.groups else [])
-    how: dict[str, Any] = {"regress": which.from_levels, "match": places.match or "exact"}
-    how |= {"missing": places.missing, "unseen": places.unseen or "error"}
-    return read_sample(frame, inputs, table, tree=tree, **how)
-
-
 def _say_folds(scores: Mapping[str, Any], folds: int) -> None:
     """Scores of rows held out in parts: their mean and standard deviation between the parts, side by side."""
+    from vpunn.tables.answers import called
+
     rows = [
-        {"score": name.removeprefix("held-out "), "mean": scores[name], "sd": scores[f"{name}, sd"]}
+        {"score": called(name.removeprefix("held-out ")), "mean": scores[name], "sd": scores[f"{name}, sd"]}
         for name in scores
         if f"{name}, sd" in scores
     ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit
-from vpunn.cli.structure import Format, Options, Policy, Source, read_source
+from vpunn.cli.common import JsonFlag, beside, emit, grouped
+from vpunn.cli.source import AS_NAMED, Source, TreeFile
 from vpunn.errors import VpunnError
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ def register(app: typer.Typer) -> None:
         help="The paper's HiPaN on your tree. It reads no features: vpunn fit is for rows with features.",
     )
     for command in (fit, digits, proba, score):
-        family.command()(command)
+        family.command()(grouped(command))
     app.add_typer(family, name="hipan")
 
 
 def fit(
     tree: Source,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model; beside the tree, called TREE-hipan, if not given.")
+    ] = None,
     optimizer: Annotated[str, typer.Option(help="adam, or gist (HiPaN-DS).")] = "adam",
     schedule: Annotated[str, typer.Option(help="adam: paper-main or paper-appendix.")] = "paper-main",
     sweeps: Annotated[int, typer.Option(min=1, help="gist: sweeps of θ ± 1 mod p.")] = 10,
@@ -43,9 +45,7 @@ def fit(
         typer.Option(min=0.0, max=0.9, help="Share of the leaves hidden from training; they set the temperatures."),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    policy: Policy = "first",
-    format: Format = None,
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """Train HiPaN on the leaves of a tree and save it; vpunn.load and the other commands open it."""
@@ -54,8 +54,11 @@ def fit(
     from vpunn._progress import progress_bar
     from vpunn.files import make_folder
     from vpunn.paper import HiPaN
+    from vpunn.store import check_replaceable
 
-    found = read_source(tree, format, policy, option)
+    found = how.read(tree)
+    out = out or beside(tree, "hipan")
+    check_replaceable(out)
     made: Any = {"optimizer": optimizer, "schedule": schedule, "sweeps": sweeps, "seed": seed}
     model = HiPaN(found, **made)
     make_folder(out.parent)

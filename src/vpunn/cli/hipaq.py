@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit
-from vpunn.cli.structure import Format, Options, Policy, Source, read_source
+from vpunn.cli.common import JsonFlag, emit, grouped
+from vpunn.cli.source import AS_NAMED, Source, TreeFile
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True, help="Codes that do not depend on names: of any tree, of groups, hydrogen, decays."
     )
     for command in (table, codes, groups, subgroups, hydrogen, decays, trees):
-        family.command()(command)
+        family.command()(grouped(command))
     app.add_typer(family, name="hipaq")
 
 
@@ -71,16 +71,14 @@ def codes(
     canonical: Annotated[
         bool, typer.Option(help="Order siblings by shape, so that codes do not depend on names.")
     ] = False,
-    format: Format = None,
-    policy: Policy = "first",
-    option: Options = None,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """A code for every leaf of a tree, ready without fitting; with --canonical, equal exactly for isomorphic trees."""
     from vpunn.errors import counted
     from vpunn.hipaq import HiPaQ
 
-    one = HiPaQ(read_source(source, format, policy, option), canonical=canonical)
+    one = HiPaQ(how.read(source), canonical=canonical)
     texts = [str(code) for code in one.codes.tolist()]  # JSON readers keep fewer digits of a number
     if json:
         emit({"p": one.p, "K": one.K, "codes": dict(zip(map(str, one.labels.tolist()), texts, strict=True))}, json)
@@ -223,7 +221,7 @@ def trees(
     from vpunn.hipaq.rooted_trees import tree_catalogue, tree_code
 
     if file is not None:
-        tree = read_source(str(file))
+        tree = AS_NAMED.read(str(file))
         emit(
             {"nodes": tree.n_nodes, "leaves": tree.n_leaves, "depth": tree.max_depth, "AHU code": hex(tree_code(tree))},
             json,

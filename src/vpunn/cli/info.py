@@ -24,18 +24,21 @@ KINDS = {
     "PadicTargetEncoder": "turns levels into numbers",
     "TextFeatures": "counts words and letters of texts",
     "Tree": "a hierarchy",
-    "VPuNN": "one number per ball, summed up",
+    "VPuNN": "one number for each branch, summed up",
     "TabHiPaN": "predicts from a tree found in a table",
     "LatentTreeEncoder": "a tree found in a table",
     "SemanticIds": "ids that begin with their group",
 }
 
+#: Facts that people call otherwise than Python does.
+CALLED = {"bytes": "size of arrays", "numbers of balls": "numbers of branches", "numbers of no ball": "other numbers"}
+
 #: What stands behind a word, said where it first appears. Words that are not here say it themselves.
 WORDS = {
     "format": "how the folder is laid out",
     "arrays": "files of numbers",
-    "numbers of balls": "a ball is a node with all below it",
-    "numbers of no ball": "of no single one",
+    "numbers of balls": "a branch is a node with all below it",
+    "numbers of no ball": "of no single branch",
     "settings": "what it was fitted with, and what was found then",
     "params": "what its constructor was given",
     "novelty": "whether answers may lie where no row does",
@@ -77,13 +80,22 @@ def register(app: typer.Typer) -> None:
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="Folder that a save method, `vpunn fit` or `vpunn tabular fit` wrote.")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="Folder that a save method, `vpunn fit` or `vpunn tabular fit` wrote; or a tree file."),
+    ],
     verify: Annotated[bool, typer.Option(help="Compare the checksum of every array.")] = True,
     json: JsonFlag = False,
 ) -> None:
-    """Say what a saved model is: kind, version, size, tree, which numbers belong to balls, settings, where it comes from."""
+    """Say what a saved model is (or a tree file): kind, version, size, tree, which numbers belong to branches, settings,
+    where it comes from."""
+    from vpunn.cli.source import read_source
+    from vpunn.cli.tree import tree_facts
     from vpunn.store import Stored
 
+    if path.is_file():
+        emit(tree_facts(read_source(str(path)), json), json)
+        return
     facts = {**Stored.open(path, verify=verify).facts(), "checksums": "all agree" if verify else "not compared"}
     if json:
         emit(facts, True)
@@ -101,7 +113,7 @@ def _lines(facts: Mapping[str, Any], said: set[str], depth: int = 0) -> Iterator
     for name, value in facts.items():
         words = KINDS.get(value, "") if name == "kind" else "" if name in said else WORDS.get(name, "")
         said.add(name)
-        shown = "  " * depth + ("size of arrays" if name == "bytes" else name)
+        shown = "  " * depth + CALLED.get(name, name)
         if name == "numbers of no ball":
             yield shown, f"{sum(value.values()):,}", words
         elif isinstance(value, Mapping):

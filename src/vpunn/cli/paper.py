@@ -55,12 +55,16 @@ def reproduce(
     minutes: Annotated[
         float | None, typer.Option(min=0.01, help="baselines: give each so many minutes of CPU time instead of two.")
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Show the words of --only and end.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Show the words of --only and end; so does: vpunn reproduce list.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run a target and print, then write, its report: the paper's numbers, ours and the reason side by side."""
     from vpunn.paper.reports import HIERARCHIES, TARGETS, words_of
 
+    if target == "list":
+        target, listing = None, True
     if listing:
         wanted = [*TARGETS, "own"] if target in (None, "all") else [target if target in TARGETS else "own"]
         rows = [{"target": t, "--only": word, "shows": said} for t in wanted for word, said in words_of(t).items()]
@@ -104,7 +108,7 @@ def _make(target: str, out: Path, seeds: int, options: dict[str, Any], several: 
             options = {**options, "source": options["source"] / target}
         report = make(target, seeds, out=folder, **options)
         return report, report.write(folder)
-    from vpunn.cli.structure import read_source
+    from vpunn.cli.source import read_source
     from vpunn.paper.figures import draw_figures, from_report, own_figures
 
     tree, name = read_source(target, policy=options["policy"] or "first"), Path(target).stem or "tree"
@@ -120,7 +124,9 @@ def _make(target: str, out: Path, seeds: int, options: dict[str, Any], several: 
 
 
 def figures(
-    names: Annotated[list[str] | None, typer.Argument(help="Which figures, F1 to F19; all by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which figures, F1 to F19 (all by default); trees to draw, too.")
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -135,10 +141,12 @@ def figures(
     seed: Annotated[int, typer.Option(help="Random seed of samples and starts.")] = 0,
 ) -> None:
     """Draw the paper's figures from a hierarchy, each with a caption that says what it shows and where the paper errs."""
-    from vpunn.cli.structure import read_source
+    from vpunn.cli.source import read_source
     from vpunn.paper._figure_inputs import Inputs
     from vpunn.paper.figures import draw_figures, find_figures, from_report, own_figures
 
+    trees = [name for name in names or () if name in TITLES or Path(name).exists()]
+    data, names = [*(data or ()), *trees] or None, [name for name in names or () if name not in trees] or None
     chosen = [figure.key for figure in find_figures(names)]  # refuse unknown names before any work
     planned = None if source is None or data else _planned(source)
     skipped = 0

@@ -14,6 +14,8 @@ from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
 from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from vpunn.tables.models import TableModel
 
 
@@ -111,11 +113,12 @@ def predict(
         refuse_unused({"--stop": until.stop, "--top": top if top > 1 else None}, "this model predicts a number")
         chosen = {}
     frame, filled = None, []
-    if table is not None:
-        rows = reading.read(table, fitted.inputs, split_names(keep))
-        gaps = Gaps.of(rows, fitted.inputs, table)
-        gaps.refuse_empty(table, FILL_IN)
-        frame = fitted.answer_table(rows, table, keep=split_names(keep), **chosen)
+    if table is not None or fitted.inputs.numeric:
+        rows = _rows_asked(fitted, ask) if table is None else reading.read(table, fitted.inputs, split_names(keep))
+        where = table or "--ask"
+        gaps = Gaps.of(rows, fitted.inputs, where)
+        gaps.refuse_empty(where, FILL_IN)
+        frame = fitted.answer_table(rows, where, keep=split_names(keep), **chosen)
         filled = gaps.said(fitted.inputs)
         found = {str(name): cells for name, cells in frame.to_dict("list").items()}
     else:
@@ -210,8 +213,6 @@ def explain(
     """Say why a row, or a text of your own, is placed where it is: what each branch contributes."""
     from dataclasses import asdict
 
-    import pandas as pd
-
     from vpunn.tables.gaps import Gaps
     from vpunn.tables.models import open_table_model
     from vpunn.tables.reasons import explain_table_row
@@ -221,8 +222,7 @@ def explain(
     if table is not None:
         frame = reading.read(table, fitted.inputs)
     else:
-        first, *others = fitted.inputs.text
-        frame = pd.DataFrame({first: [ask]} | {name: [""] for name in others})
+        frame = _rows_asked(fitted, ask)
     if row >= len(frame):
         raise VpunnError(f"there is no row {row}; the table has rows 0 to {len(frame) - 1}.")
     frame = frame.iloc[[row]]
@@ -258,11 +258,17 @@ def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, readin
         return
     if not fitted.inputs.text:
         raise VpunnError("this model reads numeric columns or levels, so it cannot be asked a text; give a table.")
-    if fitted.inputs.columns:
-        raise VpunnError(
-            f"this model reads texts and the numbers {examples(fitted.inputs.columns)}, so a text is not enough; give a table."
-        )
     refuse_unused({"--delimiter": reading.delimiter, "--encoding": reading.encoding}, "--ask is no table")
+
+
+def _rows_asked(fitted: TableModel, ask: str | None) -> pd.DataFrame:
+    """A text as a table of one row, in the first of the model's text columns; nothing is known of all others."""
+    import pandas as pd
+
+    inputs = fitted.inputs
+    first, *others = inputs.text
+    unknown = dict.fromkeys(others, "") | dict.fromkeys(inputs.columns, float("nan"))
+    return pd.DataFrame([{first: ask, **unknown, **dict.fromkeys(inputs.categories)}])
 
 
 def _say_unknown(found: dict[str, Any], fallback: str, numbers: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vpunn.cli.common import JsonFlag, folded, grouped, refuse_unused
+from vpunn.cli.source import AS_NAMED, TreeFile
 from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, counted, examples
 
@@ -35,6 +36,7 @@ def report(
         ),
     ] = None,
     reading: Reading = AS_FOUND,
+    how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
     """Write a page about a tree (what it is, codes, structure) or about a model of vpunn fit on a test table (how good, how
@@ -47,7 +49,7 @@ def report(
     page = (
         _model_page(Path(source), test, out, reading, unseen or "ancestor")
         if (Path(source) / "model.json").is_file()
-        else _tree_page(source, test, out, unseen)
+        else _tree_page(source, how, test, out, unseen)
     )
     save(out, page.to_html().encode())
     if json:
@@ -60,8 +62,7 @@ def report(
     typer.echo(f"written: {out}")
 
 
-def _tree_page(source: str, test: Path | None, out: Path, unseen: str | None) -> Report:
-    from vpunn.cli.structure import read_source
+def _tree_page(source: str, how: TreeFile, test: Path | None, out: Path, unseen: str | None) -> Report:
     from vpunn.report import report_tree
 
     if test is not None:
@@ -70,7 +71,7 @@ def _tree_page(source: str, test: Path | None, out: Path, unseen: str | None) ->
         raise VpunnError(f"{source} is a tree, and --test is for models; leave it out, or name a folder of vpunn fit.")
     refuse_unused({"--unseen": unseen}, f"{source} is a tree, and no model")
     title = source if "." not in source else Path(source).stem
-    return report_tree(read_source(source), f"{title}: a hierarchy", f"vpunn report {source} --out {out}")
+    return report_tree(how.read(source), f"{title}: a hierarchy", f"vpunn report {source} --out {out}")
 
 
 def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, unseen: str) -> Report:

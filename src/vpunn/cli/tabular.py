@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit
+from vpunn.cli.common import JsonFlag, beside, emit, grouped
 from vpunn.errors import VpunnError, counted
 
 if TYPE_CHECKING:
@@ -19,21 +19,50 @@ if TYPE_CHECKING:
 
 Table = Annotated[Path, typer.Argument(help="Table file, or a data set: wine-quality or pantheria.")]
 Model = Annotated[Path, typer.Argument(help="Folder that 'vpunn tabular fit' wrote.")]
-Method = Annotated[str, typer.Option(help="ward (exact), two-stage (any number of rows) or kmeans (balanced).")]
-Prime = Annotated[int, typer.Option("--p", help="At most p − 1 children a ball.")]
-Digits = Annotated[int, typer.Option("--K", help="Digits of a code.")]
-Levels = Annotated[str | None, typer.Option(help="Balls per level instead of p and K, such as 5,20,60.")]
-Refine = Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")]
 FIGURES = (".png", ".svg", ".pdf")
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+#: Held-out losses that ``tabular fit`` shows.
+COMPARED = ("columns only", "+ balls", "+ random balls")
+
+
+@dataclass(frozen=True)
+class Latent:
+    """How a tree is found in a table."""
+
+    method: Annotated[str, typer.Option(help="ward (exact), two-stage (any number of rows) or kmeans (balanced).")] = (
+        "ward"
+    )
+    p: Annotated[int, typer.Option("--p", help="At most p − 1 children a branch.")] = 3
+    K: Annotated[int, typer.Option("--K", help="Digits of a code.")] = 6
+    levels: Annotated[str | None, typer.Option(help="Branches per level instead of p and K, such as 5,20,60.")] = None
+    refine: Annotated[bool, typer.Option("--refine", help="Improve the tree by local moves.")] = False
+    seed: Seed = 0
+
+    def encoder(self) -> LatentTreeEncoder:
+        """The encoder to fit."""
+        from vpunn.tabular.encoder import LatentTreeEncoder
+
+        counts = None
+        if self.levels is not None:
+            try:
+                counts = [int(part) for part in self.levels.split(",")]
+            except ValueError:
+                raise VpunnError(
+                    f"--levels takes numbers separated by commas, such as 5,20,60; got {self.levels!r}."
+                ) from None
+        how: Any = {"nodes_per_level": counts, "refine": self.refine, "random_state": self.seed}
+        return LatentTreeEncoder(self.method, p=self.p, K=self.K, **how)
+
+
+BY_WARD = Latent()
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(discover)
+    app.command()(grouped(discover))
     family = typer.Typer(no_args_is_help=True, help="Predict, generate and edit rows with a latent tree.")
     for command in (fit, generate, edit):
-        family.command()(command)
+        family.command()(grouped(command))
     app.add_typer(family, name="tabular")
 
 
@@ -42,18 +71,17 @@ def discover(
     drop: Annotated[
         list[str] | None, typer.Option(help="Leave out a column, such as the target or an id (repeatable).")
     ] = None,
-    method: Method = "ward",
-    p: Prime = 3,
-    K: Digits = 6,
-    levels: Levels = None,
-    refine: Refine = False,
-    depth: Annotated[int, typer.Option(min=0, help="Describe balls down to this depth.")] = 2,
-    codes: Annotated[Path | None, typer.Option(help="Write ball, code and digits of every row to this table.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Write a picture of the top balls (.png, .svg or .pdf).")] = None,
-    seed: Seed = 0,
+    latent: Latent = BY_WARD,
+    depth: Annotated[int, typer.Option(min=0, help="Describe branches down to this depth.")] = 2,
+    codes: Annotated[
+        Path | None, typer.Option(help="Write branch, code and digits of every row to this table.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a picture of the top branches (.png, .svg or .pdf).")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Learn a tree from a table and describe its top balls."""
+    """Learn a tree from a table and describe its top branches."""
     from vpunn.files import check_writable
     from vpunn.io.frames import ENDINGS, pop_column
 
@@ -63,7 +91,7 @@ def discover(
     rows = _rows(table)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
-    encoder = _encoder(method, p, K, levels, seed, refine).fit(rows)
+    encoder = latent.encoder().fit(rows)
     tree = encoder.tree_
     described = [encoder.describe(node) for node in range(1, tree.n_nodes) if tree.depth[node] <= depth]
     if codes is not None:
@@ -75,10 +103,10 @@ def discover(
         facts = {"rows": len(rows), "nodes": tree.n_nodes, "leaves": tree.n_leaves, "p": code.p, "K": code.K}
         emit({**facts, "flat columns": encoder.table_.flat, "balls": [asdict(d) for d in described]}, json)
         return
-    typer.echo(f"{len(rows):,} rows, {rows.shape[1]} columns: {tree.n_leaves} leaf balls, p = {code.p}, K = {code.K}")
+    typer.echo(f"{len(rows):,} rows, {rows.shape[1]} columns: {tree.n_leaves} leaves, p = {code.p}, K = {code.K}")
     if encoder.table_.flat:
         typer.echo(f"columns that never vary and were left out: {', '.join(map(str, encoder.table_.flat))}")
-    if refine:
+    if latent.refine:
         typer.echo(str(encoder.refinement_))
     for description in described:
         indent = "  " * description.ball.count(".")
@@ -90,19 +118,16 @@ def discover(
 
 def fit(
     table: Table,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model; beside the table, called TABLE-model, if not given.")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict; it never enters the tree.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="regression or classification; guessed from the target by default.")
     ] = None,
-    method: Method = "ward",
-    p: Prime = 3,
-    K: Digits = 6,
-    levels: Levels = None,
-    refine: Refine = False,
+    latent: Latent = BY_WARD,
     rounds: Annotated[int, typer.Option(min=1, help="Boosting rounds of the predictors.")] = 300,
     epochs: Annotated[int, typer.Option(min=0, help="Training of the generator; 0 for none.")] = 100,
-    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
@@ -111,19 +136,20 @@ def fit(
     from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
+    out = out or beside(table)
     check_replaceable(out)
     rows, wanted = pop_column(_rows(table), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
-    encoder = _encoder(method, p, K, levels, seed, refine)
+    encoder = latent.encoder()
     generator = Generator(epochs) if epochs else None
-    model = TabHiPaN(encoder, kind=kind, rounds=rounds, generator=generator, random_state=seed).fit(rows, wanted)
+    model = TabHiPaN(encoder, kind=kind, rounds=rounds, generator=generator, random_state=latent.seed).fit(rows, wanted)
     code = model.encoder_.code_
-    facts: dict[str, Any] = {"rows": len(rows), "leaf balls": model.tree_.n_leaves, "p": code.p, "K": code.K}
+    facts: dict[str, Any] = {"rows": len(rows), "leaves": model.tree_.n_leaves, "p": code.p, "K": code.K}
     if wanted is not None:
-        trial = prediction_trial(rows, wanted.to_numpy(), model.kind_, seed, model.rounds, encoder)
+        trial = prediction_trial(rows, wanted.to_numpy(), model.kind_, latent.seed, model.rounds, encoder)
         loss = "RMSE" if model.kind_ == "regression" else "log loss"
-        facts |= {f"held-out {loss}, {name}": trial[name] for name in ("columns only", "+ balls", "+ random balls")}
+        facts |= {f"held-out {loss}, {name.replace('balls', 'branches')}": trial[name] for name in COMPARED}
     if epochs:
         facts["generator loss, nats a row"] = model.vae_.history[-1]
     model.save(out, provenance={"data": str(table), "command": "vpunn tabular fit"})
@@ -134,18 +160,18 @@ def generate(
     model: Model,
     out: Annotated[Path, typer.Option(help="Table file for the new rows.")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows.")] = 100,
-    ball: Annotated[str, typer.Option(help="Ball to generate from, such as 2.1; all for the whole tree.")] = "all",
+    branch: Annotated[str, typer.Option(help="Branch to generate from, such as 2.1; all for the whole tree.")] = "all",
     seed: Seed = 0,
 ) -> None:
-    """Generate rows, all over the tree or from one ball."""
+    """Generate rows, all over the tree or from one branch."""
     import pandas as pd
 
     from vpunn.io.frames import check_table_path, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
     check_table_path(out)
-    made = pd.DataFrame(TabHiPaN.load(model).sample(n, ball, seed=seed))
-    typer.echo(f"written: {write_table(made, out)} ({counted(n, 'row')} from ball {ball})")
+    made = pd.DataFrame(TabHiPaN.load(model).sample(n, branch, seed=seed))
+    typer.echo(f"written: {write_table(made, out)} ({counted(n, 'row')} from branch {branch})")
 
 
 def edit(
@@ -159,7 +185,7 @@ def edit(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Move one row to a sibling ball and show its nearest twin beside it."""
+    """Move one row to a sibling branch and show its nearest twin beside it."""
     import pandas as pd
 
     from vpunn.io.frames import check_table_path, write_table
@@ -185,7 +211,7 @@ def edit(
         made = pd.DataFrame(found.rows).assign(distance=found.distance, landed=found.landed)
         write_table(made, out)
     if json:
-        facts = {"ball": found.ball, "target": found.target, "hit rate": found.hit_rate}
+        facts = {"branch": found.ball, "target": found.target, "hit rate": found.hit_rate}
         emit({**facts, "distance": found.distance, "landed": found.landed, "nearest": lines}, json)
         return
     typer.echo(str(found))
@@ -201,18 +227,6 @@ def _rows(table: Path) -> pd.DataFrame:
     return known[str(table)]() if str(table) in known and not table.exists() else read_table(table)
 
 
-def _encoder(method: str, p: int, K: int, levels: str | None, seed: int, refine: bool) -> LatentTreeEncoder:
-    from vpunn.tabular.encoder import LatentTreeEncoder
-
-    counts = None
-    if levels is not None:
-        try:
-            counts = [int(part) for part in levels.split(",")]
-        except ValueError:
-            raise VpunnError(f"--levels takes numbers separated by commas, such as 5,20,60; got {levels!r}.") from None
-    return LatentTreeEncoder(method, p=p, K=K, nodes_per_level=counts, refine=refine, random_state=seed)
-
-
 def _write_codes(encoder: LatentTreeEncoder, path: Path) -> None:
     import pandas as pd
 
@@ -222,7 +236,7 @@ def _write_codes(encoder: LatentTreeEncoder, path: Path) -> None:
     digits = encoder.code_.digits(leaf)
     columns = {
         "row": range(len(leaf)),
-        "ball": encoder.tree_.labels[leaf],
+        "branch": encoder.tree_.labels[leaf],
         "code": encoder.code_.encode(leaf).astype(str),
     }
     write_table(pd.DataFrame({**columns, **{f"digit{k + 1}": digits[:, k] for k in range(digits.shape[1])}}), path)

@@ -365,7 +365,7 @@ def magnitudes(result: s.Magnitudes, ax: Axes | None = None, *, claim: bool = Tr
         return explain_nothing(ax, result.verdict)
     quartiles = np.maximum(result.quartiles[k], result.mean[k].min() * 1e-2)
     ax.fill_between(
-        k, quartiles[:, 0], quartiles[:, 2], color=PALETTE[4], alpha=0.35, linewidth=0, label="middle half of the balls"
+        k, quartiles[:, 0], quartiles[:, 2], color=PALETTE[4], alpha=0.35, linewidth=0, label="middle half of the branches"
     )
     ax.plot(k, result.mean[k], color=PALETTE[0], marker="o", markersize=4, label="mean |c|")
     if claim:
@@ -382,7 +382,7 @@ def magnitudes(result: s.Magnitudes, ax: Axes | None = None, *, claim: bool = Tr
                 label=f"the paper's $p^{{-k}}$, p = {result.p}",
             )
         ax.set_ylim(floor, None)
-    ax.set(yscale="log", xlabel="depth k of the ball", ylabel="|coefficient|")
+    ax.set(yscale="log", xlabel="depth of the branch", ylabel="|coefficient|")
     integer_ticks(ax)
     legend(ax)
     return ax

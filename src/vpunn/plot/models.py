@@ -87,7 +87,7 @@ def reliability_by_depth(curves: Mapping[int, Reliability], ax: Axes | None = No
             color=INK,
             rotation=90 if len(depths) > 12 else 0,
         )
-    ax.set(xlabel="depth of the ball (numbers: items)", ylabel="expected calibration error, %", ylim=(0, top * 1.1))
+    ax.set(xlabel="depth of the branch (numbers: items)", ylabel="expected calibration error, %", ylim=(0, top * 1.1))
     integer_ticks(ax)
     legend(ax)
     return ax
@@ -200,7 +200,7 @@ def activation(explanation: Any, ax: Axes | None = None) -> Axes:
         steps = list(explanation)
     ax = axes_for(ax, (6.4, 0.9 + 0.42 * len(steps)))
     if not steps:
-        return explain_nothing(ax, "no balls to show")
+        return explain_nothing(ax, "no branches to show")
     value = np.array([0.0 if step[1] is None else step[1] for step in steps])
     ax.barh(range(len(steps)), value, color=[PALETTE[0] if v >= 0 else PALETTE[5] for v in value], height=0.6)
     names = [short(name, 30) for name, _, _ in steps]
@@ -211,7 +211,7 @@ def activation(explanation: Any, ax: Axes | None = None) -> Axes:
         if p is not None:
             ax.text(max(value.max(), 0) + 0.06 * span, i, f"P = {p:.2f}", va="center", fontsize=8.5, color=INK)
     ax.set(
-        xlabel="contribution of the ball to the score",
+        xlabel="what the branch adds to the score",
         xlim=(min(value.min(), 0) - 0.05 * span, max(value.max(), 0) + 0.35 * span),
     )
     ax.invert_yaxis()

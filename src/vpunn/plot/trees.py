@@ -82,7 +82,7 @@ def icicle(
     )
     if scale is not None:
         ax.figure.colorbar(
-            scale, ax=ax, label=label or (values if isinstance(values, str) else "mean over the ball"), shrink=0.8
+            scale, ax=ax, label=label or (values if isinstance(values, str) else "mean over the branch"), shrink=0.8
         )
     if legend and branches is not None:
         name_colours(ax, part, branches, column)
@@ -152,7 +152,7 @@ def radial(
     if legend and branches is not None:
         name_colours(ax, tree, branches, column)
     if scale is not None:
-        ax.figure.colorbar(scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the ball")
+        ax.figure.colorbar(scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the branch")
     _say_hidden(ax, tree.n_nodes - len(shown), tree.n_nodes)
     if labels:
         _name_wedges(ax, tree, shown[np.argsort(-tree.leaf_counts[shown], kind="stable")], xy, labels, column)
@@ -345,7 +345,7 @@ def code(tree: Tree, node: int, ax: Axes | None = None, *, column: str | None = 
     value = " + ".join(f"{tree.digit[ball]}·{p}$^{{{k}}}$" for k, ball in enumerate(chain[1:5]))
     gone = f" ({left_out:,} digits in the middle are not drawn)" if left_out else ""
     ax.set_title(f"code = {value or 0}{' + …' if len(chain) > 5 else ''}{gone}", fontsize=9.5, loc="left", color=INK)
-    ax.set(xscale="log", xlim=(0.8, leaves[0] * 300), xlabel="leaves in the ball")
+    ax.set(xscale="log", xlim=(0.8, leaves[0] * 300), xlabel="leaves in the branch")
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.invert_yaxis()

@@ -229,7 +229,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
     shown = {
         "rows": found.n_rows,
         "exactly right": float(1 - found.wrong.mean()),
-        "first digit right": scores["root_accuracy"],
+        "topmost branch right": scores["root_accuracy"],
         "hierarchical F1": scores["hierarchical_f1"],
         "mean depth of the shared path": scores["mean_lca_depth"],
     }

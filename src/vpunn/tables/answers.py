@@ -44,6 +44,11 @@ MEANING = {
 }
 
 
+def called(score: str) -> str:
+    """A score as people read it."""
+    return score.replace("_", " ")
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Scores of predictions for rows with known answers: ``scores`` by name, the same ``by_depth``, and what was counted."""
@@ -66,7 +71,9 @@ class Evaluation:
         """The scores with what they mean, those that matter first."""
         first = [name for name in MEANING if name in self.scores]
         names = [*first, *(name for name in self.scores if name not in MEANING)]
-        return [{"score": name, "value": self.scores[name], "what it says": MEANING.get(name, "")} for name in names]
+        return [
+            {"score": called(name), "value": self.scores[name], "what it says": MEANING.get(name, "")} for name in names
+        ]
 
     def __str__(self) -> str:
         return self.verdict

@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class BallProfile:
-    """A ball in words; ``print`` it, or read the fields."""
+    """A branch in words; ``print`` it, or read the fields."""
 
     ball: str
     rows: int | float  # summed weights where rows were weighted
@@ -36,7 +36,7 @@ class BallProfile:
 
     def __str__(self) -> str:
         many = f"{self.rows:,}" if isinstance(self.rows, int) else f"{self.rows:,.2f}"
-        lines = [f"ball {self.ball}: {many} rows ({self.share:.1%})"]
+        lines = [f"branch {self.ball}: {many} rows ({self.share:.1%})"]
         for d in self.differences:
             lines.append(f"  {d.column}: {d.here} here, {d.siblings} in its siblings ({d.effect:+.2f} s.d.)")
         return "\n".join(lines)

@@ -113,11 +113,11 @@ QUESTION = Body(
             "top": {"type": "integer", "minimum": 0, "maximum": 100, "default": 5},
             "risk": {
                 "type": "number",
-                "description": "stop at the smallest ball that is wrong this rarely (conformal)",
+                "description": "stop at the smallest branch that is wrong this rarely (conformal)",
             },
-            "threshold": {"type": "number", "description": "stop at the deepest ball at least this probable"},
+            "threshold": {"type": "number", "description": "stop at the deepest branch at least this probable"},
             "explain": {"type": "boolean", "description": "what spoke for each turn (one row only)"},
-            "beliefs": {"type": "boolean", "description": "all balls with probability ≥ 0.001 (one row only)"},
+            "beliefs": {"type": "boolean", "description": "all branches with probability ≥ 0.001 (one row only)"},
         },
     },
 )
@@ -202,7 +202,7 @@ ROUTES = (
     Route(
         "GET",
         "/api/describe",
-        "what a ball contains and stands for",
+        "what a branch contains and stands for",
         about_tree.describe,
         _query(("id", NODE), needs=["id"]),
     ),
@@ -252,7 +252,7 @@ ROUTES = (
         "/api/rows",
         "rows of the table last sent to /api/triage",
         about_model.rows,
-        _query(("id", f"the ball: {NODE}"), needs=["id"]),
+        _query(("id", f"the branch: {NODE}"), needs=["id"]),
         when=("places",),
     ),
     Route(

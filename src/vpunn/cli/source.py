@@ -1,4 +1,4 @@
-"""Commands on tree files: ``tree info|check|convert``, and how every command reads a tree.
+"""How commands read a tree: from a file, standard input, a model folder or a data set.
 
 A *source* is a tree file, ``-`` for standard input (with ``--format``), a model folder (its tree is meant), or the name of a
 data set that is fetched on first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``mammalia``, ``ncbi`` or ``pantheria``.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, reader_voice, refuse_unused, say
-from vpunn.errors import DataError, TreeError, VpunnError, counted, speaking
+from vpunn.cli.common import reader_voice, refuse_unused, say
+from vpunn.errors import DataError, TreeError, VpunnError, speaking
 
 if TYPE_CHECKING:
     from vpunn.tree import Tree
@@ -32,13 +33,20 @@ Options = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    tree = typer.Typer(no_args_is_help=True, help="Look at, check and convert tree files.")
-    tree.command("info")(info)
-    tree.command("check")(check)
-    tree.command("convert")(convert)
-    app.add_typer(tree, name="tree")
+@dataclass(frozen=True)
+class TreeFile:
+    """How a tree file is read, where that is not found by itself."""
+
+    format: Format = None
+    policy: Policy = "first"
+    option: Options = None
+
+    def read(self, source: str) -> Tree:
+        """The tree of a source."""
+        return read_source(source, self.format, self.policy, self.option)
+
+
+AS_NAMED = TreeFile()
 
 
 def _data_sets() -> dict[str, Callable[[str], Tree]]:
@@ -92,7 +100,17 @@ def read_source(
                 raise
             return read_tree(source, format=format, policy=policy, **{**chosen, "root": int(chosen["root"])})
     except (TreeError, DataError) as error:
-        raise type(error)(in_shell_words(str(error))) from error
+        raise type(error)(in_shell_words(str(error)) + _or_a_table(source, options)) from error
+
+
+def _or_a_table(source: str, options: list[str] | None) -> str:
+    """What to do with a table that describes no tree."""
+    from vpunn.files import suffix
+    from vpunn.io.frames import ENDINGS
+
+    if options or suffix(source) not in ENDINGS:
+        return ""
+    return f" If it is a table to learn from: vpunn fit {source} shows its columns."
 
 
 def _tree_of_model(source: str, options: list[str] | None) -> Tree:
@@ -162,92 +180,3 @@ def in_shell_words(sentence: str) -> str:
         return f"give {flag}" if found[0].startswith("pass ") else flag
 
     return _PYTHON_OPTION.sub(written, sentence)
-
-
-def info(
-    source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False
-) -> None:
-    """Size, depth, branching, the prime and the bits of each code."""
-    from vpunn.codes import PadicCode
-
-    tree = read_source(source, format, policy, option)
-    code = PadicCode(tree)
-    facts: dict[str, Any] = {
-        "nodes": tree.n_nodes,
-        "leaves": tree.n_leaves,
-        "depth K": tree.max_depth,
-        "largest branching": tree.max_branching,
-        "prime p": code.p,
-    }
-    facts |= {f"bits, {row['code']}": row["bits"] for row in code.summary()}
-    facts |= _branches(tree)
-    facts["columns"] = ", ".join(tree.columns) or ("" if json else "none")
-    facts["changed on reading"] = "; ".join(tree.report) or "nothing"
-    emit(facts, json)
-
-
-def _branches(tree: Tree) -> dict[str, Any]:
-    """What a tree with branch lengths is: how high, whether all tips are alike (as with dates), how many nodes fork wider."""
-    if "length" not in tree.columns:
-        return {}
-    import numpy as np
-
-    from vpunn.regress._pruning_kernels import path_sums
-
-    length = np.asarray(tree.columns["length"], float)
-    bare, below = int(np.isnan(length[1:]).sum()), int((length[1:] < 0).sum())
-    height = path_sums(tree.parent, np.nan_to_num(length))[tree.leaves]
-    alike = bool(np.ptp(height) <= 1e-3 * height.max())  # dates are rounded
-    facts: dict[str, Any] = {
-        "branch lengths": f"{tree.n_nodes - 1 - bare:,} of {tree.n_nodes - 1:,}"
-        + (f", {below:,} negative" if below else ""),
-        "height of the tips": f"{height.mean():.6g}" if alike else f"{height.min():.6g} to {height.max():.6g}",
-        "ultrametric": ("yes, as a dated tree is" if alike else "no, so its lengths are no dates of living tips"),
-    }
-    many = np.bincount(tree.parent[1:], minlength=tree.n_nodes)
-    return facts | {"polytomies": int((many > 2).sum())}
-
-
-def check(
-    source: Source, format: Format = None, policy: Policy = "first", option: Options = None, json: JsonFlag = False
-) -> None:
-    """Say whether a file holds a tree, and if not, why."""
-    try:
-        tree = read_source(source, format, policy, option)
-    except (TreeError, DataError) as error:  # no tree, or a file in which none can be read
-        emit({"ok": False, "reason": str(error)}, json)
-        raise typer.Exit(1) from None
-    emit({"ok": True, "nodes": tree.n_nodes, "changed on reading": "; ".join(tree.report) or "nothing"}, json)
-
-
-def convert(
-    source: Source,
-    out: Annotated[str, typer.Argument(help="File to write, or '-' for standard output (with --to).")],
-    format: Format = None,
-    to: Annotated[str | None, typer.Option(help="Format to write, if the name does not tell.")] = None,
-    policy: Policy = "first",
-    option: Options = None,
-    json: JsonFlag = False,
-) -> None:
-    """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
-    from vpunn.files import suffix
-    from vpunn.io import ENDINGS, write_tree
-
-    tree = read_source(source, format, policy, option)
-    what = "labels"
-    if (to or ENDINGS.get(suffix(out))) == "newick" and "name" in tree.columns:
-        # The other formats keep the column; Newick has one text per node, and that is the name people read.
-        tree, what = tree.relabel(tree.names), "readable names as labels"
-    elif (to or ENDINGS.get(suffix(out))) == "json" and "name" in tree.columns:
-        # Nested JSON calls labels so.
-        columns = {"readable_name" if name == "name" else name: cells for name, cells in tree.columns.items()}
-        tree, what = tree.replace(columns=columns), "labels as name, names as readable_name"
-    write_tree(tree, out, format=to)
-    if out == "-":
-        return
-    if json:
-        emit({"written": out, "nodes": tree.n_nodes, "leaves": tree.n_leaves, "labels": what}, True)
-    else:
-        typer.echo(
-            f"written: {out} ({counted(tree.n_nodes, 'node')}, {counted(tree.n_leaves, 'leaf', 'leaves')}, {what})"
-        )
