@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
@@ -183,6 +184,16 @@ def test_ancestral_states_are_layers_and_classes_are_asked(evolved):
         assert [row["probability"] for row in one["classes"]] == sorted(same, reverse=True)
         steps = sum(ball["coefficient"] for ball in one["path"]) + one["beyond"]
         assert steps == pytest.approx(one["probability"]) and one["probability"] == same.max()
+
+
+def test_a_model_of_logarithms_answers_in_numbers_and_sums_logarithms(evolved):
+    table = open_table_model(evolved / "r")
+    inputs = replace(table.inputs, log=True)
+    api = Api(as_subject(TableRegressor(table.model, inputs)))
+    model = get(api, "/api/tree")["model"]
+    assert (model["target"], model["scale"]) == ("kg", "log10 of kg")
+    (one,) = ask(api, {"rows": [{"sp": "h"}]})[1]["answers"]
+    assert one["prediction"] == pytest.approx(10 ** one["path"][-1]["total"])
 
 
 def test_the_page_asks_for_a_class(visit, evolved):

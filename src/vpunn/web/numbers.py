@@ -65,7 +65,9 @@ class RegressorAnswers:
         inputs = self.table.inputs
         self.levels, self.numeric = list(inputs.levels), list(inputs.columns)
         self.columns = [*self.levels, *self.numeric]
-        self.target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
+        self.target = ", ".join(inputs.target)
+        #: what the numbers of branches are of; an answer is of the target itself
+        self.scale = f"log10 of {self.target}" if inputs.log else self.target
 
     def summary(self) -> dict[str, Any]:
         """What can be asked."""
@@ -76,6 +78,7 @@ class RegressorAnswers:
             "numeric": self.numeric,
             "features": len(self.columns),
             "target": self.target,
+            "scale": self.scale,
             "answers": self.kind,
         }
 

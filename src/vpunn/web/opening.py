@@ -97,7 +97,7 @@ def table_subject(table: Any, name: str | None = None) -> Subject:
     from vpunn.web.numbers import number_subject
 
     inputs = table.inputs
-    target = ("log10 of " if inputs.log else "") + ", ".join(inputs.target)
+    target = ", ".join(inputs.target)
     if hasattr(table.model, "models_"):
         raise VpunnError("the explorer shows one tree, and this model has several; explore one of `.model.models_`.")
     if isinstance(table, TableRegressor):

@@ -154,6 +154,6 @@ export class Ask {
     const covariates = answer.covariates.map((one) => step(`${one.name} ${short(one.value)} × ${short(one.slope)}`, one.adds, (total += one.adds)));
     fill($("answer"), make("p", {}, `${this.model.target}: `, make("b", { id: "number" }, short(answer.prediction)), ` ± ${short(answer.sd)} (standard deviation of a new row)`),
       make("p", {}, `90 % of new rows between ${short(answer.low)} and ${short(answer.high)}`),
-      make("h3", {}, "The sum of the path"), make("ol", { class: "path" }, balls, covariates));
+      make("h3", {}, `The sum of the path${this.model.scale === this.model.target ? "" : `, ${this.model.scale}`}`), make("ol", { class: "path" }, balls, covariates));
   }
 }

@@ -209,7 +209,7 @@ class Explorer {
     const some = (set, n) => Array.from({ length: n }, (_, k) => toCss(set[Math.round((k / (n - 1)) * (set.length - 1))]));
     place.hidden = false;
     if (this.view.beliefs) fill(place, make("b", {}, "probability"), [0.01, 0.1, 0.3, 0.5, 0.9].map((p) => make("span", {}, swatch(toCss(palette.ofProbability(p))), percent(p))));
-    else if (legend && legend.kind === "number") fill(place, make("b", {}, [legend.stat ? null : this.summary.model?.target, legend.title, legend.stat].filter(Boolean).join(", ")), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
+    else if (legend && legend.kind === "number") fill(place, make("b", {}, [legend.stat ? null : this.summary.model?.scale, legend.title, legend.stat].filter(Boolean).join(", ")), short(legend.low), scale(some(palette.numbers, 9)), short(legend.high), legend.log ? " (log)" : "", swatch(toCss(palette.nothing)), "none");
     else if (legend) fill(place, make("b", {}, legend.title), legend.names.map((name, k) => make("span", {}, swatch(toCss(palette.categories[k])), name)));
     else this.groups(swatch).catch((error) => this.say(error));
   }
