@@ -337,7 +337,9 @@ def read_csv(data: bytes) -> pd.DataFrame:
         raise ApiError(
             422, f"the table is not UTF-8 text: byte {data[error.start]:#x} at {error.start}.", "body"
         ) from None
+    table = io.BytesIO(data)
+    table.name = "the table"  # as messages call it
     try:
-        return read_table(io.BytesIO(data))
+        return read_table(table)
     except VpunnError as error:
-        raise ApiError(422, clip(str(error).replace("<stream>", "the table"), 300), "body") from None
+        raise ApiError(422, clip(str(error), 300), "body") from None
