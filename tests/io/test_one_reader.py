@@ -6,11 +6,14 @@ import gzip
 import itertools
 import warnings
 
+import pandas as pd
 import pytest
 
-from vpunn.errors import VpunnError
-from vpunn.io import read_table, read_tree, texts
-from vpunn.io.streams import read_batches
+from vpunn import scale
+from vpunn.errors import DataError, VpunnError
+from vpunn.io import read_table, read_tree, texts, write_table
+from vpunn.io.streams import column_names, read_batches
+from vpunn.tree import Tree
 
 NAMES = ["up", "id", "x", "note", "code", "ok"]
 ROWS = [
@@ -155,6 +158,22 @@ def test_batches_that_cannot_be_read(name, data, said, tmp_path):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(VpunnError, match=said):
         list(read_batches(tmp_path / name, ["id", "text"], as_text=["id", "text"]))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather"])
+def test_damaged_binary_tables_are_one_sentence_at_every_door(ending, tmp_path):
+    write_table(pd.DataFrame({"x": ["a", "b"]}), good := tmp_path / f"good{ending}")
+    (bad := tmp_path / f"bad{ending}").write_bytes(good.read_bytes()[:-20] + bytes(20))
+    with pytest.raises(DataError, match=r"good\.\w+' has no column 'y'; it has 'x'"):
+        list(read_batches(good, ["y"]))
+    tree = Tree.from_parents([-1, 0, 0], labels=["all", "a", "b"])
+    for read in (
+        lambda: column_names(bad),
+        lambda: list(read_batches(bad, ["x"])),
+        lambda: scale.encode(tree, [good, bad], f"{tmp_path}/codes{ending}/", column="x"),
+    ):
+        with pytest.raises(DataError, match=r"bad\.\w+' cannot be read"):
+            read()
 
 
 def test_json_lines_in_batches_hold_one_type(tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpunn import files
-from vpunn.errors import DataError, examples, first_words
+from vpunn.errors import DataError, VpunnError, examples, first_words
 from vpunn.io.cells import in_types, seen
 from vpunn.io.frames import ENDINGS, check_columns, check_table_path, read_table, say_guess, warn_of
 from vpunn.io.json_lines import line_blocks, types_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from vpunn._types import FilePath
 
@@ -69,14 +70,22 @@ def read_batches(
     delimiter: str | None = None,
     encoding: str | None = None,
     rows: int = 1 << 16,
+    begin: int = 0,
 ) -> Iterator[pa.Table]:
-    """The chosen columns of a file in tables of exactly ``rows`` rows (the last has the rest). Memory: a block and a batch.
+    """The chosen columns of a file, from row ``begin`` on, in tables of exactly ``rows`` rows (the last has the rest).
 
-    The rules are those of `read_table`, and what a column holds is told from all of its cells before the first batch.
+    The rules are those of `read_table`, and what a column holds is told from all of its cells before the first batch. Memory: a
+    block and a batch. Row groups of Parquet that end before ``begin`` are not read.
     """
     kind = ENDINGS[files.suffix(path)]
-    if kind in ("parquet", "feather") and files.packer_of(path) is None:
-        found = _binary_batches(path, columns, kind, rows)
+    if kind == "parquet" and files.packer_of(path) is None:
+        file = open_parquet(path)
+        groups = list(range(file.metadata.num_row_groups))
+        while groups and file.metadata.row_group(groups[0]).num_rows <= begin:
+            begin -= file.metadata.row_group(groups.pop(0)).num_rows
+        found = _parquet_batches(path, file, columns, groups, rows)
+    elif kind == "feather" and files.packer_of(path) is None:
+        found = _feather_batches(path, columns)
     elif kind == "text":
         found = _text_batches(path, columns, as_text, delimiter, encoding)
     elif kind == "lines":
@@ -84,7 +93,7 @@ def read_batches(
     else:
         frame = read_table(path, columns=columns)[list(dict.fromkeys(columns))]
         found = iter([_without_metadata(frame)])
-    return regrouped(found, rows)
+    return regrouped(after(found, begin), rows)
 
 
 def column_names(path: Path, delimiter: str | None = None, encoding: str | None = None) -> list[str]:
@@ -95,13 +104,29 @@ def column_names(path: Path, delimiter: str | None = None, encoding: str | None 
     if kind == "lines":
         return list(types_of(open_text(path, encoding)))
     if kind == "parquet" and files.packer_of(path) is None:
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.ParquetFile(path).schema_arrow.names)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
+        return list(open_parquet(path).schema_arrow.names)
     return [str(name) for name in read_table(path).columns]
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """A Parquet file, of which its end has been read."""
+    import pyarrow.parquet as pq
+
+    with readable(path):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What Arrow complains of inside the block, as one sentence about the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except VpunnError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
 
 
 def _without_metadata(frame: pd.DataFrame) -> pa.Table:
@@ -129,31 +154,40 @@ def regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
+def after(tables: Iterator[pa.Table], begin: int) -> Iterator[pa.Table]:
+    """The rows from ``begin`` on."""
+    for table in tables:
+        if begin < len(table):
+            yield table.slice(begin)
+        begin = max(0, begin - len(table))
+
+
 def _check_names(names: Sequence[str], columns: Sequence[str], path: Path) -> None:
     import pandas as pd
 
     check_columns(pd.DataFrame(columns=pd.Index(names)), columns, path)
 
 
-def _binary_batches(path: Path, columns: Sequence[str], kind: str, rows: int) -> Iterator[pa.Table]:
+def _parquet_batches(
+    path: Path, file: pq.ParquetFile, columns: Sequence[str], groups: list[int], rows: int
+) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    _check_names(file.schema_arrow.names, columns, path)
+    with readable(path):
+        for batch in file.iter_batches(rows, groups, list(columns), use_threads=False):
+            yield _whole(pa.Table.from_batches([batch]))
+
+
+def _feather_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
     import pyarrow as pa
     import pyarrow.feather
-    import pyarrow.parquet as pq
 
-    try:
-        if kind == "parquet":
-            file = pq.ParquetFile(path)
-            _check_names(file.schema_arrow.names, columns, path)
-            for batch in file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False):
-                yield _whole(pa.Table.from_batches([batch]))
-        else:
-            with pa.memory_map(str(path)) as source:
-                stream = pa.ipc.open_file(source)
-                _check_names(stream.schema.names, columns, path)
-                for at in range(stream.num_record_batches):
-                    yield _whole(pa.Table.from_batches([stream.get_batch(at)]).select(list(columns)))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
+    with readable(path), pa.memory_map(str(path)) as source:
+        stream = pa.ipc.open_file(source)
+        _check_names(stream.schema.names, columns, path)
+        for at in range(stream.num_record_batches):
+            yield _whole(pa.Table.from_batches([stream.get_batch(at)]).select(list(columns)))
 
 
 def _whole(table: pa.Table) -> pa.Table:
@@ -339,9 +373,7 @@ class Parts:
 
     def rows_there(self) -> list[int]:
         """How many rows the parts have that were written before."""
-        import pyarrow.parquet as pq
-
-        return [int(pq.ParquetFile(path).metadata.num_rows) for path in sorted(self.folder.glob("part-*.parquet"))]
+        return [int(open_parquet(path).metadata.num_rows) for path in sorted(self.folder.glob("part-*.parquet"))]
 
     def finish(self, **facts: Any) -> None:
         """Say in the manifest that all is there."""

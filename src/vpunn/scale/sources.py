@@ -12,7 +12,7 @@ from vpunn import files
 from vpunn._types import DataSource, Table
 from vpunn.errors import DataError, VpunnError, examples
 from vpunn.io.frames import ENDINGS
-from vpunn.io.streams import fingerprint, read_batches, regrouped, table_files
+from vpunn.io.streams import after, fingerprint, open_parquet, read_batches, regrouped, table_files
 from vpunn.scale.predictor import as_table
 
 #: Rows that are worked on at once.
@@ -53,29 +53,12 @@ class Part:
         """How many rows it has, if that is known without reading them."""
         if ENDINGS[files.suffix(self.path)] != "parquet" or files.packer_of(self.path) is not None:
             return None
-        import pyarrow.parquet as pq
-
-        return int(pq.ParquetFile(self.path).metadata.num_rows)
+        return int(open_parquet(self.path).metadata.num_rows)
 
     def tables(self, reading: Reading, rows: int = BATCH_ROWS, begin: int = 0) -> Iterator[Any]:
         """The rows from ``begin`` on, in tables of exactly ``rows`` rows (the last has the rest)."""
-        if begin and self.rows() is not None:
-            return regrouped(self._from(reading, rows, begin), rows)
         how = {"as_text": reading.as_text, "delimiter": reading.delimiter, "encoding": reading.encoding}
-        found = read_batches(self.path, reading.names, rows=rows, **how)  # type: ignore[arg-type]
-        return regrouped(_after(found, begin), rows) if begin else found
-
-    def _from(self, reading: Reading, rows: int, begin: int) -> Iterator[Any]:
-        """Batches of a Parquet file; whole row groups before ``begin`` are not read."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        file = pq.ParquetFile(self.path)
-        groups = list(range(file.metadata.num_row_groups))
-        while groups and file.metadata.row_group(groups[0]).num_rows <= begin:
-            begin -= file.metadata.row_group(groups.pop(0)).num_rows
-        batches = file.iter_batches(rows, groups, list(reading.names), use_threads=False)
-        return _after((pa.Table.from_batches([batch]) for batch in batches), begin)
+        return read_batches(self.path, reading.names, rows=rows, begin=begin, **how)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -103,7 +86,7 @@ class Fragment(Part):
         import pyarrow as pa
 
         batches = self.fragment.to_batches(columns=list(reading.names), batch_size=rows, use_threads=False)
-        return regrouped(_after((pa.Table.from_batches([batch]) for batch in batches), begin), rows)
+        return regrouped(after((pa.Table.from_batches([batch]) for batch in batches), begin), rows)
 
 
 @dataclass(frozen=True)
@@ -165,11 +148,3 @@ def _check_columns(have: Any, names: Sequence[str], what: str) -> None:
     lost = [name for name in names if name not in have]
     if lost:
         raise DataError(f"{what} has no column {lost[0]!r}; it has {examples(list(have), limit=20)}.")
-
-
-def _after(tables: Iterator[Any], begin: int) -> Iterator[Any]:
-    """The rows from ``begin`` on."""
-    for table in tables:
-        if begin < len(table):
-            yield table.slice(begin)
-        begin = max(0, begin - len(table))
