@@ -65,7 +65,7 @@ def test_refusals():
     for given_, said in (
         ({"heads": SoftmaxHeads(TREE, "markov")}, "belong to no shard"),
         ({"shards": 0}, "at least 1"),
-        ({"method": "gist"}, "'fisher' or 'adam'"),
+        ({"method": "gist"}, "choose one of fisher, adam"),
         ({"method": "adam", "schedule": "paper-main"}, "mini-batches"),
         ({"engine": 3}, "distributed.Client"),
     ):
