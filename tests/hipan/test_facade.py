@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import vpunn
 from stores import write_head
-from vpunn import HiPaNClassifier, Tree, text_features
+from vpunn import HiPaNClassifier, Tree, metrics, text_features
 from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import Views, conformal
 from vpunn.hipan.answering import Answering
@@ -118,7 +118,12 @@ def test_stops(fitted):
         assert all(node == 0 or p[r, node] >= threshold - 1e-9 for r, node in enumerate(answer))
     assert (tree.depth[tree.index(model.predict(X[300:], stop="depth", depth=1))] <= 1).all()
     assert model.predict(X[300:], stop="depth", depth=0).tolist() == [tree.labels[0]] * 100
-    assert model.predict(X[300:], stop="cost", cost=1.0).shape == (100,)
+    for cost in (0.2, 3.0):
+        cheap = tree.index(model.predict(X[300:], stop="cost", cost=cost))
+        assert np.array_equal(
+            cheap, metrics.bayes_nodes(tree, p.clip(0, 1), weights=cost ** np.arange(tree.max_depth))[0]
+        )
+    assert (tree.depth[tree.index(model.predict(X[300:], stop="cost", cost=1e200))] > 0).all()  # no overflow
     for wrong, said in ({"stop": "depth", "depth": 99}, "depth must lie between"), ({"stop": "soon"}, "stop="):
         with pytest.raises(VpunnError, match=said):
             model.predict(X[:1], **wrong)

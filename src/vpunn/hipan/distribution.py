@@ -108,9 +108,9 @@ class NodeDistribution(ABC):
 
     def cheapest(self, cost: float) -> np.ndarray:
         """The node that costs least in expectation; a wrong digit at depth k costs ``cost`` to the k (`metrics.bayes_nodes`)."""
-        answer = np.zeros(len(self), np.int64)
+        answer, depths = np.zeros(len(self), np.int64), max(self.tree.max_depth, 1)
         for part, p in self.chunks():
-            weights = float(cost) ** np.arange(max(self.tree.max_depth, 1))
+            weights = cost ** (np.arange(depths) - (depths - 1.0 if cost > 1 else 0.0))  # at most 1: nothing overflows
             answer[part] = metrics.bayes_nodes(self.tree, np.clip(p, 0.0, 1.0), weights=weights)[0]
         return answer
 
