@@ -8,7 +8,7 @@ cellular component, 4,206); names and definitions are training rows. *naics*, *i
 ``--share 4`` trains on every fourth row. Training stops when the validation rows have had neither more exact answers nor a
 higher likelihood for three passes, and the pass of the most exact answers counts. Weight decays are chosen by the likelihood of
 the validation rows of split 0 with as many rows, from 3 up or down by factors of about three while it gains: first the flat
-soft-max its own, then `PathHead` the shared one beside it (for *go* and *go-component* those of *naics*). The other splits are
+soft-max its own, then `PathHead` the shared one beside it (for *go* those of *go-component*). The other splits are
 reported, and their test rows are read once. The control is `PathHead` on the same tree with its leaves, and its inner nodes,
 dealt at random. Differences are those of the same splits, ± their standard error. Fits are kept one by one: an interrupted
 command goes on where it stopped.
@@ -37,8 +37,8 @@ from vpunn.tree import Tree
 
 BATCH, FEATURES, HIDDEN, RATE, PATIENCE, EPOCHS = 256, 256, 128, 2e-3, 3, 40
 FLAT, BALLS, PATH, SHUFFLED = "flat soft-max", "HierarchicalHead", "PathHead", "PathHead, shuffled tree"
-#: Whose validation rows choose the decays of a task: a fit on GO costs a hundred times one on isco.
-CHOSEN_ON = {"isco": "isco", "naics": "naics", "go": "naics", "go-component": "naics"}
+#: Whose validation rows choose the decays of a task: a fit on the molecular functions costs ten times one on the components.
+CHOSEN_ON = {"isco": "isco", "naics": "naics", "go-component": "go-component", "go": "go-component"}
 #: Decays to choose from; the search begins in the middle.
 LADDER = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SCORES = ("exact", "depth 1", "NLL")
