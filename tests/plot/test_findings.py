@@ -35,7 +35,7 @@ def test_box_counting_draws_the_counts_and_the_fit():
     found = structure.box_counting(TREE)
     ax = found.plot(claimed=1.46)
     drawn = lines(ax)
-    assert drawn["N(k) balls of radius $p^{-k}$"][:, 1] == pytest.approx(np.log(found.counts) / np.log(found.p))
+    assert drawn["N(k) branches, k steps down"][:, 1] == pytest.approx(np.log(found.counts) / np.log(found.p))
     fit = next(points for name, points in drawn.items() if name.startswith(f"slope {found.slope:.3f}"))
     assert np.diff(fit[:, 1]) == pytest.approx(found.slope)
     assert any("1.46" in name for name in drawn)

@@ -30,8 +30,8 @@ def test_page_about_a_tree():
     page = report.to_html()
     assert outside(page) == [] and "a &lt;random&gt; tree" in page
     headings = [block["text"] for block in report.blocks if block["kind"] == "heading"]
-    assert headings == ["Summary", "The tree", "Codes", "Structure"]
-    assert [f'href="#{h.lower().replace(" ", "-")}"' in page for h in headings] == [True] * 4
+    assert headings == ["The tree", "Codes", "Structure"]
+    assert [f'href="#{h.lower().replace(" ", "-")}"' in page for h in headings] == [True] * 3
     assert f"{tree.n_nodes:,} nodes" in page and 'name="viewport"' in page
     assert page.count("<div class=scroll><table>") == page.count("<table>")  # wide tables scroll on a phone
     counts = next(block for block in report.blocks if block.get("title") == "Counts")
@@ -40,7 +40,7 @@ def test_page_about_a_tree():
 
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_trees_get_a_page(name):
-    assert "Summary" in report_tree(AWKWARD[name], name).to_html()
+    assert "The tree" in report_tree(AWKWARD[name], name).to_html()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_command_on_a_tree_file(tmp_path):
         run(app, "report", tmp_path / "t.json", "--test", tmp_path / "t.json", "--out", tmp_path / "no.html")
     assert not (tmp_path / "no.html").exists()
     document = json.loads(run(app, "report", tmp_path / "t.json", "--out", tmp_path / "page.html", "--json"))
-    assert document["blocks"][0]["text"] == "Summary"
+    assert document["blocks"][0]["text"] == "The tree"
 
 
 def test_command_on_a_model_and_a_table(tmp_path):

@@ -126,7 +126,7 @@ def test_all_right_and_refusals(fitted):
     answers = model.predict(X)
     assert triage(model, X, answers).verdict == "all 300 rows are right."
     one = np.append(answers[1:2] if answers[1] != answers[0] else answers[answers != answers[0]][:1], answers[1:])
-    assert "happen at" not in triage(model, X, one).verdict  # one mistake at one ball says nothing about balls
+    assert "begin in" not in triage(model, X, one).verdict  # one mistake at one ball says nothing about balls
     with pytest.raises(VpunnError, match="one label per row"):
         triage(model, X, model.predict(X)[:5])
     with pytest.raises(VpunnError, match="posterior"):
@@ -164,4 +164,4 @@ def test_the_surest_mistakes_are_not_lost(bias):
     found = triage(head, np.zeros((400, 1)), ["a"] * 340 + ["b"] * 60)
     (worst,) = found.overconfident()
     assert worst["name"] == "a" and worst["accuracy"] == 0.85 and worst["confidence"] > 0.999
-    assert "1 subtree is over-confident" in found.verdict
+    assert "1 branch is right less often" in found.verdict

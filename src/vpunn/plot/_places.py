@@ -58,9 +58,13 @@ def aggregate(tree: Tree, values: Numbers) -> np.ndarray:
     try:
         given = np.asarray(values, float)
     except (TypeError, ValueError):
-        raise VpunnError("a colour for each branch needs numbers; give a numeric column or one number per node.") from None
+        raise VpunnError(
+            "a colour for each branch needs numbers; give a numeric column or one number per node."
+        ) from None
     if given.shape != (tree.n_nodes,):
-        raise VpunnError(f"a colour for each branch needs one number per node ({tree.n_nodes:,}), got shape {given.shape}.")
+        raise VpunnError(
+            f"a colour for each branch needs one number per node ({tree.n_nodes:,}), got shape {given.shape}."
+        )
     known = np.isfinite(given)
     total = tree.subtree_sum(np.where(known, given, 0.0))
     count = tree.subtree_sum(known.astype(np.int64))

@@ -131,7 +131,7 @@ def box_counting(result: s.BoxCount, ax: Axes | None = None, *, claimed: float |
                 linewidth=1.6,
                 label=f"slope {claimed:g}, as the paper claims",
             )
-    ax.plot(k, y, marker="o", markersize=4, linewidth=1, color=PALETTE[0], label="N(k) balls of radius $p^{-k}$")
+    ax.plot(k, y, marker="o", markersize=4, linewidth=1, color=PALETTE[0], label="N(k) branches, k steps down")
     if result.fit is not None and result.slope is not None:
         a, b = result.fit
         x = np.arange(a, b + 1)
@@ -365,7 +365,13 @@ def magnitudes(result: s.Magnitudes, ax: Axes | None = None, *, claim: bool = Tr
         return explain_nothing(ax, result.verdict)
     quartiles = np.maximum(result.quartiles[k], result.mean[k].min() * 1e-2)
     ax.fill_between(
-        k, quartiles[:, 0], quartiles[:, 2], color=PALETTE[4], alpha=0.35, linewidth=0, label="middle half of the branches"
+        k,
+        quartiles[:, 0],
+        quartiles[:, 2],
+        color=PALETTE[4],
+        alpha=0.35,
+        linewidth=0,
+        label="middle half of the branches",
     )
     ax.plot(k, result.mean[k], color=PALETTE[0], marker="o", markersize=4, label="mean |c|")
     if claim:

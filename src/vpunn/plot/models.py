@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from vpunn.metrics import Reliability, RiskCoverage
 
 
-def reliability(curve: Reliability, ax: Axes | None = None, *, label: str | None = None, colour: Any = None) -> Axes:
-    """Share right against confidence, one dot per bin, with the 95 % band that exact probabilities would stay in.
+def reliability(
+    curve: Reliability | None, ax: Axes | None = None, *, label: str | None = None, colour: Any = None
+) -> Axes:
+    """Share right against confidence, one dot per bin, with the 95 % band that exact probabilities would stay in (None: no rows).
 
     Dots are as large as their share of the items.
     """
     ax = axes_for(ax, (4.4, 4.2))
+    if curve is None:
+        return explain_nothing(ax, "nothing was answered with a probability")
     c, n = np.asarray(curve.confidence), np.asarray(curve.n_items)
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
     half = 1.96 * np.sqrt(np.maximum(c * (1 - c), 1e-12) / n)
@@ -57,7 +61,7 @@ def reliability(curve: Reliability, ax: Axes | None = None, *, label: str | None
 
 
 def reliability_by_depth(curves: Mapping[int, Reliability], ax: Axes | None = None) -> Axes:
-    """Expected calibration error of the balls at every depth (bars), and what exact probabilities would show by chance (line)."""
+    """Expected calibration error of the branches at every depth (bars), and what exact ones would show by chance (line)."""
     ax = axes_for(ax)
     if not curves:
         return explain_nothing(ax, "no prediction reaches below the root")

@@ -152,7 +152,9 @@ def radial(
     if legend and branches is not None:
         name_colours(ax, tree, branches, column)
     if scale is not None:
-        ax.figure.colorbar(scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the branch")
+        ax.figure.colorbar(
+            scale, ax=ax, shrink=0.6, label=values if isinstance(values, str) else "mean over the branch"
+        )
     _say_hidden(ax, tree.n_nodes - len(shown), tree.n_nodes)
     if labels:
         _name_wedges(ax, tree, shown[np.argsort(-tree.leaf_counts[shown], kind="stable")], xy, labels, column)

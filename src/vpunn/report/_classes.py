@@ -12,7 +12,7 @@ from vpunn.errors import VpunnError, counted
 from vpunn.metrics import calibration_error_interval, reliability
 from vpunn.report._numbers import MIN_ROWS
 from vpunn.report._page import Report
-from vpunn.report._sections import add_tree, called, draw, sentence, what
+from vpunn.report._sections import add_summary, add_tree, called, draw, sentence
 from vpunn.report._triage import discovered
 from vpunn.report._words import CHANCE, with_meaning
 from vpunn.structure import Finding
@@ -82,9 +82,8 @@ class ClassRows(Finding):
         """One sentence."""
         found = self.summary()
         return (
-            f"{100 * found['class right']:.1f} % of {counted(len(self.truth), 'row')} get their class; one answer for all rows "
-            f"would be right for {100 * found['class right without the tree']:.1f} % (log loss {found['log loss']:.3f} and "
-            f"{found['log loss without the tree']:.3f})."
+            f"{100 * found['class right']:.1f} % of {counted(len(self.truth), 'row')} get their class. Always answering the "
+            f"commonest class would be right for {100 * found['class right without the tree']:.1f} %."
         )
 
     def confusions(self, top: int = 15) -> list[dict[str, Any]]:
@@ -136,9 +135,7 @@ def page_of_classes(model: VPuNNClassifier, X: Features, y: Targets, title: str,
     column = np.array([place.get(kind, -1) for kind in truth.tolist()])
     found = ClassRows(model.tree_, model.nodes_of(X), model.classes_, column, proba, model.node_proba_[0])
     report = Report(title, command)
-    report.heading("Summary")
-    report.text(what(found.tree))
-    report.text(sentence(found.verdict))
+    add_summary(report, found, "Share right against the probability of the answer.")
     _add_accuracy(report, found)
     _add_mistakes(report, found)
     _add_branches(report, model)
@@ -155,7 +152,6 @@ def _add_accuracy(report: Report, found: ClassRows) -> None:
         f"Answers given with probability p should be right in a share p of the rows: the two differ by {error.value:.3f} on "
         f"average; exact probabilities would differ by {error.noise:.3f} in so many rows."
     )
-    draw(report, "Share right against the probability of the answer.", found.plot())
     rows: list[dict[str, Any]] = []
     for j, kind in enumerate(found.classes.tolist()):
         true, said = found.truth == j, found.said == j

@@ -1,4 +1,4 @@
-"""What a page about a regressor says: how far off its numbers are, how honest its intervals, and which balls are off as a whole."""
+"""What a page about a regressor says: how far off its numbers are, how honest its intervals, which branches are off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from vpunn import plot
 from vpunn.errors import VpunnError, counted
 from vpunn.report._page import Report
-from vpunn.report._sections import add_tree, called, draw, sentence, what
+from vpunn.report._sections import add_summary, add_tree, called, draw, sentence
 from vpunn.report._triage import discovered
 from vpunn.report._words import CHANCE, EVOLUTION, with_meaning
 from vpunn.structure import Finding
@@ -68,8 +68,8 @@ class Errors(Finding):
         found = self.summary()
         compared = f"; R², the share explained, is {found['R²']:.3f}" if np.isfinite(found["R²"]) else ""
         return (
-            f"The numbers of {counted(len(self.truth), 'row')} are off by {found['root mean squared error']:.4g} (root mean "
-            f"squared{compared}), and intervals that should hold 90 % of them hold {100 * self.covered(0.9):.1f} %."
+            f"The numbers of {counted(len(self.truth), 'row')} are typically off by {found['root mean squared error']:.4g} (root "
+            f"mean squared error{compared}). Intervals that should hold 90 % of them hold {100 * self.covered(0.9):.1f} %."
         )
 
     def off_balls(self, top: int = 15) -> list[dict[str, Any]]:
@@ -111,9 +111,7 @@ def page_of_numbers(model: VPuNNRegressor, X: Features, y: Targets, title: str, 
         raise VpunnError(f"a page needs one number per row: got {len(truth):,} for {len(mean):,} rows.")
     found = Errors(model.tree_, model.nodes_of(X), truth, mean, sd)
     report = Report(title, command)
-    report.heading("Summary")
-    report.text(what(found.tree))
-    report.text(found.verdict)
+    add_summary(report, found, "Truth against prediction; bars are 90 % intervals.")
     _add_errors(report, found)
     _add_levels(report, model, found)
     _add_balls(report, found)
@@ -130,11 +128,6 @@ def _add_errors(report: Report, found: Errors) -> None:
     report.table(
         "Intervals around the prediction: the share of rows they should hold and do",
         [{"should hold": share, "hold": found.covered(share)} for share in shares],
-    )
-    draw(
-        report,
-        "Truth against prediction; bars are 90 % intervals.",
-        found.plot(),
     )
     rows = []
     for depth in np.unique(found.tree.depth[found.nodes]).tolist():
@@ -181,7 +174,7 @@ def _add_balls(report: Report, found: Errors) -> None:
 
 
 def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors, count: int = 4) -> None:
-    """The rows furthest off for what was said of them, one at a node, each with the balls that made its number."""
+    """The rows furthest off for what was said of them, one at a node, each with the branches that made its number."""
     report.heading("Examples")
     far = np.abs(found.error) / found.sd
     order = np.argsort(-far, kind="stable")

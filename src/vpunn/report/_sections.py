@@ -28,21 +28,16 @@ DETAIL = 200_000
 
 
 def report_tree(tree: Tree, title: str, command: str = "vpunn.report.report_tree") -> Report:
-    """A page about a tree: what it is, its codes, its structure; a summary first. Seconds for a hundred thousand nodes.
+    """A page about a tree: what it is, its codes, its structure. Seconds for a hundred thousand nodes.
 
     >>> page = report_tree(Tree.from_parents([-1, 0, 0, 1, 1]), "five nodes")
     >>> [block["text"] for block in page.blocks if block["kind"] == "heading"]
-    ['Summary', 'The tree', 'Codes', 'Structure']
+    ['The tree', 'Codes', 'Structure']
     """
     report = Report(title, command)
-    findings = tree_findings(tree)
-    report.heading("Summary")
-    report.text(what(tree))
-    for name, finding in findings.items():
-        report.text(f"{ANALYSES[name]} {sentence(finding.verdict)}")
     add_tree(report, tree)
     add_codes(report, tree)
-    add_structure(report, findings)
+    add_structure(report, tree_findings(tree))
     return report
 
 
@@ -70,6 +65,15 @@ def draw(report: Report, caption: str, ax: Axes) -> None:
     report.figure(caption, figure)
 
 
+def add_summary(report: Report, found: structure.Finding, caption: str) -> None:
+    """How a page about a model begins: what was found, in a sentence and a picture."""
+    report.heading("Summary")
+    report.text(sentence(found.verdict))
+    ax = found.plot()
+    if ax.axison:
+        draw(report, caption, ax)
+
+
 def called(tree: Tree, nodes: npt.ArrayLike) -> list[str]:
     """What people call the nodes."""
     return list(tree.names[np.asarray(nodes, np.int64)])
@@ -86,6 +90,8 @@ def what(tree: Tree) -> str:
 def add_tree(report: Report, tree: Tree) -> None:
     """What the tree is: counts, what reading it changed, its largest branches, pictures."""
     report.heading("The tree")
+    report.text(what(tree))
+    draw(report, "Branches as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
     depth = tree.depth[tree.leaves]
     rows = {
         "nodes": tree.n_nodes,
@@ -103,7 +109,6 @@ def add_tree(report: Report, tree: Tree) -> None:
         report.table("Some nodes with further parents", _further(tree))
     for line in tree.report:
         report.text(f"When it was read: {str(line).splitlines()[0]}.")
-    draw(report, "Branches as boxes below their parents, as wide as their share of the leaves.", plot.icicle(tree))
     if tree.n_nodes > 1:
         draw(
             report,
@@ -161,11 +166,14 @@ def add_codes(report: Report, tree: Tree) -> None:
 
 
 def add_structure(report: Report, findings: dict[str, structure.Finding]) -> None:
-    """Each finding with its verdict, its picture and its table."""
+    """Each finding: what it asks, its verdict, its picture and its table."""
     report.heading("Structure")
     for name, finding in findings.items():
-        report.text(f"{name}: {finding.verdict}")
-        draw(report, f"{name}.", finding.plot())
+        report.text(ANALYSES[name])
+        report.text(sentence(finding.verdict))
+        ax = finding.plot()
+        if ax.axison:  # else it says why there is nothing to draw, which the verdict does
+            draw(report, f"{name}.", ax)
         rows = finding.rows()
         if rows:
             report.table(f"{name}, in numbers", rows[:40])
@@ -211,9 +219,7 @@ def report_model(
     found = triage_of(posterior, true, names=getattr(model, "label_tree_", None))
     tree = posterior.tree
     report = Report(title, command)
-    report.heading("Summary")
-    report.text(what(tree))
-    report.text(sentence(found.verdict))
+    add_summary(report, found, "Truth against answer for the branches below the root.")
     add_accuracy(report, found, posterior)
     add_triage(report, found)
     add_examples(report, model, X, found, texts)
@@ -261,10 +267,9 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
             "Calibration error by depth; the marks are what exact probabilities would show.",
             plot.reliability_by_depth(curves),
         )
-        there = np.flatnonzero(balls[:, 1] >= 0)  # bins of as many rows each: a curve that few rows do not bend
-        right = tree.is_ancestor(balls[there, 1], found.true[there])
-        curve = reliability(p[there, 1], right, strategy="quantile", bins=10)
-        draw(report, "Share right against confidence for the branches at depth 1.", plot.reliability(curve))
+    # bins of as many rows each: a curve that few rows do not bend
+    curve = reliability(found.confidence, ~found.wrong, strategy="quantile", bins=10)
+    draw(report, "Share right against the probability of the answer.", plot.reliability(curve))
     draw(
         report,
         "If only the surest rows are answered, how many answers are wrong?",
@@ -273,7 +278,7 @@ def add_accuracy(report: Report, found: Triage, posterior: Beliefs) -> None:
 
 
 def add_triage(report: Report, found: Triage) -> None:
-    """Where paths go wrong, what is taken for what, and which subtrees are too sure."""
+    """Where paths go wrong, what is taken for what, and which branches are too sure."""
     report.heading("Where it goes wrong")
     report.table(
         "Hardest branches: rows that reach a branch and leave the true path there",
@@ -290,24 +295,23 @@ def add_triage(report: Report, found: Triage) -> None:
             for c in found.confusions(15)
         ],
     )
-    draw(report, "Truth against answer for the branches below the root.", plot.confusion(found))
     sure = found.overconfident(15)
     if sure:
         called_so = {"rows": "rows", "confidence": "said", "accuracy": "right", "excess": "too many"}
         called_so["z"] = "standard errors"
         report.table(
-            "Over-confident subtrees: answers in them, mean probability said, share right, rows claimed too many, and how many "
+            "Over-confident branches: answers in them, mean probability said, share right, rows claimed too many, and how many "
             "standard errors that is (beyond 3 is hardly chance)",
-            [{"subtree": b["name"], "depth": b["depth"], **{n: b[key] for key, n in called_so.items()}} for b in sure],
+            [{"branch": b["name"], "depth": b["depth"], **{n: b[key] for key, n in called_so.items()}} for b in sure],
         )
     else:
-        report.text(f"No subtree claims more than chance explains {CHANCE}.")
+        report.text(f"No branch claims more than chance explains {CHANCE}.")
 
 
 def add_examples(
     report: Report, model: FittedModel, X: Features, found: Triage, texts: Texts = None, count: int = 4
 ) -> None:
-    """The surest mistakes and one right answer, each with the balls that made it."""
+    """The surest mistakes and one right answer, each with the branches that made it."""
     from vpunn.explanations import explain
 
     report.heading("Examples")

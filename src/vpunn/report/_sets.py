@@ -13,7 +13,7 @@ from vpunn import plot
 from vpunn.errors import VpunnError, counted
 from vpunn.metrics import reliability, sets
 from vpunn.report._page import Report
-from vpunn.report._sections import add_tree, called, draw, sentence, what
+from vpunn.report._sections import add_summary, add_tree, called
 from vpunn.report._words import with_meaning
 from vpunn.structure import Finding
 from vpunn.tree import Tree
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vpunn._types import FeatureNames, Features, FittedModel, SetTargets, Texts
     from vpunn.hipan.set_posterior import SetPosterior
+    from vpunn.metrics.confidence import Reliability
 
 
 #: A ball belongs to the answer from this probability on.
@@ -60,17 +61,20 @@ class SetRows(Finding):
         """One sentence."""
         found = self.summary()
         return (
-            f"of {counted(self.truth.shape[0], 'row')} {100 * found['sets exactly right']:.1f} % get exactly their labels; with "
-            f"ancestors the sets agree with F1 {found['F1 by rows']:.3f} (mean of the rows; 1 is the same labels, 0 is none in "
-            f"common), at the best threshold with Fmax {found['Fmax']:.3f}."
+            f"{100 * found['sets exactly right']:.1f} % of {counted(self.truth.shape[0], 'row')} get exactly their labels. The "
+            f"sets agree with F1 {found['F1 by rows']:.3f} on average (1: the same labels, 0: none in common; ancestors count); "
+            f"{found['Fmax']:.3f} is the best that another threshold reaches."
         )
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """How often rows have a ball against its probability, from 0.01 on."""
+        """How often rows have a branch against its probability, from 0.01 on."""
+        return plot.reliability(self.curve(), ax, **options)
+
+    def curve(self) -> Reliability | None:
+        """The numbers of that picture; None if no branch has such a probability."""
         said = self.proba.tocoo()
         right = np.asarray(self.truth[said.row, said.col]).ravel() > 0
-        curve = reliability(np.minimum(said.data, 1.0), right, strategy="quantile", bins=10)
-        return plot.reliability(curve, ax, **options)
+        return reliability(np.minimum(said.data, 1.0), right, strategy="quantile", bins=10) if len(right) else None
 
     def row_f1(self) -> np.ndarray:
         """F1 of every row; two empty sets agree."""
@@ -103,9 +107,7 @@ def page_of_sets(
         raise VpunnError("a page about test rows needs at least one row.")
     found = SetRows(tree, truth, posterior.above(ANSWERED), _marginals(posterior))
     report = Report(title, command)
-    report.heading("Summary")
-    report.text(what(tree))
-    report.text(sentence(found.verdict))
+    add_summary(report, found, "Share of rows that have a branch against the probability said.")
     _add_scores(report, found, posterior, model.sets_)
     _add_calibration(report, found)
     _add_labels(report, found)
@@ -158,19 +160,16 @@ def _ratios(true: int, said: int, both: int) -> dict[str, float | None]:
 
 
 def _add_calibration(report: Report, found: SetRows) -> None:
-    """How probable balls are said to be against how often rows have them, and what other thresholds would give."""
+    """How probable branches are said to be against how often rows have them, and what other thresholds would give."""
     report.heading("Probabilities")
-    said = found.proba.tocoo()
-    right = np.asarray(found.truth[said.row, said.col]).ravel() > 0
-    if not len(right):
+    curve, said = found.curve(), found.proba.tocoo()
+    if curve is None:
         report.text("No branch is given a probability of 0.01 or more.")
         return
-    curve = reliability(np.minimum(said.data, 1.0), right, strategy="quantile", bins=10)
-    draw(
-        report,
-        f"Share of rows that have a branch against its probability, of {len(right):,} pairs of row and branch from 0.01 on; "
-        f"calibration error {curve.ece:.3f}, by chance {plot.chance_error(curve):.3f}.",
-        plot.reliability(curve),
+    right = np.asarray(found.truth[said.row, said.col]).ravel() > 0
+    report.text(
+        f"Of {len(right):,} pairs of a row and a branch with a probability of 0.01 or more, the share that is true differs "
+        f"from it by {curve.ece:.3f} on average (the calibration error); by chance it would by {plot.chance_error(curve):.3f}."
     )
     total = found.truth.nnz
     rows = []

@@ -1,7 +1,7 @@
-"""Where a classifier goes wrong: the balls at which its paths leave the truth, what it takes for what, and where it is too sure.
+"""Where a classifier goes wrong: the branches in which its answers leave the truth, what it takes for what, where it is too sure.
 
-A row's path goes wrong at one ball, the lowest common ancestor of truth and answer, so mistakes add up over the tree: the
-mistakes below a ball are a sum over its slice.
+An answer leaves the truth at one node, their lowest common ancestor. So mistakes add up over the tree: those below a node are a
+sum over its slice. The code calls a node with all below it a ball.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from vpunn._show import show
 from vpunn._types import Features, Targets
-from vpunn.errors import VpunnError, counted
+from vpunn.errors import VpunnError, counted, examples
 from vpunn.structure import Finding
 from vpunn.tree import Tree
 
@@ -162,18 +162,20 @@ class Triage(Finding):
         if wrong == 0:
             return f"all {self.n_rows:,} rows are right." if self.n_rows > 1 else "the one row is right."
         forks = self.hardest(3)
-        share = sum(ball["share_of_mistakes"] for ball in forks)
-        places = ", ".join(str(ball["name"]) for ball in forks)
-        count = int((self.mistakes > 0).sum())
+        here = sum(ball["mistakes"] for ball in forks)
+        places = examples([str(ball["name"]) for ball in forks])
         sure = len(self.overconfident(len(self.tree)))
         trust = (
-            f"{counted(sure, 'subtree is', 'subtrees are')} over-confident (right less often than said)"
+            f"{counted(sure, 'branch is', 'branches are')} right less often than the probabilities say, beyond chance."
             if sure
-            else "no subtree is over-confident (right less often than said) beyond chance"
+            else "No branch is right less often than its probabilities say, beyond chance."
         )
-        where = f"{len(forks)} of {counted(count, 'branch', 'branches')} ({places})"
-        most = f"{share:.0%} of {counted(wrong, 'mistake')} happen at {where}; "
-        return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right; {most if count < wrong else ''}{trust}."
+        most = (
+            f" {here:,} of {counted(wrong, 'mistake')} begin in {places}."
+            if int((self.mistakes > 0).sum()) < wrong
+            else ""
+        )
+        return f"{self.n_rows - wrong:,} of {self.n_rows:,} rows are right.{most} {trust}"
 
     def summary(self) -> dict[str, Any]:
         """Rows, and how many are wrong."""
