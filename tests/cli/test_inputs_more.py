@@ -97,7 +97,7 @@ TREES = [
     no("encode t.nwk l.csv --out o.csv", ("1 label is not in the tree", "--unseen null"), {**NWK, "l.csv": "label\nx\n"}),
     no("encode t.nwk a", ("names 3 nodes", "say which by its path"), {"t.nwk": "(a,a)a;"}),
     no(f"{FIT} --tree t.nwk", ("names 2 nodes", "--levels"), {"t.csv": TEXT, "t.nwk": "((owl,carp)b,(owl)f)a;"}),
-    no("tree info t.nwk", "more text follows", {"t.nwk": "(a,b)c;;"}),
+    yes("tree info t.nwk", "1 more tree ('tree 2')", {"t.nwk": "(a,b)c;(d,e)f;"}),
     no("tree info t.nwk", "is not a number", {"t.nwk": "(a:0x10,b)c;"}),
     yes("tree info t.nwk --json", '"nodes": 50001', {"t.nwk": "(" * 50_000 + ")" * 50_000 + ";"}),
     yes("distance t.nwk a b --json", '"path length": null', {"t.nwk": "(a:1e999,b:1)c;"}),

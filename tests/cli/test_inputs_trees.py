@@ -49,7 +49,7 @@ NEWICK = [
     bad_newick("(a,b", "never closed"),
     bad_newick("(a,b))c;", "closes nothing"),
     bad_newick("(a,b)c", "does not end with ';'"),
-    bad_newick("(a,b)c;(d,e)f;", "more text follows"),
+    bad_newick("(a,b)c; d", "more text follows"),
     bad_newick("('a,b)c;", "never ends"),
     bad_newick("(a,b)c[x;", "comment never ends"),
     bad_newick("a(b,c)d;", "follows a name"),

@@ -12,8 +12,8 @@ FILE = """#NEXUS
 [a comment; with a mark]
 Begin taxa; dimensions ntax=3; taxlabels A 'B;b' C; end;
 BEGIN TREES;
-  Translate 1 Homo_sapiens, 2 'Pan; ''b''', 3 C;
-  tree * best = [&R] [&lnP=-1] ((1:1,2:2)100:[&rate=0.5]3,3:5e0);
+  Translate 1 Homo_sapiens, 2 'Pan; ''b''', 3 Dall's_C;
+  tree * best [&lnP=-1,x={1;2}] = [&R] ((1:[&rate=1]1,2:2)100:[&rate=0.5]3,3:5e0);
   UTREE 'the other' = (1,(2,3)7);
   tree best = (1,2);
 END;
@@ -25,7 +25,7 @@ def test_names_lengths_and_comments_of_a_nexus_file(tmp_path):
     path = tmp_path / "t.nex.gz"
     path.write_bytes(gzip.compress(FILE.encode()))
     tree = read_tree(path)
-    assert tree.labels[tree.leaves].tolist() == ["Homo_sapiens", "Pan; 'b'", "C"]
+    assert tree.labels[tree.leaves].tolist() == ["Homo_sapiens", "Pan; 'b'", "Dall's_C"]
     assert tree.labels[1] == "100"  # the support of an inner node is no key
     np.testing.assert_array_equal(tree.columns["length"], [np.nan, 3, 1, 2, 5])
     assert "2 more trees" in tree.report[-1]
@@ -45,6 +45,8 @@ def test_endings_are_shared_with_newick_which_may_hold_several_trees(tmp_path):
         "tree 1": ["a", "b", "c"],
         "tree 2": ["d;e", "f"],
     }
+    assert read_tree(path) == trees["tree 1"] and "1 more tree ('tree 2')" in read_tree(path).report[-1]
+    assert read_tree(path, tree_name="tree 2") == trees["tree 2"]
 
 
 @pytest.mark.parametrize(

@@ -187,8 +187,9 @@ def test_awkward_data_are_answered_or_refused_in_a_sentence():
     assert VPuNNRegressor(bare, evolution="auto").fit([["a"], ["b"]], [1.0, 2]).evolution_ == "depth"
     VPuNNRegressor(bare, evolution="lambda", lengths=1).fit([["a"], ["b"], ["c"]], [1.0, 2, 3])
     for newick, words in (
-        ("(a:-1,b:2);", "negative length .*a: -1"),
-        ("(a,b:2);", "missing length"),
+        ("(a:-1,b:2);", "1 branch length is negative .*a: -1"),
+        ("(a,b:2);", "length is missing"),
+        ("(a:inf,b:2);", "length is infinite"),
         ("(a:0,b:0);", "all branches"),
         ("(a:1e300,b:1e300);", "another unit"),
     ):

@@ -62,7 +62,8 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
 
     The format follows from the ending, else from the content: ``csv``, ``tsv`` and ``parquet`` tables of edges, paths
     or levels, lists of ``paths``, ``newick``, ``nexus``, ``obo``, nested ``json``, the ``ncbi`` dump (folder or archive), and for
-    any other folder its ``directory`` tree. Files packed with gzip, bzip2 or xz are unpacked. ``policy`` says which
+    any other folder its ``directory`` tree. Files packed with gzip, bzip2 or xz are unpacked. Of
+    several Newick or NEXUS trees the first is read, or the one called ``tree_name``; `read_trees` reads all. ``policy`` says which
     parent counts where a node has several (see `vpunn.tree.dag`); what was dropped is in ``tree.report``.
 
     ``options`` belong to the format, see the reader's docstring: `tables.tree_from_table` and `tables.read_text_table`
@@ -93,9 +94,10 @@ def read_tree(path: FileSource, format: str | None = None, policy: str = "first"
     source: Any = path
     if format not in ("ncbi", "directory"):
         source = files.load(path)
-        if format in ("newick", "nexus"):  # the endings .tre and .trees are used for both
-            format = "nexus" if is_nexus(source.data) else "newick"
         format = format or _format_of_content(source)
+        if format in ("newick", "nexus"):  # one ending may be of both, and both may hold several trees
+            several = is_nexus(source.data) or source.data.count(b";") > 1 or "tree_name" in options
+            format = "nexus" if several else "newick"
     elif stream:
         raise DataError(f"format {format!r} needs a path, it cannot be read from a stream.")
     reader = _function(format, "read")

@@ -20,7 +20,7 @@ _WHOLE, LONGEST_WHOLE = re.compile(rb":\s*([0-9]+),$"), 30
 
 
 def read_newick(source: Source, *, numbers: bool = False, encoding: str = "utf-8") -> Tree:
-    """One Newick tree, scanned in a single compiled pass. O(bytes), any depth.
+    """The one Newick tree of a file (several are for `nexus.read_nexus`), scanned in a single compiled pass. O(bytes), any depth.
 
     Names may be quoted with ``'`` or ``"`` (doubled inside); unquoted names are taken as written, underscores included,
     without surrounding blanks. Nodes without a name are called by
@@ -73,7 +73,7 @@ def _reason(why: int, data: bytes, where: int) -> str:
         kernels.NO_END: "the tree does not end with ';'; add it, unless the file is cut off.",
         kernels.OPEN_QUOTE: "this quoted name never ends; add the closing quote (a quote inside a name is doubled).",
         kernels.OPEN_COMMENT: "this comment never ends; add the closing ']'.",
-        kernels.AFTER_END: f"more text follows the ';' ({here!r}); put each tree in a file of its own.",
+        kernels.AFTER_END: f"more text follows the ';' ({here!r}); remove it, or end it with ';' if it is another tree.",
         kernels.NAME_FIRST: "this '(' follows a name or a ')'; names come after the children, and siblings need ',' between them.",
         kernels.OUTSIDE: "this ',' is outside all parentheses, so there would be several roots; put '(' … ')' around the siblings.",
         kernels.UNEXPECTED: f"{here!r} is out of place; a node is written name:length, and names with blanks or marks are quoted.",

@@ -144,11 +144,11 @@ def branch_lengths(
     ):
         if bad.any() and policy == "refuse":
             where = [f"{tree.labels[i]}: {out[i]:g}" for i in np.flatnonzero(bad)[:5]]
-            many = counted(int(bad.sum()), "branch has", "branches have")
+            many = counted(int(bad.sum()), f"branch length is {what}", f"branch lengths are {what}")
             fix = (
                 f"; {advice('lengths', f'{what}={others}', f'pass lengths={{{what!r}: {others!r}}}')}" if others else ""
             )
-            raise VpunnError(f"{many} a {what} length ({examples(where, total=int(bad.sum()))}){fix}.")
+            raise VpunnError(f"{many} ({examples(where, total=int(bad.sum()))}){fix}.")
         if bad.any():
             out[bad] = {"zero": 0.0, "absolute": np.abs(out[bad]), "mean": np.nanmean(out[1:])}[policy]
     if zero == "tiny":
