@@ -35,7 +35,7 @@ def test_logarithms_come_back_on_the_scale_of_the_data(folder):
     found = pd.read_csv(out)
     assert (found["low"] > 0).all() and (found["low"] < found["prediction"]).all()
     assert 12 < found["prediction"][0] < 60 < found["prediction"][1]
-    assert "errors are of log10 of 'kg'" in run_here(["evaluate", str(folder / "m"), str(folder / "t.csv")]).out
+    assert "numbers are log10 of 'kg'" in run_here(["evaluate", str(folder / "m"), str(folder / "t.csv")]).out
     model = load(folder / "m")
     assert model.predict(pd.DataFrame({"sp": ["a"]}))[0] == pytest.approx(10)
     (folder / "t.csv").write_text("sp,kg\na,0\nb,2\n")

@@ -21,6 +21,7 @@ from vpunn.errors import DataError, DataWarning, TreeError, VpunnError
 from vpunn.io import read_table, streams, texts, write_table
 from vpunn.scale import BallSums, Predictor, encode, evaluate, predict
 from vpunn.tables.inputs import Inputs
+from vpunn.tables.level_classes import TableLevelClassifier
 from vpunn.tables.models import TableClassifier, open_table_model
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import read_sample
@@ -45,6 +46,10 @@ def shop(tmp_path_factory):
     numbers = Inputs(("size",), (), (), ("group", "kind"))
     sample = read_sample(frame, numbers, "t", regress=True)
     TableRegressor.fit(sample, numbers).save(folder / "sizes", {})
+    frame["colour"] = rng.choice(["brown", "silver"], 240)
+    classes = Inputs(("colour",), (), (), ("group", "kind"), classes=True)
+    sample = read_sample(frame, classes, "t", regress=True)
+    TableLevelClassifier.fit(sample, classes).save(folder / "colours", {})
     frame.loc[7, "text"] = "zzz"  # a word the model does not know
     frame.to_csv(folder / "rows.csv", index=False)
     frame.to_parquet(folder / "rows.parquet", index=False)
@@ -73,11 +78,11 @@ def test_batches_answer_as_the_whole_table(shop, tmp_path, model, source, blocks
         pd.testing.assert_frame_equal(again, whole.astype({"id": str}), check_dtype=False)
 
 
-@pytest.mark.parametrize("model", ["places", "sizes"])
+@pytest.mark.parametrize("model", ["places", "sizes", "colours"])
 @pytest.mark.parametrize("unseen", ["ancestor", "skip"])
 def test_scores_add_up_over_batches(shop, tmp_path, model, unseen, blocks):
     frame = pd.read_csv(shop / "rows.csv", dtype=str)
-    frame.loc[3, "kind"] = "heron"  # new to the model
+    frame.loc[3, "kind"], frame.loc[8, "colour"] = "heron", "red"  # new to the model
     frame.to_csv(tmp_path / "rows.csv", index=False)
     fitted = open_table_model(shop / model)
     whole = fitted.evaluate(read_table(tmp_path / "rows.csv", as_text=fitted.inputs.as_text), "rows", unseen)
@@ -87,6 +92,21 @@ def test_scores_add_up_over_batches(shop, tmp_path, model, unseen, blocks):
     for one, other in zip(found.by_depth, whole.by_depth, strict=True):
         np.testing.assert_allclose(list(one.values()), list(other.values()), rtol=1e-9)
     assert found.notes == whole.notes
+    with pytest.raises(DataError, match=r"rows\.csv, rows 0 to 1' .*first in row 1 \(counted from 0\)"):
+        evaluate(shop / model, _only(tmp_path, frame, [2, 3]), unseen="error", batch_rows=2)
+
+
+def _only(folder, frame, rows):
+    """A file of some of the rows."""
+    frame.iloc[rows].to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def test_messages_name_rows_of_the_file(shop, tmp_path, blocks):
+    frame = pd.read_csv(shop / "rows.csv", dtype=str)
+    frame.loc[70, "size"] = "1e999"
+    with pytest.raises(DataError, match=r"'size' of '.*rows\.csv, rows 50 to 99' is too large or infinite in row 20"):
+        evaluate(shop / "sizes", _only(tmp_path, frame, slice(None)), batch_rows=50)
 
 
 def test_a_folder_continues_and_refuses_another_job(shop, tmp_path):
@@ -134,7 +154,7 @@ def test_several_files_and_a_dataset(shop, tmp_path):
 def test_one_file_is_whole_or_not_there(shop, tmp_path, blocks):
     text = (shop / "rows.csv").read_text()
     (tmp_path / "bad.csv").write_text(text + "x,y\n")
-    with pytest.raises(DataError, match="bad.csv, line 242: 2 cells where the first line has 5"):
+    with pytest.raises(DataError, match="bad.csv, line 242: 2 cells where the first line has 6"):
         predict(shop / "places", tmp_path / "bad.csv", tmp_path / "out.csv", batch_rows=32, part_rows=32)
     assert [p.name for p in tmp_path.iterdir()] == ["bad.csv"]
     (tmp_path / "latin.csv").write_bytes(text.replace("hoots", "hööts").encode("latin-1"))

@@ -119,6 +119,7 @@ def shell_voice(name: str, value: object) -> str:
 #: Advice that is more than the option of its name: the option that the command must take, and the words.
 _OPTIONS: dict[tuple[str, object], tuple[str, str]] = {
     ("unseen", "null"): ("unseen", "give --unseen null, or --match loose if only case, '_' and blanks differ"),
+    ("unseen", "ancestor"): ("unseen", "--unseen ancestor or skip"),
     ("answers", "leaves"): ("leaves", "give --leaves"),
     ("strict", False): ("lenient", "--lenient gives"),
     ("by", "path"): ("by_path", "--by-path finds"),

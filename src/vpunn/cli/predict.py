@@ -181,7 +181,7 @@ def evaluate(
 
     fitted = open_table_model(model)
     several = getattr(fitted.model, "multilabel_", False)  # their scores are made of all rows at once
-    if table is not None and not _is_piped(table) and _is_large(table) and not (several and table.is_file()):
+    if table is not None and not _is_piped(table) and not (several and table.is_file()):
         from vpunn import scale
 
         how = {"delimiter": reading.delimiter, "encoding": reading.encoding}
@@ -243,11 +243,6 @@ def explain(
 def _is_piped(table: Path) -> bool:
     """Whether a table comes from another program: by -, /dev/stdin or <(…)."""
     return str(table) == "-" or table.is_fifo() or table.is_char_device()
-
-
-def _is_large(table: Path) -> bool:
-    """Whether a table passes through in batches: it is a folder, a pattern, or too large to hold beside its answers."""
-    return not table.is_file() or table.stat().st_size > 64 << 20
 
 
 def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, reading: Reading) -> None:

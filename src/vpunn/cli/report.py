@@ -10,7 +10,7 @@ import typer
 from vpunn.cli.common import JsonFlag, folded, grouped, refuse_unused
 from vpunn.cli.source import AS_NAMED, TreeFile
 from vpunn.cli.tables import AS_FOUND, Reading
-from vpunn.errors import VpunnError, counted, examples
+from vpunn.errors import VpunnError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,8 +94,10 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
     frame = task_rows(inputs) if test is None else reading.read(test, inputs)
     where = test or inputs.task
     truth = fitted.truth(frame, where, unseen)  # type: ignore[arg-type]
+    fitted.check_scored(len(truth.rows), where)
     rows = frame.iloc[truth.rows]
-    Gaps.of(rows, inputs, where).refuse_empty(where, FILL_IN)
+    gaps = Gaps.of(rows, inputs, where)
+    gaps.refuse_empty(where, FILL_IN)
     X = fitted.rows(rows, where)
     several = getattr(fitted.model, "multilabel_", False)
     kind = "a classifier of label sets" if several else "a classifier"
@@ -109,9 +111,7 @@ def _model_page(folder: Path, test: Path | None, out: Path, reading: Reading, un
     how = {"texts": _texts(rows, inputs), "feature_names": names, "by_node": not several and not inputs.levels}
     answers = fitted.scaled(truth.answers, where) if inputs.levels else truth.answers  # type: ignore[union-attr]
     page = report_model(fitted.model, X, answers, *about, **how)  # type: ignore[arg-type]
-    if inputs.log:
-        page.remark(f"numbers are log10 of {examples(inputs.target)}")
-    for note in [*truth.notes, *fitted.notes_on(X, rows, where)]:
+    for note in fitted.notes_on((*truth.remarks, *fitted.remarks_on(X, rows, where)), gaps):
         page.remark(note)
     return page
 

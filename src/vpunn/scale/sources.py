@@ -60,6 +60,15 @@ class Part:
         how = {"as_text": reading.as_text, "delimiter": reading.delimiter, "encoding": reading.encoding}
         return read_batches(self.path, reading.names, rows=rows, begin=begin, **how)  # type: ignore[arg-type]
 
+    def batches(self, reading: Reading, rows: int) -> Iterator[tuple[Any, int, str]]:
+        """All its rows in batches: each with the number of its first row, and what messages call it, whose rows count from 0."""
+        start = 0
+        for table in self.tables(reading, rows):
+            end = start + len(table)
+            whole = not start and len(table) < rows
+            yield table, start, self.name if whole else f"{self.name}, rows {start:,} to {end - 1:,}"
+            start = end
+
 
 @dataclass(frozen=True)
 class Fragment(Part):

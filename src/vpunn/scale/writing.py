@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vpunn import files
 from vpunn._progress import progress_bar
 from vpunn._types import Engine
 from vpunn.errors import DataError, VpunnError, counted
@@ -122,6 +123,7 @@ def write_rows(
     with progress_bar(f"{what}…", verbose=sum(one.bytes for one in inputs) > ANNOUNCED) as bar:
         total = Tally()
         if not many:
+            files.check_not_read(out, *(one.name for one in inputs))
             with writing_table(Path(out)) as writer:
                 for answers, tally in _answered(step, inputs[0], reading, sizes.batch):
                     writer.write(answers)
@@ -146,11 +148,9 @@ def write_rows(
 
 
 def _answered(step: Step, part: Part, reading: Reading, batch: int) -> Iterator[tuple[pa.Table, Tally]]:
-    start = 0
-    for table in part.tables(reading, batch):
-        answers = step(table, start, part.name)
-        yield answers, replace(Tally.of(answers, len(table), start), gaps=step.gaps(table, part.name))
-        start += len(table)
+    for table, start, where in part.batches(reading, batch):
+        answers = step(table, start, where)
+        yield answers, replace(Tally.of(answers, len(table), start), gaps=step.gaps(table, where))
 
 
 class _Firsts:

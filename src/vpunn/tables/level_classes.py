@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
-from vpunn.tables.answers import Evaluation, kept_columns, paths_of
+from vpunn.errors import VpunnError, check_choice
+from vpunn.tables.answers import kept_columns, paths_of
 from vpunn.tables.cells import place_cells
-from vpunn.tables.names import locate, unseen_error
+from vpunn.tables.names import locate
 from vpunn.tables.regressor import TableRegressor
-from vpunn.tables.truth import UNSEEN, Truth, Unseen
+from vpunn.tables.scores import LevelScores, Scores
+from vpunn.tables.truth import UNSEEN, Remark, Truth, Unseen, added, unseen_levels
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Smallest probability in the log loss: a class that was impossible costs so much.
-FLOOR = 1e-9
+    from vpunn._types import Features
 
 
 class TableLevelClassifier(TableRegressor):
     """A `VPuNNClassifier` with the columns it reads, as `TableRegressor` is of a number."""
+
+    lack = "none has a class and levels that the model knows"
+    least = 1
 
     @classmethod
     def _new(cls, tree: Tree | None, trees: Sequence[Tree] | None = None, **settings: Any) -> Any:
@@ -64,39 +67,22 @@ class TableLevelClassifier(TableRegressor):
                 "--unseen wrong is for places; a class is predicted at the deepest known ancestor, or skipped."
             )
         given = place_cells(frame, self.inputs.target, where)
-        keep, notes = ~given.blank, []
-        if given.blank.any():
-            notes.append(f"{counted(int(given.blank.sum()), 'row')} without a class left out")
-        levels = self._levels(self.rows(frame, where))
-        strange = locate(self.model.tree_, levels)[1]
-        if strange.any() and unseen == "error":
-            raise unseen_error(self.model.tree_, levels, strange, where, "--unseen ancestor or skip scores the rest")
-        if strange.any() and unseen == "skip":
-            keep &= ~strange
-        if strange.any():
-            how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
-            notes.append(f"{counted(int(strange.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
-        if not keep.any():
-            raise DataError(
-                f"no row of {str(where)!r} can be scored: none has a class and levels that the model knows."
-            )
+        new, remark = unseen_levels(self.model.tree_, self._levels(self.rows(frame, where)), where, unseen)
+        keep = np.flatnonzero(~given.blank & ~(new & (unseen == "skip")))
         classes = self.scaled(given.values[keep, 0], where)
-        new = ~np.isin(classes, self.model.classes_)
-        if new.any():
-            notes.append(f"classes the model has not seen are wrong: {examples(dict.fromkeys(classes[new].tolist()))}")
-        return Truth(np.flatnonzero(keep), classes, notes, new)
+        wrong = ~np.isin(classes, self.model.classes_)
+        names, what = tuple(dict.fromkeys(classes[wrong].tolist())), "the model has not seen"
+        remarks = [
+            remark,
+            Remark(int(given.blank.sum()), "row", "rows", " without a class left out"),
+            Remark(
+                int(wrong.sum()), f"row has a class {what}", f"rows have classes {what}", ", counted as wrong", names
+            ),
+        ]
+        return Truth(keep, classes, added(remarks), wrong)
 
-    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
-        """Accuracy and log loss of the rows of `truth`."""
-        truth = self.truth(frame, where, unseen)
-        rows = frame.iloc[truth.rows]
-        X = self.rows(rows, where)
+    def score(self, X: Features, truth: Truth, where: object) -> Scores:
+        """Accuracy and log loss."""
         proba = self.model.predict_proba(X)
         column = np.searchsorted(self.model.classes_, truth.answers).clip(max=proba.shape[1] - 1)
-        right = np.where(truth.wrong, 0.0, proba[np.arange(len(column)), column])
-        scores = {
-            "rows": len(column),
-            "exact": float(np.mean((proba.argmax(axis=1) == column) & ~truth.wrong)),
-            "log loss": float(np.mean(-np.log(np.clip(right, FLOOR, 1.0)))) + 0.0,
-        }
-        return Evaluation(scores, [], (*truth.notes, *self.notes_on(X, rows, where)))
+        return LevelScores.of(proba, column, truth.wrong)

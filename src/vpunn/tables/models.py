@@ -7,29 +7,28 @@ level columns (`VPuNNRegressor`). Both read tables by the rules of `vpunn.tables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from vpunn._progress import Bar, following
-from vpunn.errors import DataError, VpunnError, counted
+from vpunn.errors import DataError, VpunnError
 from vpunn.hipan import Views
 from vpunn.hipan.answering import Answering
 from vpunn.hipan.distribution import Rule, stop_at
 from vpunn.store import OF_TABLES, Stored
-from vpunn.tables.answers import Answers, Evaluation, kept_columns
+from vpunn.tables.answers import Answers, kept_columns
 from vpunn.tables.categories import forgotten
 from vpunn.tables.cells import LabelCells, texts_of
 from vpunn.tables.face import TableFace
-from vpunn.tables.gaps import Gaps, filled_numbers, numberless, with_medians
+from vpunn.tables.gaps import filled_numbers, numberless, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.level_classes import TableLevelClassifier
 from vpunn.tables.regressor import TableRegressor
 from vpunn.tables.samples import TableRows
-from vpunn.tables.scores import ClassScores
-from vpunn.tables.truth import Truth, Unseen, true_nodes
+from vpunn.tables.scores import ClassScores, Scores
+from vpunn.tables.truth import Remark, Truth, Unseen, true_nodes
 from vpunn.text.tfidf import TextReader
 from vpunn.tree import Tree
 from vpunn.tree.lookup import UNKNOWN
@@ -151,11 +150,6 @@ class TableClassifier(TableFace):
         """What answers rows that hold nothing the model knows."""
         return "medians" if self.inputs.numeric else "prior"
 
-    def said_of_dark(self, rows: int) -> list[str]:
-        """The note about rows that hold nothing the model knows, if there are any."""
-        held = counted(rows, "row holds", "rows hold")
-        return [f"{held} nothing the model knows (answered by the {self.fallback})"] if rows else []
-
     def feature_names(self) -> list[str]:
         """What the features are called, as `by_word` takes them apart: ``words__…``, ``characters__…`` and ``numbers__column``
         (of a category as often as it has values)."""
@@ -230,30 +224,18 @@ class TableClassifier(TableFace):
         """One row per answer, as columns: row, kept ones, label, probability, depth, node, path, and whether anything was known."""
         return self.answers(X, **options).columns(kept, known)
 
-    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
-        """Compare predictions with the target columns; ``unseen`` says what happens to labels the model does not know.
-
-        ``"ancestor"`` scores them at their deepest known ancestor, ``"skip"`` leaves them out (and rows without a label),
-        ``"wrong"`` counts them as wrong, ``"error"`` refuses.
-        """
-        truth = self.truth(frame, where, unseen)
-        rows = frame.iloc[truth.rows]
-        X = self.rows(rows, where)
-        notes = [*truth.notes, *self.notes_on(X, rows, where)]
-        return replace(self.score(X, truth.answers, truth.wrong), notes=tuple(notes))
-
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
         """Which rows are scored, and the nodes that are true of them; see `vpunn.tables.truth`."""
         return true_nodes(frame, self.inputs, self.model.label_tree_, where, unseen)
 
-    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
-        """What to know about rows that are answered: nothing known in them, or numbers missing."""
-        dark = int((~self.known(X, frame, where)).sum())
-        return [*self.said_of_dark(dark), *Gaps.of(frame, self.inputs, where).said(self.inputs)]
+    def remarks_on(self, X: Features, frame: pd.DataFrame, where: object) -> tuple[Remark, ...]:
+        """Rows that hold nothing the model knows."""
+        dark, what = int((~self.known(X, frame, where)).sum()), "nothing the model knows"
+        return (Remark(dark, f"row holds {what}", f"rows hold {what}", f" (answered by the {self.fallback})"),)
 
-    def score(self, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> Evaluation:
-        """Scores of the answers against nodes; rows marked ``wrong`` have no right answer at all."""
-        return ClassScores.of(self.model, X, nodes, wrong).evaluation()
+    def score(self, X: Features, truth: Truth, where: object) -> Scores:
+        """Scores of the answers against nodes."""
+        return ClassScores.of(self.model, X, truth.answers, truth.wrong)
 
 
 TableModel = TableClassifier | TableRegressor

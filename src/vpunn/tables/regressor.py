@@ -10,15 +10,15 @@ import numpy as np
 
 from vpunn._progress import Bar
 from vpunn.errors import DataError, examples
-from vpunn.tables.answers import Evaluation, kept_columns, paths_of
+from vpunn.tables.answers import kept_columns, paths_of
 from vpunn.tables.cells import LabelCells, place_cells
 from vpunn.tables.face import TableFace
 from vpunn.tables.gaps import Gaps, filled_numbers, with_medians
 from vpunn.tables.inputs import Inputs
 from vpunn.tables.names import locate, matched
 from vpunn.tables.samples import TableRows
-from vpunn.tables.scores import NORMAL_QUANTILE, NumberScores
-from vpunn.tables.truth import Truth, Unseen, true_numbers
+from vpunn.tables.scores import NORMAL_QUANTILE, NumberScores, Scores
+from vpunn.tables.truth import Remark, Truth, Unseen, true_numbers
 from vpunn.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class TableRegressor(TableFace):
     """A `VPuNNRegressor` or `TreeSampleRegressor` with the level columns (or one label column) and covariates it reads."""
 
     fallback = "deepest known ancestor"
+    lack = "none has a number and levels that the model knows"
+    least = 2
 
     def __init__(self, model: Any, inputs: Inputs) -> None:
         self.model, self.inputs = model, inputs
@@ -134,26 +136,20 @@ class TableRegressor(TableFace):
         found |= {"known": known, "depth": tree.depth[nodes], "node": nodes, "path": paths_of(tree, nodes)}
         return pd.DataFrame({"row": np.arange(len(X)), **kept_columns(frame, keep, where), **found})
 
-    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
-        """Errors of the predictions; rows with unseen levels are predicted at their deepest known ancestor, or left out."""
-        truth = self.truth(frame, where, unseen)
-        if len(truth.rows) < 2:
-            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
-        rows = frame.iloc[truth.rows]
-        X = self.rows(rows, where)
-        mean, sd = self.model.predict(X, return_std=True)
-        notes = [f"errors are of log10 of {examples(self.inputs.target)}"] if self.inputs.log else []
-        notes += [*truth.notes, *self.notes_on(X, rows, where)]
-        return NumberScores.of(self.scaled(truth.answers, where), mean, sd).evaluation(tuple(notes))
-
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
         """Which rows are scored, and their numbers; see `vpunn.tables.truth`."""
         levels = self._levels(self.rows(frame, where))
         return true_numbers(frame, levels, self.inputs, self.model.tree_, where, unseen)
 
-    def notes_on(self, X: Features, frame: pd.DataFrame, where: object) -> list[str]:
-        """What to know about rows that are answered: numbers missing."""
-        return Gaps.of(frame, self.inputs, where).said(self.inputs)
+    def score(self, X: Features, truth: Truth, where: object) -> Scores:
+        """Errors of the predictions, on the scale on which the model learns."""
+        mean, sd = self.model.predict(X, return_std=True)
+        return NumberScores.of(self.scaled(truth.answers, where), mean, sd)
+
+    def notes_on(self, remarks: tuple[Remark, ...], gaps: Gaps) -> tuple[str, ...]:
+        """What to know beside the scores, the scale first."""
+        scale = [f"numbers are log10 of {examples(self.inputs.target)}"] if self.inputs.log else []
+        return (*scale, *super().notes_on(remarks, gaps))
 
     def _levels(self, X: np.ndarray) -> LabelCells:
         """The levels of rows as the regressor reads them, without the covariates."""

@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from vpunn.hipan.distribution import NodeDistribution, stop_at
 from vpunn.metrics import CalibrationSums, HierarchicalSums
 from vpunn.tables.answers import Evaluation
+from vpunn.tables.gaps import Gaps
+from vpunn.tables.truth import Remark, added
 
 if TYPE_CHECKING:
     from vpunn._types import Features
 
 #: 90 % of a normal distribution lie within so many standard deviations.
 NORMAL_QUANTILE = 1.6448536269514722
+#: Smallest probability in the log loss: a class that was impossible costs so much.
+FLOOR = 1e-9
+
+
+class Scores(Protocol):
+    """Scores of some rows; those that add up have ``+`` as well."""
+
+    def evaluation(self, notes: tuple[str, ...] = ()) -> Evaluation:
+        """The scores of all rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How many rows were scored, their scores (None of no row), what there is to say of them, and their missing numbers."""
+
+    rows: int = 0
+    scores: Any = None
+    remarks: tuple[Remark, ...] = ()
+    gaps: Gaps = field(default_factory=Gaps)
+
+    def __add__(self, other: Scored) -> Scored:
+        both = [scores for scores in (self.scores, other.scores) if scores is not None]
+        total = both[0] + both[1] if len(both) == 2 else next(iter(both), None)
+        return Scored(self.rows + other.rows, total, added(self.remarks + other.remarks), self.gaps + other.gaps)
 
 
 @dataclass(frozen=True)
@@ -32,11 +59,10 @@ class ClassScores:
     depths: tuple[CalibrationSums, ...] = ()  #: of the balls on the answers' paths, from depth 1 on
 
     @classmethod
-    def of(cls, model: Any, X: Features, nodes: np.ndarray, wrong: np.ndarray | None = None) -> ClassScores:
+    def of(cls, model: Any, X: Features, nodes: np.ndarray, wrong: np.ndarray) -> ClassScores:
         """Of answers against nodes; rows marked ``wrong`` have no right answer at all."""
         tree, posterior = model.tree_, model.posterior(X)
         best, p = posterior.top_k(min(5, len(model.class_nodes_)))
-        wrong = np.zeros(len(nodes), bool) if wrong is None else wrong
         hit = (best == nodes[:, None]) & ~wrong[:, None]
         cautious = stop_at(posterior, "risk", alpha=0.1, scores=model.miss_scores_)
         covered = tree.is_ancestor(cautious, nodes) & ~wrong
@@ -104,8 +130,6 @@ class NumberScores:
     @classmethod
     def of(cls, truth: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> NumberScores:
         """Of predictions with their standard deviations."""
-        if not len(truth):
-            return cls()
         error, away = truth - mean, truth - truth.mean()
         inside = np.abs(error) <= NORMAL_QUANTILE * sd
         sums = float(error @ error), float(np.abs(error).sum()), int(inside.sum()), float(sd.sum())
@@ -136,3 +160,38 @@ class NumberScores:
             "mean sd": self.sd / n,
         }
         return Evaluation(scores, [], notes)
+
+
+@dataclass(frozen=True)
+class LevelScores:
+    """What probabilities of classes score: the rows, the right ones, and the sum of their log losses."""
+
+    n: int
+    right: int
+    loss: float
+
+    @classmethod
+    def of(cls, proba: np.ndarray, column: np.ndarray, wrong: np.ndarray) -> LevelScores:
+        """Of probabilities whose true column is told; rows marked ``wrong`` have no right answer at all."""
+        p = np.where(wrong, 0.0, proba[np.arange(len(column)), column])
+        right = int(((proba.argmax(axis=1) == column) & ~wrong).sum())
+        return cls(len(column), right, float(-np.log(np.clip(p, FLOOR, 1.0)).sum()))
+
+    def __add__(self, other: LevelScores) -> LevelScores:
+        return LevelScores(self.n + other.n, self.right + other.right, self.loss + other.loss)
+
+    def evaluation(self, notes: tuple[str, ...] = ()) -> Evaluation:
+        """The scores of all rows."""
+        n = self.n
+        return Evaluation({"rows": n, "exact": self.right / n, "log loss": self.loss / n + 0.0}, [], notes)
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """Scores of sets of labels, which are made of all rows at once."""
+
+    scores: dict[str, float]
+
+    def evaluation(self, notes: tuple[str, ...] = ()) -> Evaluation:
+        """The scores of all rows."""
+        return Evaluation(self.scores, [], notes)

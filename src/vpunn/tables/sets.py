@@ -11,13 +11,14 @@ import numpy as np
 from vpunn._arrays import object_array
 from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
 from vpunn.io.frames import check_columns
-from vpunn.metrics import sets as scores
-from vpunn.tables.answers import Evaluation, paths_of
+from vpunn.metrics import sets as measures
+from vpunn.tables.answers import paths_of
 from vpunn.tables.cells import LabelCells, place_cells
 from vpunn.tables.inputs import Inputs, describe_table
 from vpunn.tables.models import TableClassifier
 from vpunn.tables.names import matched, unseen_error
 from vpunn.tables.samples import TableRows, notes_on_gaps, rows_with_numbers, unseen_ways, with_groups
+from vpunn.tables.scores import Scores, SetScores
 from vpunn.tables.truth import Truth, Unseen, true_sets
 from vpunn.tree import Tree
 
@@ -182,34 +183,36 @@ class SetTableClassifier(TableClassifier):
             found.append(nodes[np.argsort(-row[nodes], kind="stable")])
         return found, p
 
-    def evaluate(self, frame: pd.DataFrame, where: object = "the frame", unseen: Unseen = "ancestor") -> Evaluation:
+    @property
+    def lack(self) -> str:  # type: ignore[override]
+        """Why no row of a table can be scored."""
+        return "none has only labels that the model knows" if self.model.multilabel_ else super().lack
+
+    def score(self, X: Features, truth: Truth, where: object) -> Scores:
         """F1 of the sets with their ancestors, Fmax, share of missed answers.
 
         Labels the model does not know are left out (``"ancestor"``: all they have in common with the tree is its root), or
         with ``"skip"`` the rows that have one.
         """
         if not self.model.multilabel_:
-            return super().evaluate(frame, where, unseen)
-        found = self.truth(frame, where, unseen)
-        tree, rows = self.model.label_tree_, frame.iloc[found.rows]
+            return super().score(X, truth, where)
+        tree = self.model.label_tree_
         known = {label: i for i, label in enumerate(tree.labels.tolist())}
-        truth = scores.with_ancestors(tree, scores.table_of(tree, [[known[x] for x in row] for row in found.answers]))
-        X = self.rows(rows, where)
-        notes = [*found.notes, *self.notes_on(X, rows, where)]
-        posterior = self.model.posterior(X)
-        said = posterior.above(0.5)
-        every = posterior.node_proba()
+        true = measures.table_of(tree, [[known[x] for x in row] for row in truth.answers])
+        true, posterior = measures.with_ancestors(tree, true), self.model.posterior(X)
+        said, every = posterior.above(0.5), posterior.node_proba()
         every[:, 0] = 0.0
-        same = (truth != said).sum(1)
-        made = {
-            "rows": truth.shape[0],
-            "exact": float(np.mean(np.asarray(same).ravel() == 0)),
-            "F1 by rows": scores.example_f1(truth, said),
-            "F1 by pairs": scores.micro_f1(truth, said),
-            "Fmax": scores.f_max(truth, every).value,
-            "missed at risk 0.1": scores.missed_share(truth, posterior.above(self.model.sets_.threshold_for(0.1))),
-        }
-        return Evaluation(made, [], tuple(notes))
+        same = (true != said).sum(1)
+        return SetScores(
+            {
+                "rows": true.shape[0],
+                "exact": float(np.mean(np.asarray(same).ravel() == 0)),
+                "F1 by rows": measures.example_f1(true, said),
+                "F1 by pairs": measures.micro_f1(true, said),
+                "Fmax": measures.f_max(true, every).value,
+                "missed at risk 0.1": measures.missed_share(true, posterior.above(self.model.sets_.threshold_for(0.1))),
+            }
+        )
 
     def truth(self, frame: pd.DataFrame, where: object, unseen: Unseen = "ancestor") -> Truth:
         """Which rows are scored, and the sets of labels that are true of them; see `vpunn.tables.truth`."""

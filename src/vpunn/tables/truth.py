@@ -3,16 +3,18 @@
 A row whose label the model does not know counts as long as nothing else is said: it is scored at the deepest ancestor of its
 label that is known, which a flat list of labels has at its root, so that every answer is wrong. Leaving such rows out makes a
 model look better than it is. ``unseen`` chooses otherwise. Rows without a label (or number) cannot be scored and are left out, as
-fitting leaves them out. All of it is counted in notes.
+fitting leaves them out. All of it is counted in remarks, and those of batches add up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from vpunn.errors import DataError, VpunnError, check_choice, counted, examples
+from vpunn.errors import DataError, VpunnError, advice, check_choice, counted, examples
 from vpunn.tables.cells import LabelCells, numbers_of
 from vpunn.tables.inputs import Inputs, target_cells
 from vpunn.tables.names import last_name, locate, matched, unseen_error
@@ -29,16 +31,52 @@ UNSEEN = ("error", "skip", "ancestor", "wrong")
 SAID = {"skip": "left out", "ancestor": "scored at their deepest known ancestor", "wrong": "counted as wrong"}
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What to know of some rows, in words for one of them and for several.
+
+    >>> str(Remark(2, "row has new labels", "rows have new labels", ", left out", ("a", "b")))
+    "2 rows have new labels ('a', 'b'), left out"
+    """
+
+    count: int
+    one: str
+    many: str
+    end: str = ""
+    names: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        named = f" ({examples(self.names, limit=3)})" if self.names else ""
+        return f"{counted(self.count, self.one, self.many)}{named}{self.end}"
+
+
+def added(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """Remarks with those of the same words as one; those about no row are left out."""
+    found: dict[tuple[str, str], Remark] = {}
+    for remark in remarks:
+        key = remark.one, remark.end
+        before = found.get(key, replace(remark, count=0))
+        names = tuple(dict.fromkeys((*before.names, *remark.names)))
+        found[key] = replace(remark, count=before.count + remark.count, names=names)
+    return tuple(remark for remark in found.values() if remark.count)
+
+
 class Truth(NamedTuple):
     """Rows that are scored (their places in the table), what is true of them, and what was left out or changed.
 
-    ``answers`` are nodes of a classifier, sets of labels or numbers; ``wrong`` marks rows that no answer is right for.
+    ``answers`` are nodes of a classifier, sets of labels, numbers or classes; ``wrong`` marks rows that no answer is right for.
+    There may be no row at all.
     """
 
     rows: np.ndarray
     answers: Any
-    notes: list[str]
+    remarks: tuple[Remark, ...]
     wrong: np.ndarray
+
+
+def scored_anyway() -> str:
+    """What to do about labels that are not known, where they are refused."""
+    return advice("unseen", "ancestor", "unseen='ancestor' or 'skip'") + " scores the rest"
 
 
 def true_nodes(frame: pd.DataFrame, inputs: Inputs, tree: Tree, where: object, unseen: Unseen) -> Truth:
@@ -48,20 +86,17 @@ def true_nodes(frame: pd.DataFrame, inputs: Inputs, tree: Tree, where: object, u
     blank = cells.blank
     nodes, new = locate(tree, cells)
     if new.any() and unseen == "error":
-        raise unseen_error(tree, cells, new, where, "--unseen ancestor or skip scores the rest")
-    notes = []
-    if new.any():
-        labels = list(dict.fromkeys(str(last_name(row)) for row in cells.values[new].tolist()))
-        notes.append(
-            f"{counted(int(new.sum()), 'row has', 'rows have')} labels the model does not know "
-            f"({examples(labels, limit=3)}), {SAID[unseen]}"
-        )
-    if blank.any():
-        notes.append(f"{counted(int(blank.sum()), 'row')} without a label left out")
+        raise unseen_error(tree, cells, new, where, scored_anyway())
+    labels = dict.fromkeys(str(last_name(row)) for row in cells.values[new].tolist())
+    what = "labels the model does not know"
+    remarks = added(
+        [
+            Remark(int(new.sum()), f"row has {what}", f"rows have {what}", f", {SAID.get(unseen)}", tuple(labels)),
+            Remark(int(blank.sum()), "row", "rows", " without a label left out"),
+        ]
+    )
     keep = np.flatnonzero(~((new | blank) if unseen == "skip" else blank))
-    if not len(keep):
-        raise DataError(f"no row of {str(where)!r} can be scored: none has a label that the model knows.")
-    return Truth(keep, nodes[keep], notes, np.asarray(new[keep]) & (unseen == "wrong"))
+    return Truth(keep, nodes[keep], remarks, np.asarray(new[keep]) & (unseen == "wrong"))
 
 
 def true_numbers(
@@ -74,19 +109,21 @@ def true_numbers(
             "--unseen wrong is for labels; a number is predicted at the deepest known ancestor, or skipped."
         )
     numbers = numbers_of(frame, inputs.target, where)
+    new, remark = unseen_levels(tree, cells, where, unseen)
+    missing = np.isnan(numbers[:, 0])
+    keep = np.flatnonzero(~missing & ~(new & (unseen == "skip")))
+    remarks = added([remark, Remark(int(missing.sum()), "row", "rows", " without a number left out")])
+    return Truth(keep, numbers[keep, 0], remarks, np.zeros(len(keep), bool))
+
+
+def unseen_levels(tree: Tree, cells: LabelCells, where: object, unseen: Unseen) -> tuple[np.ndarray, Remark]:
+    """Which rows have levels that the tree does not, and what to say of them."""
     _, new = locate(tree, cells)
     if new.any() and unseen == "error":
-        raise unseen_error(tree, cells, new, where, "--unseen ancestor or skip scores the rest")
-    missing, notes = np.isnan(numbers[:, 0]), []
-    keep = np.flatnonzero(~missing & ~(new & (unseen == "skip")))
-    if new.any():
-        how = "left out" if unseen == "skip" else "predicted at their deepest known ancestor"
-        notes.append(f"{counted(int(new.sum()), 'row has', 'rows have')} levels the model does not know, {how}")
-    if missing.any():
-        notes.append(f"{counted(int(missing.sum()), 'row')} without a number left out")
-    if not len(keep):
-        raise DataError(f"no row of {str(where)!r} can be scored: none has a number and levels that the model knows.")
-    return Truth(keep, numbers[keep, 0], notes, np.zeros(len(keep), bool))
+        raise unseen_error(tree, cells, new, where, scored_anyway())
+    how = ", left out" if unseen == "skip" else ", predicted at their deepest known ancestor"
+    what = "levels the model does not know"
+    return new, Remark(int(new.sum()), f"row has {what}", f"rows have {what}", how)
 
 
 def true_sets(given: list[set[Any]], tree: Tree, where: object, unseen: Unseen) -> Truth:
@@ -99,17 +136,11 @@ def true_sets(given: list[set[Any]], tree: Tree, where: object, unseen: Unseen) 
     if new and unseen == "error":
         raise DataError(
             f"{counted(len(new), 'label')} of {str(where)!r} not known to the model: {examples(new)}; "
-            "--unseen ancestor or skip scores the rest."
+            f"{scored_anyway()}."
         )
-    rows, notes = np.arange(len(given)), []
-    if new:
-        notes = [f"{counted(len(new), 'label')} the model does not know ({examples(new, limit=3)}) left out"]
-    if new and unseen == "skip":
+    rows, names, what = np.arange(len(given)), tuple(new), "labels the model does not know"
+    remark = Remark(len(new), "label the model does not know", what, " left out", names)
+    if unseen == "skip":
         rows = np.array([k for k, row in enumerate(given) if row <= known], np.int64)
-        if not len(rows):
-            raise DataError(f"no row of {str(where)!r} can be scored: none has only labels that the model knows.")
-        notes = [
-            f"{counted(len(given) - len(rows), 'row has', 'rows have')} labels the model does not know "
-            f"({examples(new, limit=3)}), left out"
-        ]
-    return Truth(rows, [given[k] & known for k in rows.tolist()], notes, np.zeros(len(rows), bool))
+        remark = Remark(len(given) - len(rows), f"row has {what}", f"rows have {what}", ", left out", names)
+    return Truth(rows, [given[k] & known for k in rows.tolist()], added([remark]), np.zeros(len(rows), bool))
