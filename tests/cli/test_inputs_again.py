@@ -309,7 +309,7 @@ IN_CELLS = [
     yes(f"{BY_PATH} '>'", ("4 classes, depth 3", "nodes  8"), {"t.csv": PATHS}),
     yes(
         BY_PATH.replace("--path-sep", ""),
-        "look like paths, such as 'animal > bird > owl': --path-sep '>'",
+        "look like paths, such as 'animal > bird > owl': give --path-sep '>'",
         {"t.csv": PATHS},
     ),
     yes(f"{BY_PATH} /", "nodes  4", {"t.csv": "text,place\n" + "a b,/x/y/\nc d,/x/z\n" * 5}),

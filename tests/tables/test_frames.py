@@ -214,3 +214,20 @@ def test_columns_of_strangers():
         "order": "id", "dense": "id", "people": "number", "genus": "category", "dept": "category",
     }  # fmt: skip
     assert guesses["genus"].read_as == "text" and guesses["dept"].why == "2 different values in 4 spellings"
+
+
+def test_numbers_with_decimal_commas_are_those_numbers(tmp_path):
+    """As a sheet or a frame of texts holds them, where they are learned and where they are read; whole numbers stay names."""
+    texts = TRAIN["price"].map(lambda price: None if price != price else f"{price:.2f}".replace(".", ","))
+    frame = TRAIN.assign(price=texts, zip=[f"{1000 + i // 8}" for i in range(len(TRAIN))])
+    frame.to_excel(tmp_path / "shop.xlsx", index=False)
+    sheet = vpunn.io.read_table(tmp_path / "shop.xlsx")
+    for told in (frame, sheet):
+        guesses = guess_columns(told)
+        assert (guesses["price"].kind, guesses["zip"].kind) == ("number", "category")
+        levels = ["department", "kind", "price"]
+        model, plain = (vpunn.fit(rows[levels], "price", verbose=False) for rows in (told, TRAIN))
+        assert "the comma in the numbers of 'price' was read as a decimal point" in model.report.notes
+        assert np.array_equal(model.predict(told), plain.predict(TRAIN))
+    model = vpunn.fit(TRAIN[["price", "kind"]], "kind", verbose=False)
+    assert np.array_equal(model.predict(frame[["price"]]), model.predict(TRAIN[["price"]]))

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -112,7 +113,8 @@ def shell_voice(name: str, value: object) -> str:
     """
     if name == "node":
         return "say which by its path, as written here; in a table, give level columns (--levels)"
-    option, words = _OPTIONS.get((name, value), (name, f"give --{name} {value}"))
+    plain = f"give --{name.replace('_', '-')} {shlex.quote(str(value))}"
+    option, words = _OPTIONS.get((name, value), (name, plain))
     return words if option in state.takes else ""
 
 

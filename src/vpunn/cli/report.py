@@ -42,8 +42,10 @@ def report(
     """Write a page about a tree (what it is, codes, structure) or about a model of vpunn fit on a test table (how good, how
     honest, where it goes wrong, examples)."""
     from vpunn.files import check_writable, save
+    from vpunn.report import Report
 
     check_writable(out, (".html", ".htm"))
+    Report.check_place(out)
     if test is None:
         refuse_unused({"--delimiter": reading.delimiter, "--encoding": reading.encoding}, "there is no --test")
     page = (
@@ -56,9 +58,10 @@ def report(
         typer.echo(page.to_json())
         return
     for block in page.blocks[1:]:
-        if block["kind"] != "text":
+        if block["kind"] == "heading":
             break
-        typer.echo(folded(block["text"]))
+        if block["kind"] == "text":
+            typer.echo(folded(block["text"]))
     typer.echo(f"written: {out}")
 
 

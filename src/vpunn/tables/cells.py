@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -217,6 +217,8 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
         column = frame[name]
         if pd.api.types.is_numeric_dtype(column.dtype):
             values = column.to_numpy(dtype=float, na_value=np.nan)
+        elif (written := written_numbers(column)) is not None:
+            values = written
         else:
             try:
                 values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
@@ -235,6 +237,45 @@ def numbers_of(frame: pd.DataFrame, names: Sequence[str], where: object, block: 
             _refuse_cells(column, infinite, where, block, "too large or infinite", "correct or leave out these rows")
         found[:, k] = values
     return found
+
+
+def decimal_commas(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """The columns in whose numbers a comma is the decimal point."""
+    return [
+        name
+        for name in names
+        if written_numbers(frame[name]) is not None and frame[name].map(lambda cell: "," in str(cell)).any()
+    ]
+
+
+def written_numbers(column: pd.Series[Any]) -> np.ndarray | None:
+    """The numbers of a column of texts with decimals, as spreadsheets of some countries have them (12,50 or 12.50), NaN where
+    there is nothing; None if a cell is something else, and of whole numbers only, which may be names.
+
+    >>> import pandas as pd
+    >>> written_numbers(pd.Series(["12,50", None, "1.234,00", 7.5])).tolist()
+    [12.5, nan, 1234.0, 7.5]
+    >>> written_numbers(pd.Series(["0901", "0902"])) is None
+    True
+    """
+    import pyarrow as pa
+
+    from vpunn.io.cells import Column
+
+    cells, there = column.to_numpy(object), column.notna().to_numpy()
+    text = np.array([isinstance(cell, str) for cell in cells], bool)
+    rest = cells[there & ~text]
+    if not text.any() or not all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in rest):
+        return None
+    written = pa.chunked_array([pa.array(cells[text].tolist(), pa.string())])
+    kind = Column(commas=True)
+    kind.see(written)
+    if kind.kind not in ("number", "comma"):
+        return None
+    values = np.full(len(cells), np.nan)
+    values[there & ~text] = rest.astype(float)
+    values[text] = kind.read(written).to_numpy(zero_copy_only=False)
+    return values
 
 
 def _refuse_no_numbers(column: pd.Series[Any], odd: np.ndarray, where: object, block: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError, check_choice, examples
 from vpunn.io.frames import check_columns
+from vpunn.tables.cells import written_numbers
 from vpunn.tables.fits import FitPlan
 from vpunn.tables.guess import Guess, columns_of, guess_columns, guess_target, names_in, said_of
 from vpunn.tables.inputs import Inputs
@@ -139,7 +140,8 @@ def _inputs(
     taken = {*names, *levels}
     numbers = columns_of(guesses, "number", taken)
     if levels:
-        classes = not pd.api.types.is_numeric_dtype(frame[names[0]].dtype)
+        target = frame[names[0]]
+        classes = not pd.api.types.is_numeric_dtype(target.dtype) and written_numbers(target) is None
         return Inputs(tuple(names), (), numbers, tuple(levels), classes=classes, **how)
     text, categories = columns_of(guesses, "text", taken), columns_of(guesses, "category", taken)
     return Inputs(tuple(names), text, numbers, categories=categories, **how)
@@ -151,7 +153,10 @@ def _said(inputs: Inputs, guesses: Mapping[str, Guess]) -> list[str]:
     shown = {name: guess for name, guess in guesses.items() if name not in taken}
     if not inputs.levels:
         return said_of(shown, inputs.target)
-    unread = {name: replace(g, kind="other") if g.kind in ("text", "category") else g for name, g in shown.items()}
+    words = "words; levels and numbers alone are read here"
+    unread = {
+        name: replace(g, kind="other", why=words) if g.kind in ("text", "category") else g for name, g in shown.items()
+    }
     return [f"levels of {inputs.target[0]}: {' > '.join(inputs.levels)}", *said_of(unread, inputs.target)]
 
 
@@ -217,9 +222,10 @@ def _is_measured(column: pd.Series) -> bool:
     """Whether a column holds decimal numbers that hardly repeat: a quantity, not a class."""
     import pandas as pd
 
-    if not pd.api.types.is_float_dtype(column.dtype):
+    numbers = column.to_numpy(float) if pd.api.types.is_float_dtype(column.dtype) else written_numbers(column)
+    if numbers is None:
         return False
-    there = column.dropna().to_numpy(float)
+    there = numbers[~np.isnan(numbers)]
     return len(np.unique(there)) > max(len(there) / 2, 3) and not (there == np.round(there)).all()
 
 

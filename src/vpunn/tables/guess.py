@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vpunn.errors import counted, examples
+from vpunn.tables.cells import written_numbers
 from vpunn.tables.names import Spelling, spelling_key
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def _guess(column: pd.Series) -> Guess:
         return Guess("other", "complex numbers")
     if pd.api.types.is_numeric_dtype(there.dtype) and not pd.api.types.is_bool_dtype(there.dtype):
         return _of_numbers(there.to_numpy(float), also)
+    written = written_numbers(there) if there.dtype == object or isinstance(there.dtype, pd.StringDtype) else None
+    if written is not None:
+        return _of_numbers(written[~np.isnan(written)], also)
     return _of_names(there, also)
 
 

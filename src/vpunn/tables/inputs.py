@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn._rows import LARGEST_FEATURE
 from vpunn.errors import DataError, VpunnError, advice, counted, examples
-from vpunn.tables.cells import LabelCells, place_cells, split_paths
+from vpunn.tables.cells import LabelCells, numbers_of, place_cells, split_paths
 from vpunn.tables.names import MATCHES, spelling_key
 from vpunn.tree.lookup import UNKNOWN
 
@@ -355,7 +355,8 @@ def _coded_columns(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str,
     """Numeric columns that look like categories, with the number of their values; two values are a yes or no either way."""
     found = []
     for name in names:
-        values = frame[name].dropna().to_numpy(float)
+        values = numbers_of(frame, [name], "the table")[:, 0]
+        values = values[~np.isnan(values)]
         different = np.unique(values)
         if 2 < len(different) <= min(FEW_VALUES, len(values) // 10) and (different == np.round(different)).all():
             found.append((str(name), len(different)))
@@ -376,7 +377,7 @@ def like_paths(cells: LabelCells, inputs: Inputs) -> list[str]:
         tops = {label.strip(mark).partition(mark)[0].strip() for label in paths}
         if len(paths) >= 4 and len(paths) >= 0.9 * len(labels) and 1 < len(tops) <= len(paths) / 2:
             looks = f"the labels of {inputs.target[0]!r} look like paths, such as {paths[0]!r}"
-            return [f"{looks}: --path-sep {mark!r} reads their levels, which are lost otherwise"]
+            return [f"{looks}: {advice('path_sep', mark)} to read their levels, which are lost otherwise"]
     return []
 
 

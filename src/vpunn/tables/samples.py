@@ -10,7 +10,15 @@ import numpy as np
 
 from vpunn.errors import DataError, advice, check_choice, counted, either, examples, rows_have
 from vpunn.io.frames import check_columns
-from vpunn.tables.cells import LabelCells, numbers_of, place_cells, refuse_bytes, refuse_measurements, refuse_missing
+from vpunn.tables.cells import (
+    LabelCells,
+    decimal_commas,
+    numbers_of,
+    place_cells,
+    refuse_bytes,
+    refuse_measurements,
+    refuse_missing,
+)
 from vpunn.tables.gaps import Gaps, with_medians
 from vpunn.tables.inputs import MISSING, Inputs, TableReport, describe_table, like_paths, target_cells
 from vpunn.tables.names import completed, last_name, locate, matched, merged, unseen_error
@@ -184,10 +192,12 @@ def rows_with_numbers(
 
 
 def notes_on_gaps(frame: pd.DataFrame, inputs: Inputs, where: object) -> list[str]:
-    """A note about numbers that are missing in rows to be fitted, where they may be."""
+    """Notes about the numbers of rows to be fitted: how they are written, and those that are missing, where they may be."""
     gaps = Gaps.of(frame, inputs, where)
     gaps.refuse_empty(where, "leave it out of --columns")
-    return gaps.said(with_medians(inputs, frame, where)) if gaps.rows else []
+    commas = decimal_commas(frame, [*inputs.columns, *(inputs.target if inputs.levels and not inputs.classes else ())])
+    told = [f"the comma in the numbers of {examples(commas)} was read as a decimal point"] if commas else []
+    return [*told, *(gaps.said(with_medians(inputs, frame, where)) if gaps.rows else [])]
 
 
 def _without_rows(tree: Tree, cells: LabelCells) -> list[str]:
