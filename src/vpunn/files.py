@@ -18,13 +18,13 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from vpunn.errors import DataError, advice, either, repeated
+from vpunn.errors import DataError, advice, either, examples, repeated
 
 if TYPE_CHECKING:
     from vpunn._types import FilePath, FileSource
@@ -302,14 +302,34 @@ def check_writable(path: FilePath, endings: Sequence[str] = ()) -> Path:
         raise DataError(f"cannot write {name!r}: there is no folder {str(target.parent)!r}; create it first.")
     if not os.access(target.parent, os.W_OK):
         raise DataError(f"cannot write {name!r}: the folder {str(target.parent)!r} is read-only; choose another place.")
+    if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
+        raise DataError(f"cannot write {name!r}: that file is read-only; name another file.")
     return Path(path)
 
 
-def make_folder(path: FilePath) -> Path:
-    """Make a folder for outputs and try to write in it, before any work is done for it. The folder."""
+def check_not_read(path: FilePath, *inputs: FilePath) -> None:
+    """Refuse to write over a file that is read for it: it would be lost."""
+    for one in inputs:
+        with suppress(OSError):  # that is a name of something else, or not there yet
+            if os.path.samefile(path, one):
+                raise DataError(
+                    f"cannot write {os.fspath(path)!r}: it is the file that is read; name another file, or it would be lost."
+                )
+
+
+def make_folder(path: FilePath, is_ours: Callable[[Path], bool] | None = None) -> Path:
+    """Make a folder for outputs and try to write in it, before any work is done for it. The folder.
+
+    ``is_ours`` knows a folder of earlier outputs: any other that holds something is refused, since files in it may be replaced.
+    """
     check_path(path)
     place = Path(path)
     try:
+        if is_ours is not None and place.is_dir() and (held := sorted(os.listdir(place))) and not is_ours(place):
+            raise DataError(
+                f"cannot write into the folder {os.fspath(path)!r}: it holds {examples(held)}, which vpunn has not written; "
+                "choose another place."
+            )
         place.mkdir(parents=True, exist_ok=True)
         trial = place / f".trial-{os.getpid()}.part"
         trial.write_bytes(b"")

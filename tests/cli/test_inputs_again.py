@@ -156,7 +156,7 @@ CELLS = [
     no("predict {flat} t.csv --encoding ascii", "give --encoding latin-1", {"t.csv": "text\nnight é\n"}),
     no("predict {flat} t.csv --encoding undefined", "cannot be read as undefined", {"t.csv": "text\nnight\n"}),
     yes("predict {flat} t.csv --keep id,id --out o.csv", "(1 row)", {"t.csv": "id,text\n1,night bird\n"}),
-    no("predict {flat} t.csv --out t.csv", "is the table that is read", {"t.csv": "text\nnight bird\n"}),
+    no("predict {flat} t.csv --out t.csv", "is the file that is read", {"t.csv": "text\nnight bird\n"}),
     no("fit t.csv --out t.csv/m --text text --target kind", "it is a file", {"t.csv": "text,kind\na,b\n"}),
     no("fit t.csv --out /proc/m --text text --target kind", "choose another place", {"t.csv": "text,kind\na,b\n"}),
     yes(

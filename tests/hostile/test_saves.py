@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import vpunn
+from commands import run
 from hostile.kills import first_saves, put_in
 from vpunn import Tree
+from vpunn.cli import app
 from vpunn.errors import DataError
 from vpunn.files import short_name
 from vpunn.store import _swap
@@ -197,6 +199,53 @@ def test_a_folder_of_the_name_that_waits_aside_stays(model):
     assert (mine / "notes.txt").read_text() == "mine" and [p.name for p in mine.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "encode tree.csv --out {tree.csv}",
+        "encode tree.csv table.csv --out {tree.csv}",
+        "encode tree.csv table.csv --out {table.csv}",
+        "encode tree.csv link.csv --out {table.csv}",
+        "distance tree.csv a b --matrix --out {tree.csv}",
+        "tree convert tree.csv {tree.csv}",
+        "discover table.csv --codes {table.csv}",
+    ],
+)
+def test_no_command_writes_over_what_it_reads(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("tree.csv").write_text("child,parent\na,r\nb,r\n")
+    Path("table.csv").write_text("label,n,m\na,1,2\nb,2,3\n")
+    Path("link.csv").symlink_to("table.csv")
+    before = everything(tmp_path)
+    with pytest.raises(DataError, match=r"it is the file that is read; name another file, or it would be lost"):
+        run(app, *words.translate({ord("{"): None, ord("}"): None}).split())
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "said"),
+    [
+        ("reproduce hipaq --only decays --seeds 1 --out out", "out/hipaq/report.html", "which vpunn has not written"),
+        ("reproduce hipaq --only decays --seeds 1 --out out", "out/hipaq/report.json", "which vpunn has not written"),
+        ("figures F3 --data tree.csv --out out", "out/index.html", "which vpunn has not written"),
+        ("figures F3 --data tree.csv --out out", "out/F03.png", "which vpunn has not written"),
+        ("report tree.csv", "report.html", "it is no page of vpunn"),
+    ],
+)
+def test_reports_replace_reports_alone(tmp_path, monkeypatch, words, name, said):
+    monkeypatch.chdir(tmp_path)
+    Path("tree.csv").write_text("child,parent\na,r\nb,r\nc,a\nd,a\n")
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text('{"mine": 1}')
+    before = everything(tmp_path)
+    with pytest.raises(DataError, match=said):
+        run(app, *words.split())
+    assert everything(tmp_path) == before
+    Path(name).unlink()
+    run(app, *words.split())
+    run(app, *words.split())  # over its own
+
+
 def test_private_folders_stay_private(model):
     model.chmod(0o700)
     OTHER.save(model)
@@ -216,6 +265,11 @@ def test_a_stranger_reads_what_he_may_and_writes_nothing(capfd):
             file.chmod(0o644)
         closed = TREE.save(place / "closed")
         closed.chmod(0o700)
+        mine = place / "mine"
+        mine.mkdir()
+        mine.chmod(0o777)
+        (mine / "kept.nwk").write_text("mine")
+        (mine / "kept.nwk").chmod(0o444)
         if (writer := os.fork()) == 0:
             failed = 1
             try:
@@ -231,6 +285,9 @@ def test_a_stranger_reads_what_he_may_and_writes_nothing(capfd):
                         read(closed)
                 with pytest.raises(DataError, match="read-only"):
                     vpunn.write_tree(TREE, place / "tree.nwk")
+                with pytest.raises(DataError, match="that file is read-only"):
+                    vpunn.write_tree(TREE, mine / "kept.nwk")
+                assert (mine / "kept.nwk").read_text() == "mine"
                 failed = 0
             finally:
                 sys.stdout.flush()
@@ -238,7 +295,7 @@ def test_a_stranger_reads_what_he_may_and_writes_nothing(capfd):
                     traceback.print_exc()
                 os._exit(failed)
         assert os.waitpid(writer, 0)[1] == 0, capfd.readouterr().err
-        assert sorted(p.name for p in place.iterdir()) == ["closed", "model"]
+        assert sorted(p.name for p in place.iterdir()) == ["closed", "mine", "model"]
         assert Tree.load(path) == OTHER and Tree.load(closed) == TREE
 
 

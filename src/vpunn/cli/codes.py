@@ -147,11 +147,13 @@ def _encode_files(
 ) -> None:
     """A tree's own nodes, or a column of labels, as a table of codes."""
     from vpunn import scale
+    from vpunn.files import check_not_read
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
 
+    check_not_read(out, source)
     if tables is not None:
-        table_files(tables)  # refused before the tree is read
+        check_not_read(out, *table_files(tables))  # refused before the tree is read
     else:
         refuse_unused(
             {"--column": column, "--unseen": unseen}, "no table is named, so the tree's own nodes are encoded"
@@ -256,9 +258,14 @@ def distance(
 ) -> None:
     """Lowest common ancestor, valuation, p-adic distance and, where a tree has branch lengths, path length of pairs."""
     from vpunn.codes import PadicCode
+    from vpunn.files import check_not_read
+    from vpunn.io.frames import check_table_path
     from vpunn.tree.sweeps import path_lengths
 
     if matrix:
+        if out is not None:
+            check_table_path(out)
+            check_not_read(out, source)
         tree = how.read(source)
         _matrix(tree, _lines(source, labels) or [], match, measure, prime, out, json)
         return
@@ -291,11 +298,9 @@ def _matrix(
 
     from vpunn.codes import PadicCode
     from vpunn.errors import check_choice, examples, repeated
-    from vpunn.io.frames import check_table_path, write_table
+    from vpunn.io.frames import write_table
     from vpunn.tree.sweeps import path_lengths
 
-    if out is not None:
-        check_table_path(out)
     if twice := repeated(labels):
         raise VpunnError(
             f"--matrix has a row and a column per label, and {examples(twice)} is given twice; name it once."

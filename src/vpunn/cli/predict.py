@@ -147,14 +147,14 @@ def _predict_files(
 ) -> None:
     """Files through a model, in constant memory, to a file or a folder of parts."""
     from vpunn import scale
+    from vpunn.files import check_not_read
     from vpunn.io.frames import check_table_path
     from vpunn.io.streams import is_folder, table_files
 
     files = table_files(table)
     if not is_folder(out) and len(files) == 1:
         check_table_path(out)
-    if any(Path(out).exists() and Path(out).samefile(file) for file in files):
-        raise VpunnError(f"--out {out} is the table that is read; name another file, or it would be lost.")
+    check_not_read(out, *files)
     predictor = scale.Predictor(model, keep=keep, **options)
     done = scale.predict(predictor, table, out, delimiter=reading.delimiter, encoding=reading.encoding)
     _say_dark(done.unknown, list(done.examples), predictor.fallback, not predictor.places)

@@ -82,12 +82,13 @@ def discover(
     json: JsonFlag = False,
 ) -> None:
     """Learn a tree from a table and describe its top branches."""
-    from vpunn.files import check_writable
+    from vpunn.files import check_not_read, check_writable
     from vpunn.io.frames import ENDINGS, pop_column
 
     for path, endings in ((codes, tuple(ENDINGS)), (figure, FIGURES)):
         if path is not None:
             check_writable(path, endings)
+            check_not_read(path, table)
     rows = _rows(table)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
@@ -188,11 +189,13 @@ def edit(
     """Move one row to a sibling branch and show its nearest twin beside it."""
     import pandas as pd
 
+    from vpunn.files import check_not_read
     from vpunn.io.frames import check_table_path, write_table
     from vpunn.tabular.tabhipan import TabHiPaN
 
     if out is not None:
         check_table_path(out)
+        check_not_read(out, table)
     loaded = TabHiPaN.load(model)
     rows = _rows(table)
     missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]

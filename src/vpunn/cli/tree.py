@@ -85,9 +85,10 @@ def convert(
     json: JsonFlag = False,
 ) -> None:
     """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
-    from vpunn.files import suffix
+    from vpunn.files import check_not_read, suffix
     from vpunn.io import ENDINGS, write_tree
 
+    check_not_read(out, source)
     tree = how.read(source)
     what = "labels"
     if (to or ENDINGS.get(suffix(out))) == "newick" and "name" in tree.columns:

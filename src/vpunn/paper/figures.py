@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Drawn = tuple["Figure", str]
+#: How ``captions.md`` begins.
+TITLE = "# Figures: "
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -208,8 +210,9 @@ def draw_figures(
 
     When all are done, ``captions.md`` and ``index.html`` show what was drawn.
     """
-    folder = make_folder(out)
+    folder = make_folder(out, _is_ours)
     done: list[tuple[str, str]] = []
+    _write_index(folder, inputs.title, done)  # from now on it is known as a folder of figures
     for figure in find_figures(names):
         try:
             drawn, measured = DRAW[figure.key](inputs)
@@ -222,6 +225,12 @@ def draw_figures(
         done.append((stem, text))
         yield figure, text, None
     _write_index(folder, inputs.title, done)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether figures were drawn into a folder."""
+    captions = folder / "captions.md"
+    return captions.is_file() and captions.read_bytes().startswith(TITLE.encode())
 
 
 def _write(folder: Path, stem: str, drawn: Figure) -> None:
@@ -242,7 +251,7 @@ def _write_index(folder: Path, title: str, done: list[tuple[str, str]]) -> None:
     from vpunn.files import save
 
     text = "\n\n".join(f"![{stem}]({stem}.png)\n\n{caption}" for stem, caption in done)
-    save(folder / "captions.md", f"# Figures: {title}\n\n{text}\n".encode())
+    save(folder / "captions.md", f"{TITLE}{title}\n\n{text}\n".encode())
     style = (
         "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}img{max-width:100%}"
     )

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: Columns of a printed report that goes to a file or another program.
 PIPED_WIDTH = 160
 
+#: How the last line of a page begins.
+FOOTER = "<footer>Made by <code>"
+
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem; } caption, h2 { text-align: left; }
@@ -130,8 +133,14 @@ class Report:
         return (
             '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>{title}</title><style>{STYLE}</style><h1>{title}</h1>\n{_contents(self.blocks)}"
-            f"{body}\n<footer>Made by <code>{command}</code> ({html.escape(made)}).</footer></html>"
+            f"{body}\n{FOOTER}{command}</code> ({html.escape(made)}).</footer></html>"
         )
+
+    @staticmethod
+    def check_place(path: Path) -> None:
+        """Refuse to write over a page of another program or of somebody: only a report takes the place of a report."""
+        if path.is_file() and (held := path.read_bytes()) and FOOTER.encode() not in held:
+            raise DataError(f"cannot write {str(path)!r}: it is no page of vpunn; name another file, or remove it.")
 
     def write(self, folder: str | Path) -> Path:
         """Write ``report.html``, ``report.json``, ``figure-N.png``, ``tables/*.csv`` and further files into a folder.

@@ -47,7 +47,7 @@ class Shelf:
 
     def __post_init__(self) -> None:
         self.source = None if self.source is None else Path(self.source)
-        self.out = None if self.out is None else make_folder(self.out)  # before any work is done for it
+        self.out = None if self.out is None else make_folder(self.out, _is_ours)  # before any work is done for it
         if self.source is not None:
             plan = self._read_plan(self.source)
             self.seeds = plan["seeds"]
@@ -104,6 +104,18 @@ class Shelf:
         if plan["report"] != self.name:
             raise DataError(f"{str(folder)!r} holds the models of {plan['report']!r}, not of {self.name!r}.")
         return plan
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a report was written, or begun, in a folder."""
+    for name, key in (("report.json", "vpunn"), (f"checkpoints/{PLAN}", "report")):
+        try:
+            found = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and key in found:
+            return True
+    return False
 
 
 # ---- sections --------------------------------------------------------------------------------------------------------
