@@ -65,7 +65,6 @@ BORROWED = {
     "regress._pruning_kernels": "sums along paths, for lengths from the root",
     "network._numbers": "the ring of the coefficients",
     "vapo._kernels": "the sweeps of the two-logit losses",
-    "tabular._boost": "which boosting library there is",
     "paper._figure_inputs": "what `vpunn figures` draws from",
     "paper.reports._run": "what reports keep on disk",
 }

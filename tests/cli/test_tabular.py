@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from vpunn.cli import tabular
 from vpunn.errors import VpunnError
 from vpunn.io import read_table, write_table
-from vpunn.tabular.experiments import VARIANTS, paired_interval, prediction_trial, split_rows
+from vpunn.paper.trials import VARIANTS, paired_interval, prediction_trial, split_rows
 
 app = typer.Typer(pretty_exceptions_enable=False)
 tabular.register(app)

@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vpunn.errors import VpunnError
 from vpunn.tabular import LatentTreeEncoder, _growing, ward_cost, ward_linkage
+from vpunn.tabular._columns import TableCoder, TableError
 from vpunn.tabular._growing import Cells, cut_by_branching, cut_by_counts, fine_clusters, grow_kmeans, leaf_of_rows
-from vpunn.tabular._table import TableCoder, TableError
 
 
 def blobs(n: int, d: int = 5, centres: int = 6, seed: int = 0) -> np.ndarray:

@@ -14,10 +14,10 @@ import vpunn
 from stores import edit_array
 from vpunn.errors import DataError, VpunnError
 from vpunn.tabular import Generator, LatentTreeEncoder, Mahalanobis, TabHiPaN, median_bandwidth, mmd, two_sample_auc
-from vpunn.tabular._boost import Booster, guess_kind
+from vpunn.tabular._columns import TableCoder
 from vpunn.tabular._forest import Forest
-from vpunn.tabular._table import TableCoder
-from vpunn.tabular._vae import CodeVAE, NormalScores
+from vpunn.tabular.boosting import Booster, guess_kind
+from vpunn.tabular.generator import CodeVAE, NormalScores
 
 
 def people(n: int = 400, seed: int = 0) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def test_the_target_never_enters_the_code():
 @settings(max_examples=60, deadline=None)
 def test_normal_scores_stay_in_range_and_keep_order(values):
     column = np.array(values)[:, None]
-    scores = NormalScores(column)
+    scores = NormalScores.of(column)
     forward = scores.forward(column)
     back = scores.backward(forward)
     order = np.argsort(column[:, 0], kind="stable")
@@ -262,7 +262,7 @@ def test_the_papers_twin_is_impossible(wine):
     row = table.loc[[4869]]
     assert (row["pH"].item(), row["alcohol"].item()) == (3.19, 9.8)
     coder = TableCoder().fit(table)
-    metric = Mahalanobis(coder.matrix(table))
+    metric = Mahalanobis.of(coder.matrix(table))
     rows = pd.concat([table.sample(500, random_state=0).assign(alcohol=12.1), row.assign(alcohol=12.1)])
     distance = metric(coder.matrix(rows), coder.matrix(row))
     assert distance.min() > 1.86
@@ -286,16 +286,15 @@ def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
     rows = np.random.default_rng(0).normal(size=(60, 2))
     fitted = TabHiPaN(rounds=5).fit(rows, rows.sum(axis=1))
     for name, values, said in (
-        ("encoder/prototypes", lambda a: a[:, :1], "shape"),
-        ("encoder/prototype_ball", lambda a: a * 0, "no leaf ball"),
-        ("encoder/leaf", lambda a: a + 10**6, "not below"),
-        ("encoder/table.numeric", lambda a: a * 0, "both numeric and a category"),
-        ("plain/lightgbm", lambda a: a[:50], "LightGBM cannot read"),
+        ("encoder.prototypes", lambda a: a[:, :1], "shape"),
+        ("encoder.prototype_ball", lambda a: a * 0, "no leaf ball"),
+        ("encoder.leaf", lambda a: a + 10**6, "not below"),
+        ("encoder.table.numeric", lambda a: a * 0, "both numeric and a category"),
+        ("plain.lightgbm", lambda a: a[:50], "LightGBM cannot read"),
         ("metric", lambda a: a * np.inf, "not finite"),
     ):
         path = fitted.save(tmp_path / "m")
-        part, _, array = name.rpartition("/")
-        edit_array(path, array, values, part or None)
+        edit_array(path, name, values)
         with pytest.raises(DataError, match=said):
             TabHiPaN.load(path)
     (tmp_path / "old").write_bytes(b"vpunn-tabhipan-1\nabc")
@@ -307,7 +306,7 @@ def test_damaged_and_foreign_models_are_one_sentence(tmp_path):
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_scikit_learn_boosting_is_saved_as_arrays(tmp_path, monkeypatch, classes):
-    monkeypatch.setattr("vpunn.tabular._boost.best_engine", lambda: "sklearn")
+    monkeypatch.setattr("vpunn.tabular.boosting.best_engine", lambda: "sklearn")
     rng = np.random.default_rng(0)
     rows = np.where(rng.random((300, 3)) < 0.1, np.nan, rng.normal(size=(300, 3)))
     y = np.nan_to_num(rows).sum(axis=1) + rng.integers(0, 2, 300)
@@ -318,12 +317,12 @@ def test_scikit_learn_boosting_is_saved_as_arrays(tmp_path, monkeypatch, classes
     again = TabHiPaN.load(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(again.predict(rows) if not classes else again.predict_proba(rows), answer)
     for name, values, said in (
-        ("forest.left", lambda a: a * 0, "does not lead down"),
-        ("forest.feature", lambda a: a + 10**6, "not below"),
-        ("forest.base", lambda a: a * np.nan, "not finite"),
+        ("coded.forest.left", lambda a: a * 0, "does not lead down"),
+        ("coded.forest.feature", lambda a: a + 10**6, "not below"),
+        ("coded.forest.base", lambda a: a * np.nan, "not finite"),
     ):
         path = model.save(tmp_path / "m")
-        edit_array(path, name, values, "coded")
+        edit_array(path, name, values)
         with pytest.raises(DataError, match=said):
             TabHiPaN.load(path)
 

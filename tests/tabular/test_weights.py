@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import vpunn
 from vpunn.errors import VpunnError
 from vpunn.tabular import Generator, LatentTreeEncoder, Mahalanobis, TabHiPaN, _growing, encoder
-from vpunn.tabular._boost import Booster
+from vpunn.tabular._columns import TableCoder
 from vpunn.tabular._growing import grow_kmeans
-from vpunn.tabular._table import TableCoder
-from vpunn.tabular._vae import NormalScores
+from vpunn.tabular.boosting import Booster
+from vpunn.tabular.generator import NormalScores
 
 METHODS = {
     "ward": {"p": 4, "K": 3},
@@ -214,10 +214,10 @@ def test_tables_distances_and_scores_count_copies():
     copy = np.repeat(np.arange(60), weight.astype(int))
     coder = TableCoder().fit(table, weight)
     rows = coder.matrix(table)
-    close(Mahalanobis(rows, weight).inverse, Mahalanobis(rows[copy]).inverse)
+    close(Mahalanobis.of(rows, weight).inverse, Mahalanobis.of(rows[copy]).inverse)
     numbers = coder.split(table)[0]
     level = (np.arange(500) + 0.5) / 500
-    for found, column in zip(NormalScores(numbers, weights=weight).values, numbers[copy].T, strict=True):
+    for found, column in zip(NormalScores.of(numbers, weights=weight).values, numbers[copy].T, strict=True):
         same(found, np.quantile(column[np.isfinite(column)], level, method="inverted_cdf"))
 
 

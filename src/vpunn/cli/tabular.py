@@ -133,8 +133,8 @@ def fit(
 ) -> None:
     """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
     from vpunn.io.frames import pop_column
+    from vpunn.paper.trials import prediction_trial
     from vpunn.store import check_replaceable
-    from vpunn.tabular.experiments import prediction_trial
     from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
     out = out or beside(table)

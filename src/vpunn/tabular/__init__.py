@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpunn.tabular.encoder import LatentTreeEncoder
-    from vpunn.tabular.evaluate import Mahalanobis, median_bandwidth, mmd, two_sample_auc
     from vpunn.tabular.ids import SemanticIds, prefix_recall, semantic_ids
     from vpunn.tabular.joint import JointTree, joint_tree
-    from vpunn.tabular.linkage import ward_cost, ward_linkage
+    from vpunn.tabular.measures import Mahalanobis, median_bandwidth, mmd, two_sample_auc
     from vpunn.tabular.refine import Refinement, refine_tree, triplet_accuracy
     from vpunn.tabular.tabhipan import Generator, TabHiPaN, Twins
     from vpunn.tabular.trie import PrefixTrie
+    from vpunn.tabular.ward import ward_cost, ward_linkage
 
 _WHERE = {
     "Generator": "tabhipan",
     "JointTree": "joint",
     "LatentTreeEncoder": "encoder",
-    "Mahalanobis": "evaluate",
+    "Mahalanobis": "measures",
     "PrefixTrie": "trie",
     "Refinement": "refine",
     "SemanticIds": "ids",
     "TabHiPaN": "tabhipan",
     "Twins": "tabhipan",
     "joint_tree": "joint",
-    "median_bandwidth": "evaluate",
-    "mmd": "evaluate",
+    "median_bandwidth": "measures",
+    "mmd": "measures",
     "prefix_recall": "ids",
     "refine_tree": "refine",
     "semantic_ids": "ids",
     "triplet_accuracy": "refine",
-    "two_sample_auc": "evaluate",
-    "ward_cost": "linkage",
-    "ward_linkage": "linkage",
+    "two_sample_auc": "measures",
+    "ward_cost": "ward",
+    "ward_linkage": "ward",
 }
 
 __all__ = [

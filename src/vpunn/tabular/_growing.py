@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from vpunn._rows import slices
 from vpunn._threads import in_threads
 from vpunn.errors import VpunnError
+from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
 
 #: k-means rounds per level; a level stops earlier when no row moves.
@@ -88,6 +89,30 @@ class BallTree:
     tree: Tree
     leaf: np.ndarray
     router: Cells | Descent
+
+    def put(self, draft: Draft) -> None:
+        """Write leaves and prototypes into a draft; the tree stands elsewhere."""
+        draft.array("leaf", self.leaf)
+        draft.array("prototypes", self.router.prototypes, balls=True)
+        if isinstance(self.router, Cells):
+            draft.array("prototype_ball", self.router.ball)
+        else:
+            draft.array("prices", self.router.prices, balls=True)
+
+    @classmethod
+    def get(cls, stored: Stored, tree: Tree, width: int | None = None) -> BallTree:
+        """The balls of `put`; ``width`` is the number of columns a row has."""
+        leaf = stored.array("leaf", dtype="i8", shape=(None,), low=0, high=tree.n_nodes)
+        prototypes = stored.array("prototypes", dtype="f8", shape=(None, width))
+        if "prototype_ball" in stored:
+            ball = stored.array("prototype_ball", dtype="i8", shape=(len(prototypes),), low=0, high=tree.n_nodes)
+            if not len(ball) or not tree.is_leaf[ball].all():
+                raise VpunnError("a prototype belongs to no leaf ball.")
+            return cls(tree, leaf, Cells(prototypes, ball))
+        if len(prototypes) != tree.n_nodes:
+            raise VpunnError(f"there are {len(prototypes)} prototypes for {tree.n_nodes} balls.")
+        prices = stored.array("prices", dtype="f8", shape=(tree.n_nodes,))
+        return cls(tree, leaf, Descent(tree, prototypes, prices))
 
 
 # ---- cutting a dendrogram ----------------------------------------------------------------------------------------

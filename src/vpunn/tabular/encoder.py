@@ -19,8 +19,7 @@ from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.padic import next_prime
 from vpunn.store import Draft, Storable, Stored
-from vpunn.tabular import _store
-from vpunn.tabular._describe import LEAST_WEIGHT, BallProfile, BallStatistics
+from vpunn.tabular._columns import TableCoder
 from vpunn.tabular._growing import (
     BallTree,
     balls_with_cells,
@@ -32,8 +31,8 @@ from vpunn.tabular._growing import (
     grow_kmeans,
     leaf_of_rows,
 )
-from vpunn.tabular._table import TableCoder
-from vpunn.tabular.linkage import ward_linkage
+from vpunn.tabular._profiles import LEAST_WEIGHT, BallProfile, BallStatistics
+from vpunn.tabular.ward import ward_linkage
 from vpunn.tree import Tree
 
 METHODS = ("ward", "two-stage", "kmeans")
@@ -171,7 +170,7 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
             self._refine(rows)
         self.kept_ = _agreement(first_leaf, self._balls.leaf, uneven)
         tree, self.leaf_ = self._balls.tree, self._balls.leaf
-        self.statistics_ = BallStatistics(tree, self.table_, self.leaf_, numbers, codes, weights)
+        self.statistics_ = BallStatistics.of(tree, self.table_, self.leaf_, numbers, codes, weights)
         if weights is not None and (weights != 1.0).any():
             tree = tree.replace(columns={"rows": self.statistics_.rows})
             self._balls = replace(self._balls, tree=tree)
@@ -299,11 +298,45 @@ class LatentTreeEncoder(TransformerMixin, Storable, BaseEstimator):
 
     def _to_store(self, draft: Draft) -> None:
         check_is_fitted(self)
-        _store.put_encoder(draft, self)
+        draft.params(self, skip=())
+        draft.settings |= {"n_features": int(self.n_features_in_), "kept": self.kept_, "prime": self.code_.p}
+        draft.settings["rows"] = len(self.leaf_)
+        draft.add("tree", self.tree_)
+        draft.add("table", self.table_)
+        self._balls.put(draft)
+        self.statistics_.put(draft)
+        if self.linkage_ is not None:
+            draft.array("linkage", self.linkage_)
+        if hasattr(self, "feature_names_in_"):
+            draft.labels("feature_names", self.feature_names_in_)
+        if hasattr(self, "refinement_"):
+            draft.add("refined", self.refinement_)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> LatentTreeEncoder:
-        return _store.get_encoder(cls, stored)
+        encoder = cls(**stored.params(cls))
+        encoder.n_features_in_ = stored.setting("n_features", int)
+        if "feature_names" in stored:
+            encoder.feature_names_in_ = stored.labels("feature_names", encoder.n_features_in_)
+        encoder.table_ = table = stored.get("table", TableCoder)
+        if len(table.names) != encoder.n_features_in_:
+            raise VpunnError(f"the table has {len(table.names)} columns, not {encoder.n_features_in_}.")
+        encoder.tree_ = tree = stored.get("tree", Tree)
+        encoder._balls = BallTree.get(stored, tree, table.width)
+        encoder.leaf_ = encoder._balls.leaf
+        encoder.kept_ = float(stored.setting("kept", (int, float)))
+        encoder.code_ = PadicCode(tree, stored.setting("prime", int))
+        encoder.linkage_ = stored.array("linkage", dtype="f8", shape=(None, 4)) if "linkage" in stored else None
+        encoder.statistics_ = BallStatistics.get(stored, tree, table)
+        if "refined" in stored:
+            from vpunn.tabular.refine import Refinement
+
+            encoder.refinement_ = stored.get("refined", Refinement)
+            if encoder.refinement_.leaf.shape != encoder.leaf_.shape:
+                raise VpunnError(
+                    f"the refined tree has {len(encoder.refinement_.leaf)} rows, not {len(encoder.leaf_)}."
+                )
+        return encoder
 
     # ---- scikit-learn --------------------------------------------------------------------------------------------
 

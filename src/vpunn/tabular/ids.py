@@ -16,7 +16,6 @@ from vpunn._types import Features, Numbers, Seed
 from vpunn.errors import DataError, VpunnError, check_choice, refuse_lazy
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tabular._growing import BallTree, grow_kmeans
-from vpunn.tabular._store import get_balls, put_balls
 from vpunn.tree import Tree
 
 METRICS = ("euclidean", "cosine")
@@ -104,12 +103,12 @@ class SemanticIds(Storable):
         draft.add("tree", self.tree)
         draft.add("balls", self.balls.tree)
         draft.array("node", self.node)
-        put_balls(draft, self.balls)
+        self.balls.put(draft)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> SemanticIds:
         tree, p, K = stored.get("tree", Tree), stored.setting("p", int), stored.setting("K", int)
-        balls = get_balls(stored, stored.get("balls", Tree))
+        balls = BallTree.get(stored, stored.get("balls", Tree))
         if not max(balls.tree.max_depth, 1) <= K <= LONGEST or p <= max(tree.max_branching, 2):
             raise DataError(
                 f"{str(stored.path)!r}: ids of K={K} digits below p={p} cannot name {tree.n_nodes:,} nodes like these; "

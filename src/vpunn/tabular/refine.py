@@ -20,6 +20,7 @@ import numpy as np
 from vpunn import metrics
 from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError, check_choice
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 #: How many neighbouring balls a row or a ball is offered.
@@ -33,7 +34,7 @@ BOUNDS = (-12.0, 6.0)
 
 
 @dataclass(frozen=True)
-class Refinement:
+class Refinement(Storable):
     """A refined tree. ``leaf`` is the leaf ball of each row, ``history`` the score after every sweep (it never rises),
     ``moves`` how many moves of each kind were accepted."""
 
@@ -52,6 +53,18 @@ class Refinement:
             return f"no move lowered the description length of {self.history[0]:,.1f} nats; the tree is unchanged"
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.moves.items() if count)
         return f"description length {self.history[0]:,.1f} → {self.history[-1]:,.1f} nats by {kinds}"
+
+    def _to_store(self, draft: Draft) -> None:
+        draft.settings |= {"history": list(self.history), "moves": self.moves}
+        draft.add("tree", self.tree)
+        draft.array("leaf", self.leaf)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> Refinement:
+        tree = stored.get("tree", Tree)
+        history = tuple(float(score) for score in stored.setting("history", list))
+        moves = {str(kind): int(count) for kind, count in stored.setting("moves", dict).items()}
+        return cls(tree, stored.array("leaf", dtype="iu", shape=(None,), low=0, high=tree.n_nodes), history, moves)
 
 
 def refine_tree(

@@ -13,11 +13,10 @@ from vpunn._sklearn import BaseEstimator, check_is_fitted, clone
 from vpunn._types import Features, Label, Seed, Table, Targets, Weights
 from vpunn.errors import VpunnError, check_whole, examples, refuse_lazy
 from vpunn.store import Draft, Storable, Stored
-from vpunn.tabular import _store
-from vpunn.tabular._boost import Booster, guess_kind
-from vpunn.tabular._vae import CodeVAE, import_torch
+from vpunn.tabular.boosting import Booster, guess_kind
 from vpunn.tabular.encoder import LatentTreeEncoder
-from vpunn.tabular.evaluate import Mahalanobis
+from vpunn.tabular.generator import CodeVAE, import_torch
+from vpunn.tabular.measures import Mahalanobis
 
 #: Candidates generated per twin asked for; those that land in the target ball are taken first.
 CANDIDATES = 5
@@ -108,7 +107,7 @@ class TabHiPaN(Storable, BaseEstimator):
             used = np.flatnonzero(given)
             numbers, codes, leaf, weights = numbers[used], codes[used], leaf[used], uneven_weights(given[used])
             target = None if target is None else target[used]
-        self.metric_ = Mahalanobis(table.scale(numbers, codes), weights)
+        self.metric_ = Mahalanobis.of(table.scale(numbers, codes), weights)
         if target is not None:
             self._fit_boosters(numbers, codes, leaf, target, weights)
         if self.generator is not None:
@@ -253,10 +252,10 @@ class TabHiPaN(Storable, BaseEstimator):
         draft.array("metric", self.metric_.inverse)
         if hasattr(self, "plain_"):
             draft.settings["kind"] = self.kind_
-            draft.part("plain", _store.booster_draft(self.plain_))
-            draft.part("coded", _store.booster_draft(self.coded_))
+            draft.add("plain", self.plain_)
+            draft.add("coded", self.coded_)
         if hasattr(self, "vae_"):
-            draft.part("vae", _store.vae_draft(self.vae_))
+            draft.part("vae", self.vae_.draft())
 
     @classmethod
     def _from_store(cls, stored: Stored) -> TabHiPaN:
@@ -267,15 +266,12 @@ class TabHiPaN(Storable, BaseEstimator):
         model.encoder_ = stored.get("encoder", LatentTreeEncoder)
         model.seed_ = stored.setting("seed", int)
         model.tree_, table = model.encoder_.tree_, model.encoder_.table_
-        model.metric_ = object.__new__(Mahalanobis)
-        model.metric_.inverse = stored.array("metric", dtype="f8", shape=(table.width, table.width))
+        model.metric_ = Mahalanobis(stored.array("metric", dtype="f8", shape=(table.width, table.width)))
         if "plain" in stored:
             model.kind_ = stored.setting("kind", str)
-            model.plain_, model.coded_ = (
-                _store.get_booster(stored.part(name, "Booster")) for name in ("plain", "coded")
-            )
+            model.plain_, model.coded_ = stored.get("plain", Booster), stored.get("coded", Booster)
         if "vae" in stored:
-            model.vae_ = _store.get_vae(stored.part("vae", "CodeVAE"), table, model.tree_)
+            model.vae_ = CodeVAE.get(stored.part("vae", "CodeVAE"), table, model.tree_)
         return model
 
 

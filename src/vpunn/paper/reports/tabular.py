@@ -98,7 +98,7 @@ def tables(wine: Any, quality: np.ndarray) -> dict[str, tuple[Any, np.ndarray, s
 
 def _losses(shelf: WineShelf) -> dict[str, dict[str, np.ndarray]]:
     """Held-out losses by table and feature set, one per seed."""
-    from vpunn.tabular.experiments import VARIANTS, prediction_trial
+    from vpunn.paper.trials import VARIANTS, prediction_trial
 
     found: dict[str, dict[str, np.ndarray]] = {}
     everything = tables(shelf.table, shelf.quality)
@@ -114,8 +114,8 @@ def _losses(shelf: WineShelf) -> dict[str, dict[str, np.ndarray]]:
 
 
 def _predictions(shelf: WineShelf, report: Report) -> None:
-    from vpunn.tabular._boost import best_engine
-    from vpunn.tabular.experiments import VARIANTS, paired_interval
+    from vpunn.paper.trials import VARIANTS, paired_interval
+    from vpunn.tabular.boosting import best_engine
 
     losses, seeds = _losses(shelf), shelf.seeds
     report.heading("Prediction")
@@ -165,7 +165,7 @@ CODES = ("+ digits", "+ balls", "+ digits, all rows")
 
 def gains_sentence(losses: dict[str, dict[str, np.ndarray]]) -> str:
     """Exactly which intervals lie wholly below 0: per table, the forms of the code that do, those that do not, the control."""
-    from vpunn.tabular.experiments import paired_interval
+    from vpunn.paper.trials import paired_interval
 
     def below(found: dict[str, np.ndarray], variant: str) -> bool:
         return paired_interval(found[variant] / found["columns only"] - 1).below_zero
@@ -216,7 +216,7 @@ def _pm(values: np.ndarray) -> str:
 
 def _generated(shelf: WineShelf) -> dict[int, list[dict[str, Any]]]:
     """What every generator made, by epochs and seed."""
-    from vpunn.tabular.experiments import Generated, generation_trial
+    from vpunn.paper.trials import Generated, generation_trial
 
     table, seeds = shelf.table.drop_duplicates(), min(shelf.seeds, GENERATOR_SEEDS)
     budgets: dict[int, list[dict[str, Any]]] = {max(shelf.epochs // 10, 1): [], shelf.epochs: []}
@@ -290,7 +290,7 @@ def _generator_table(report: Report, trials: Any, epochs: int) -> None:
 
 
 def _generator_comparison(report: Report, budgets: Any) -> None:
-    from vpunn.tabular.experiments import paired_interval
+    from vpunn.paper.trials import paired_interval
 
     def paired(a: str, b: str, what: str, trials: Any) -> Any:
         unit = {"mmd": 1000, "auc": 100}[what]
@@ -344,8 +344,8 @@ def _generator_comparison(report: Report, budgets: Any) -> None:
 
 def edit_wines(shelf: WineShelf) -> dict[str, Any]:
     """Digit 3 of held-out wines edited, and the paper's own wine 4869."""
+    from vpunn.paper.trials import edit_trial, split_rows
     from vpunn.tabular.encoder import LatentTreeEncoder
-    from vpunn.tabular.experiments import edit_trial, split_rows
     from vpunn.tabular.tabhipan import Generator, TabHiPaN
 
     table = shelf.table.drop_duplicates()

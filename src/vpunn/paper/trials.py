@@ -11,10 +11,10 @@ import numpy as np
 from vpunn._sklearn import clone
 from vpunn._types import Table
 from vpunn.errors import VpunnError
-from vpunn.tabular._boost import Booster
-from vpunn.tabular._vae import CodeVAE
+from vpunn.tabular.boosting import Booster
 from vpunn.tabular.encoder import LatentTreeEncoder
-from vpunn.tabular.evaluate import median_bandwidth, mmd, two_sample_auc
+from vpunn.tabular.generator import CodeVAE
+from vpunn.tabular.measures import median_bandwidth, mmd, two_sample_auc
 from vpunn.tabular.tabhipan import TabHiPaN, features
 
 #: Share of the rows that every trial holds out.

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.tabular._table import TableCoder
+from vpunn.store import Draft, Stored
+from vpunn.tabular._columns import TableCoder
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_up
 
@@ -47,24 +48,34 @@ class BallProfile:
         return ", ".join(parts) or "no column differs from its siblings"
 
 
+@dataclass
 class BallStatistics:
-    """Counts, means and spreads of every column in every ball, by one sweep up from the leaves.
+    """Counts, means and spreads of every column in every ball, and shares of categories.
 
-    Missing values count in no mean; a ball in which a column is never observed has mean NaN there. With ``weights``
-    (positive, one a row) a row counts as often as it weighs, and ``rows`` and ``count`` are sums of weights.
+    Missing values count in no mean; a ball in which a column is never observed has mean NaN there.
     """
 
-    def __init__(
-        self,
+    tree: Tree
+    table: TableCoder
+    rows: np.ndarray
+    count: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    shares: list[np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
         tree: Tree,
         table: TableCoder,
         leaf: np.ndarray,
         numbers: np.ndarray,
         codes: np.ndarray,
         weights: np.ndarray | None = None,
-    ) -> None:
-        self.tree, self.table = tree, table
-        self.rows = _by_ball(tree, leaf, np.ones((len(leaf), 1)), weights)[:, 0]
+    ) -> BallStatistics:
+        """By one sweep up from the leaves. With ``weights`` (positive, one a row) a row counts as often as it weighs, and
+        ``rows`` and ``count`` are sums of weights."""
+        rows = _by_ball(tree, leaf, np.ones((len(leaf), 1)), weights)[:, 0]
         # sums of standardised values: squares of raw ones would lose digits when the mean is large
         unit = np.where(table.spread > 0, table.spread, 1.0)
         values = (numbers - table.mean) / unit
@@ -74,10 +85,28 @@ class BallStatistics:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = _by_ball(tree, leaf, values, weights) / count
             variance = np.maximum(_by_ball(tree, leaf, values**2, weights) / count - mean**2, 0.0)
-        self.count = count
-        self.mean = table.mean + unit * mean
-        self.spread = unit * np.sqrt(variance)
-        self.shares = [_shares(tree, leaf, codes[:, k], len(levels), weights) for k, levels in enumerate(table.levels)]
+        shares = [_shares(tree, leaf, codes[:, k], len(levels), weights) for k, levels in enumerate(table.levels)]
+        return cls(tree, table, rows, count, table.mean + unit * mean, unit * np.sqrt(variance), shares)
+
+    def put(self, draft: Draft) -> None:
+        """Write the numbers into a draft; tree and columns stand elsewhere."""
+        for name in ("rows", "count", "mean", "spread"):
+            draft.array(f"statistics.{name}", getattr(self, name), balls=True)
+        for k, share in enumerate(self.shares):
+            draft.array(f"statistics.share{k}", share, balls=True)
+
+    @classmethod
+    def get(cls, stored: Stored, tree: Tree, table: TableCoder) -> BallStatistics:
+        """The statistics of `put`."""
+
+        def of(name: str, *width: int, **limits: Any) -> np.ndarray:
+            return stored.array(f"statistics.{name}", dtype="f8", shape=(tree.n_nodes, *width), **limits)
+
+        m = len(table.numeric)
+        rows, count = of("rows", low=LEAST_WEIGHT), of("count", m)
+        mean, spread = (of(name, m, finite=False) for name in ("mean", "spread"))
+        shares = [of(f"share{k}", len(levels), low=0) for k, levels in enumerate(table.levels)]
+        return cls(tree, table, rows, count, mean, spread, shares)
 
     def typical(self, nodes: np.ndarray) -> Any:
         """Means of numbers and commonest category of each ball, as a table."""

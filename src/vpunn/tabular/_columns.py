@@ -15,6 +15,7 @@ import numpy as np
 from vpunn._rows import uneven_weights
 from vpunn._types import Table
 from vpunn.errors import VpunnError, examples
+from vpunn.store import Draft, Storable, Stored
 
 #: Unseen numbers count as at most this many standard deviations off, so that squared distances keep their digits
 #: (no training row of n can be farther than √n).
@@ -29,7 +30,7 @@ class CellError(TableError, TypeError):
     """A cell holds a container."""
 
 
-class TableCoder:
+class TableCoder(Storable):
     """Learns the columns of a table and turns tables into matrices and back.
 
     ``categorical`` names (or numbers) the columns to read as categories; by default every column whose values are not
@@ -77,6 +78,41 @@ class TableCoder:
             numbers, codes, weights = numbers[used], codes[used], uneven_weights(weights[used])
         self._measure(numbers, codes, weights)
         return self
+
+    def _to_store(self, draft: Draft) -> None:
+        draft.settings["is_frame"] = self.is_frame
+        draft.labels("names", list(self.names))
+        draft.labels("flat", list(self.flat))
+        for name in ("numeric", "symbolic", "mean", "spread", "whole", "missing", "weight"):
+            draft.array(name, np.asarray(getattr(self, name), None if len(getattr(self, name)) else float))
+        for k, (levels, share) in enumerate(zip(self.levels, self.shares, strict=True)):
+            draft.labels(f"levels{k}", list(levels))
+            draft.array(f"share{k}", share)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> TableCoder:
+        import pandas as pd
+
+        table = cls()
+        table.is_frame = stored.setting("is_frame", bool)
+        table.names, table.flat = stored.labels("names").tolist(), stored.labels("flat").tolist()
+        n, m = len(table.names), len(stored.array("mean", dtype="f8", shape=(None,)))
+        table.numeric, table.symbolic = (
+            stored.array(name, shape=(many,), low=0, high=n).astype(np.int64)
+            for name, many in (("numeric", m), ("symbolic", n - m))
+        )
+        if len({*table.numeric.tolist(), *table.symbolic.tolist()}) != n:
+            raise VpunnError("some column is both numeric and a category.")
+        for name in ("mean", "spread", "missing"):
+            low = None if name == "mean" else 0
+            setattr(table, name, stored.array(name, dtype="f8", shape=(m,), low=low))
+        table.whole = stored.array("whole", shape=(m,)).astype(bool)
+        table.levels = [pd.Index(stored.labels(f"levels{k}"), dtype=object) for k in range(n - m)]
+        table.shares = [
+            stored.array(f"share{k}", dtype="f8", shape=(len(levels),), low=0) for k, levels in enumerate(table.levels)
+        ]
+        table.weight = stored.array("weight", dtype="f8", shape=(n - m,), low=0).tolist()
+        return table
 
     def _measure(self, numbers: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> None:
         """Means, scales and shares of columns as `split` returns them."""

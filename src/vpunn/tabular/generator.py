@@ -7,14 +7,19 @@ is Σ_{B ∋ row} E_B: one vector per ball, summed along the ancestor chain, as 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpunn._progress import progress_bar
 from vpunn.errors import VpunnError
-from vpunn.tabular._table import TableCoder
+from vpunn.store import Draft, Stored
+from vpunn.tabular._columns import TableCoder
 from vpunn.tree import Tree
+
+#: What a generator is made with, and what it is when saved.
+SETTINGS: dict[str, Any] = {"latent": int, "hidden": int, "epochs": int, "batch": int, "rate": (int, float), "seed": int}
 
 
 def import_torch() -> Any:
@@ -26,25 +31,31 @@ def import_torch() -> Any:
     return torch
 
 
+@dataclass(frozen=True)
 class NormalScores:
     """Columns to normal scores and back, by interpolating between training quantiles; NaN stays NaN.
 
-    The way back never leaves the range of the training values. With ``weights`` a quantile is the first value that at least
-    its share of the weight does not exceed, as if rows were repeated.
+    The way back never leaves the range of the training values.
     """
 
-    def __init__(self, numbers: np.ndarray, knots: int = 500, weights: np.ndarray | None = None) -> None:
+    score: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, knots: int = 500, weights: np.ndarray | None = None) -> NormalScores:
+        """From training rows. With ``weights`` a quantile is the first value that at least its share of the weight does not
+        exceed, as if rows were repeated."""
         from scipy.stats import norm
 
         level = (np.arange(knots) + 0.5) / knots
-        self.score = norm.ppf(level)
-        self.values = np.zeros((numbers.shape[1], knots))
+        values = np.zeros((numbers.shape[1], knots))
         for k, column in enumerate(numbers.T):
             known = np.isfinite(column)
             if not known.any():
                 continue
             seen = column[known]
-            self.values[k] = np.quantile(seen, level) if weights is None else _quantiles(seen, weights[known], level)
+            values[k] = np.quantile(seen, level) if weights is None else _quantiles(seen, weights[known], level)
+        return cls(norm.ppf(level), values)
 
     def forward(self, numbers: np.ndarray) -> np.ndarray:
         """Scores; equal values get the middle of their scores."""
@@ -105,7 +116,7 @@ class CodeVAE:
     ) -> CodeVAE:
         """Train on rows given as `TableCoder.split` returns them, and the leaf ball of each; ``weights`` count in the loss."""
         torch = import_torch()
-        self.scores = NormalScores(numbers, weights=weights)
+        self.scores = NormalScores.of(numbers, weights=weights)
         self.gaps = np.flatnonzero(np.isnan(numbers).any(axis=0))
         x, seen, gap, c = self._tensors(numbers, codes)
         balls = torch.as_tensor(self._chains(leaf))
@@ -275,6 +286,38 @@ class CodeVAE:
 
     def _noise(self) -> np.ndarray:
         return np.asarray(np.exp(self.net.log_noise.detach().numpy().astype(float)))
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def draft(self) -> Draft:
+        """Settings, quantiles and weights; table and tree stand elsewhere."""
+        draft = Draft("CodeVAE", {name: getattr(self, name) for name in SETTINGS})
+        draft.array("history", np.asarray(self.history, dtype=float))
+        draft.array("gaps", self.gaps)
+        draft.array("score", self.scores.score)
+        draft.array("values", self.scores.values)
+        for name, weight in self.net.state_dict().items():
+            draft.array(f"net.{name}", weight.numpy(), balls=name == "balls.weight")
+        return draft
+
+    @classmethod
+    def get(cls, stored: Stored, table: TableCoder, tree: Tree) -> CodeVAE:
+        """The generator of `draft`."""
+        torch = import_torch()
+        vae = cls(table, tree, **{name: stored.setting(name, kind) for name, kind in SETTINGS.items()})
+        vae.history = stored.array("history", dtype="f8", shape=(None,), finite=False).tolist()
+        m = len(table.numeric)
+        vae.gaps = stored.array("gaps", dtype="iu", shape=(None,), low=0, high=m)
+        score = stored.array("score", dtype="f8", shape=(None,), monotone=True)
+        vae.scores = NormalScores(score, stored.array("values", dtype="f8", shape=(m, len(score))))
+        with torch.random.fork_rng(devices=[]):
+            vae.net = vae._build()
+        weights = {
+            name: torch.tensor(stored.array(f"net.{name}", dtype="f4", shape=tuple(weight.shape)))
+            for name, weight in vae.net.state_dict().items()
+        }
+        vae.net.load_state_dict(weights)
+        return vae
 
 
 def _quantiles(values: np.ndarray, weights: np.ndarray, level: np.ndarray) -> np.ndarray:

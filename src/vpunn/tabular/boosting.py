@@ -10,10 +10,11 @@ from threadpoolctl import threadpool_limits
 
 from vpunn._types import Targets
 from vpunn.errors import VpunnError, check_choice, examples
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tabular._forest import Forest
 
 
-class Booster:
+class Booster(Storable):
     """``kind`` is ``"regression"`` or ``"classification"``; columns in ``categorical`` hold small whole numbers or NaN.
 
     ``predict`` returns values, or one probability per class in the order of ``classes_``. ``engine`` says which library
@@ -85,6 +86,44 @@ class Booster:
         if self.kind == "classification" and len(self.classes_) == 2:
             return np.column_stack([1.0 - found, found])
         return found
+
+    def _to_store(self, draft: Draft) -> None:
+        """LightGBM's own text, or the trees of scikit-learn's boosting as arrays."""
+        draft.settings |= {name: getattr(self, name) for name in ("kind", "categorical", "rounds", "seed", "engine")}
+        if self.kind == "classification":
+            draft.labels("classes", self.classes_)
+        if self.engine == "lightgbm":
+            draft.text("lightgbm", self.model_.model_to_string())
+        else:
+            draft.settings |= {"width": self.model_.width, "binned": list(self.model_.known)}
+            self.model_.put(draft)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> Booster:
+        kind, categorical = stored.setting("kind", str), stored.setting("categorical", list)
+        rounds, seed = stored.setting("rounds", int), stored.setting("seed", int)
+        found = cls(kind, categorical, rounds=rounds, seed=seed, engine=stored.setting("engine", str))
+        if kind == "classification":
+            found.classes_ = stored.labels("classes")
+        if found.engine == "lightgbm":
+            found.model_ = _lightgbm(stored.text("lightgbm"))
+        else:
+            width, binned = stored.setting("width", int), stored.setting("binned", list)
+            if any(type(j) is not int or not 0 <= j < width for j in binned):
+                raise VpunnError(f"the columns of categories {binned!r} are not among {width} columns.")
+            found.model_ = Forest.get(stored, width, binned, len(found.classes_) if kind == "classification" else 0)
+        return found
+
+
+def _lightgbm(text: str) -> Any:
+    try:
+        import lightgbm
+    except (ImportError, OSError):
+        raise VpunnError("its predictors need LightGBM; install it with: pip install 'vpunn[tab]'.") from None
+    try:
+        return lightgbm.Booster(model_str=text)
+    except (lightgbm.basic.LightGBMError, ValueError, IndexError) as error:
+        raise VpunnError(f"LightGBM cannot read its model: {error}.") from None
 
 
 def _classes(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -91,21 +91,26 @@ def two_sample_auc(real: np.ndarray, other: np.ndarray, folds: int = 5, seed: in
     return float(roc_auc_score(label, score))
 
 
+@dataclass(frozen=True)
 class Mahalanobis:
     """Distance under the (weighted) covariance of training rows (scaled matrix); never below any one column's gap in s.d.
 
     >>> random = np.random.default_rng(0)
     >>> rows = random.normal(size=(500, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
-    >>> metric = Mahalanobis(rows)
+    >>> metric = Mahalanobis.of(rows)
     >>> one, two = np.zeros((1, 2)), np.array([[0.0, 2.0]])
     >>> bool(metric(one, two)[0] >= 2.0 / rows[:, 1].std())
     True
     """
 
-    def __init__(self, rows: np.ndarray, weights: np.ndarray | None = None) -> None:
+    inverse: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray, weights: np.ndarray | None = None) -> Mahalanobis:
+        """The distance that these rows make."""
         covariance = np.atleast_2d(np.cov(rows, rowvar=False, bias=True, aweights=weights))
         # the pseudo-inverse leaves out directions in which the training rows do not vary at all
-        self.inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
+        return cls(np.linalg.pinv(covariance, rcond=1e-10, hermitian=True))
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         gap = np.asarray(a) - np.asarray(b)
