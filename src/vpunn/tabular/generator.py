@@ -19,7 +19,14 @@ from vpunn.tabular._columns import TableCoder
 from vpunn.tree import Tree
 
 #: What a generator is made with, and what it is when saved.
-SETTINGS: dict[str, Any] = {"latent": int, "hidden": int, "epochs": int, "batch": int, "rate": (int, float), "seed": int}
+SETTINGS: dict[str, Any] = {
+    "latent": int,
+    "hidden": int,
+    "epochs": int,
+    "batch": int,
+    "rate": (int, float),
+    "seed": int,
+}
 
 
 def import_torch() -> Any:
