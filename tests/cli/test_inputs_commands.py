@@ -132,13 +132,13 @@ LEVELS = [
     no("tree info t.csv -o levels=group -o levels=kind", "is given twice", {"t.csv": LV}),
     no("tree info t.csv -o levels=group,kind -o gaps=no", "gaps", {"t.csv": LV}),
     no("tree info t.csv -o max_nodes=many", "takes a whole number", {"t.csv": LV}),
-    yes("predict {levels} t.csv --json", ('"path": "(all) / bird / owl"', '"depth": 2'), {"t.csv": LV}),
+    yes("predict {levels} t.csv --json", ('"path": "root / bird / owl"', '"depth": 2'), {"t.csv": LV}),
     yes(
         "predict {levels} t.csv --stop depth --depth 1 --json",
-        ('"path": "(all) / bird"', '"probability"', '"node"'),
+        ('"path": "root / bird"', '"probability"', '"node"'),
         {"t.csv": LV},
     ),
-    yes("predict {levels} t.csv --stop depth --depth 0 --json", '"path": "(all)"', {"t.csv": LV}),
+    yes("predict {levels} t.csv --stop depth --depth 0 --json", '"path": "root"', {"t.csv": LV}),
     yes("predict {levels} t.csv --stop risk --json", '"depth"', {"t.csv": LV}),
     yes("predict {levels} t.csv --stop threshold --threshold 0 --json", '"depth": 2', {"t.csv": LV}),
     yes("predict {levels} t.csv --stop threshold --threshold 1 --json", '"depth"', {"t.csv": LV}),
@@ -367,7 +367,7 @@ def test_out_is_what_its_ending_says(ending, models, tmp_path):
     assert done.code == 0, done.err
     found = read_table(out, as_text=["sku"])
     assert found["sku"].tolist() == ["007", "1.10"]
-    assert found["path"].tolist() == ["(all) / bird / owl", "(all) / fish / carp"]
+    assert found["path"].tolist() == ["root / bird / owl", "root / fish / carp"]
     assert found["node"].tolist() == found["node"].astype(int).tolist()
     assert ((found["probability"] > 0.3) & (found["depth"] == 2)).all()
 

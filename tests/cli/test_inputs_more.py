@@ -47,7 +47,7 @@ TABLES = [
     no("evaluate {flat} t.csv --unseen skip", "can be scored", {"t.csv": "text,kind\n,\n,\n"}),
     yes("evaluate {flat} t.csv", "note: 1 row holds nothing the model knows", {"t.csv": "text,kind\n,owl\nnight,owl\n"}),
     yes("fit t.csv --out new --levels a,b --text text", "(missing)", {"t.csv": "text,a,b\n" + "x y,,q\nz w,(missing),q\n" * 4}),
-    yes(FIT, "2 classes", {"t.csv": "text,kind\n" + "a b,(all)\nc d,x / y\n" * 4}),
+    yes(FIT, "2 classes", {"t.csv": "text,kind\n" + "a b,root\nc d,x / y\n" * 4}),
     yes(FIT, "such as 'STRASSE', 'Straße'", {"t.csv": "text,kind\n" + "a b,Straße\nc d,STRASSE\n" * 4}),
     yes("predict {num} t.csv --json", '"probability"', {"t.csv": "size;weight;price\n1;2;3,5\n"}),
 ]  # fmt: skip
@@ -132,7 +132,7 @@ PAGES = [
     no("report t.nwk --unseen skip", "--unseen does nothing here: t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;"}),
     no("report {flat} --test t.csv --unseen wrong", "for vpunn evaluate alone", {"t.csv": "text,kind\nnight bird,owl\n"}),
     no("report {mass} --test t.csv --out r.html", "no column 'mass'", {"t.csv": "group,kind\nbird,owl\n"}),
-    yes("report {sets} --test t.csv --out r.html", "Of 2 rows", {"t.csv": "text,tags\nnight bird,wings|night\nsnake,\n"}),
+    yes("report {sets} --test t.csv --out r.html", "of 2 rows get exactly their labels", {"t.csv": "text,tags\nnight bird,wings|night\nsnake,\n"}),
     yes("report {sets} --test t.csv --out r.html", "('zzz') left out", {"t.csv": "text,tags\nnight bird,wings|zzz\n"}),
     yes("report {sets} --test t.csv --out r.html --json", '"Labels"', {"t.csv": "text,tags\nnight bird,wings\n"}),
     no("report {sets} --out r.html", "needs --test TABLE"),

@@ -85,10 +85,10 @@ def test_mistakes_are_one_sentence(app, folder, words, message):
 
 def test_namesakes_and_missing_levels(app, folder):
     rows = json.loads(run(app, "predict", folder / "levels", folder / "levels.csv", "--json"))
-    assert rows[3]["path"] == "(all) / fish / b"
+    assert rows[3]["path"] == "root / fish / b"
     assert json.loads(run(app, "evaluate", folder / "levels", folder / "levels.csv", "--json"))["rows"] == 32
-    found = json.loads(run(app, "explain", folder / "levels", "--ask", "fish", "--node", "(all) / fish / b", "--json"))
-    assert [ball["label"] for ball in found["balls"]] == ["(all)", "fish", "b"]
+    found = json.loads(run(app, "explain", folder / "levels", "--ask", "fish", "--node", "root / fish / b", "--json"))
+    assert [ball["label"] for ball in found["balls"]] == ["root", "fish", "b"]
 
 
 def test_numbers_as_labels_can_be_asked_for(app, folder):

@@ -159,7 +159,7 @@ def test_what_is_no_saved_classifier(model, tmp_path):
 
 def test_paths_of_any_length_and_type():
     assert fitted([("a",), ("a", "b")] * 30).tree_.n_nodes == 3
-    assert fitted([(1, 2), (1, 3)] * 30).tree_.labels.tolist() == ["(all)", 1, 2, 3]
+    assert fitted([(1, 2), (1, 3)] * 30).tree_.labels.tolist() == ["root", 1, 2, 3]
     levels = np.array([["animal", "bird"], ["plant", None]] * 30, object)
     assert set(fitted(levels, tree=TREE).task_.node.tolist()) == {TREE.index("bird"), TREE.index("plant")}
 
@@ -204,7 +204,7 @@ def test_labels_must_match_rows_later_too(model):
             method(S, LABELS[:5])
         with pytest.raises(VpunnError, match="one label per row"):
             method(S, None)
-    with pytest.raises(VpunnError, match=r"such as \(all\)"):
+    with pytest.raises(VpunnError, match=r"such as root"):
         fitted().partial_fit(S, ["unicorn"] * 60)
 
 

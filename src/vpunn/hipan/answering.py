@@ -302,4 +302,4 @@ class _Root:
     """Label of the root over flat classes: equal to no label that a caller can ask for."""
 
     def __repr__(self) -> str:
-        return "(all)"
+        return "root"

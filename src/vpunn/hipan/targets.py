@@ -38,7 +38,7 @@ def tree_of(y: Targets) -> tuple[Tree, np.ndarray, np.ndarray | None]:
     values = paths_of(y) if _is_table(y) else as_column(y)
     if len(values) and isinstance(values[0], tuple):
         values = without_gaps(values)
-        tree = Tree.from_paths(sorted(set(values.tolist()), key=repr), root="(all)")
+        tree = Tree.from_paths(sorted(set(values.tolist()), key=repr), root="root")
         return tree, tree.locate(values).nodes.astype(np.int32), None
     reject_missing(values)
     try:
@@ -49,7 +49,7 @@ def tree_of(y: Targets) -> tuple[Tree, np.ndarray, np.ndarray | None]:
             f"labels of several types ({', '.join(kinds)}) have no order; turn all of them into text."
         ) from None
     labels = np.empty(len(classes) + 1, object)
-    labels[0] = "(all)"
+    labels[0] = "root"
     labels[1:] = classes.tolist()
     tree = Tree.from_parents(np.concatenate([[-1], np.zeros(len(classes), np.int64)]), labels)
     return tree, (place + 1).astype(np.int32), classes
