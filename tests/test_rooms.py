@@ -63,7 +63,6 @@ BORROWED = {
     "codes._kernels": "digits along paths",
     "codes._text": "the names of the print modes",
     "regress._pruning_kernels": "sums along paths, for lengths from the root",
-    "network._numbers": "the ring of the coefficients",
     "vapo._kernels": "the sweeps of the two-logit losses",
     "paper._figure_inputs": "what `vpunn figures` draws from",
     "paper.reports._run": "what reports keep on disk",

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from strategies import trees
 from vpunn.errors import VpunnError
-from vpunn.network import BallNeuron, VPuNN, indicator, parameter_counts
-from vpunn.network._numbers import Ring, valuations
-from vpunn.network.gauges import lossless_depths, paper_depths
+from vpunn.network import VPuNN
+from vpunn.network.gauges import lossless_depths
+from vpunn.network.rings import Ring, valuations
+from vpunn.paper.balls import BallNeuron, indicator
 from vpunn.tree import Tree
 
 
@@ -177,18 +178,6 @@ def test_network_is_the_sum_of_its_layers_and_of_its_neurons(tree: Tree, seed: i
         assert fires == net.sparse_activation_path(v).tolist()
 
 
-@settings(max_examples=30)
-@given(trees(), st.integers(0, 99), st.floats(0.005, 0.02))
-def test_leak_lives_in_the_surrogate_only(tree: Tree, seed: int, alpha: float) -> None:
-    c = np.random.default_rng(seed).normal(size=tree.n_nodes)
-    net, every = VPuNN(tree, c), np.arange(tree.n_nodes)
-    leaky = sum(BallNeuron(tree, b, c[b]).surrogate(every, alpha) for b in range(tree.n_nodes))
-    np.testing.assert_allclose(net.surrogate(every, alpha), leaky, atol=1e-12)
-    assert net.surrogate(every, 0.0).tobytes() == net.predict(every).tobytes()
-    with pytest.raises(VpunnError, match="real"):
-        VPuNN(tree, values="rational").surrogate(every)
-
-
 @settings(max_examples=40)
 @given(trees(), st.integers(0, 99))
 def test_pruning_unary_depths_is_lossless(tree: Tree, seed: int) -> None:
@@ -198,20 +187,6 @@ def test_pruning_unary_depths_is_lossless(tree: Tree, seed: int) -> None:
     assert (pruned.restrict(kept).coefficients_ == pruned.coefficients_).all()
     for k in set(range(tree.max_depth + 1)) - set(kept.tolist()):
         assert len(set(tree.parent[tree.depth == k])) == (tree.depth == k).sum()  # only children there
-
-
-def test_the_papers_kl_rule_merges_all_leaves_of_a_complete_tree() -> None:
-    tree = complete(3, 4)  # AUDIT E-49 (depth 1 survives only because the root's own digit is 0)
-    assert paper_depths(tree).tolist() == [0, 1]
-    assert lossless_depths(tree).tolist() == [0, 1, 2, 3, 4]
-    net = VPuNN(tree, values="integer").interpolate(np.arange(81))
-    assert len(set(net.restrict(paper_depths(tree)).predict(tree.leaves))) == 3
-
-
-def test_the_three_parameter_counts() -> None:
-    star = Tree.from_parents([-1, *[0] * 408, 1])
-    assert parameter_counts(star)["n_markov_heads"] == 2 * 409 * 410
-    assert parameter_counts(complete(4, 3)) == {"n_nodes": 85, "n_full_balls": 156, "n_markov_heads": 90}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from vpunn.errors import VpunnError, check_choice
-from vpunn.network._numbers import Ring
+from vpunn.network.rings import Ring
 from vpunn.tree import Tree
 
 Gauge = Literal["vdp", "mean", "root-zero"]
@@ -76,30 +76,6 @@ def lossless_depths(tree: Tree) -> np.ndarray:
     """
     has_sibling = tree.digit > 1
     return np.unique(np.concatenate([[0], tree.depth[has_sibling]]))
-
-
-def paper_depths(tree: Tree, threshold: float = 1e-3) -> np.ndarray:
-    """The paper's pruning rule, kept as an exhibit: depth D stays if KL(digits at D−1 ‖ digits at D) > ``threshold``.
-
-    It is unsound (AUDIT E-49): a complete tree has equal digit laws at all depths, so everything but the root goes and
-    all leaves fall together. Digits are weighted by leaves; a digit missing at depth D makes the divergence infinite.
-
-    >>> binary = Tree.from_parents([-1, 0, 0, 1, 1, 2, 2])
-    >>> paper_depths(binary).tolist(), lossless_depths(binary).tolist()
-    ([0, 1], [0, 1, 2])
-    """
-    kept = [0]
-    width = tree.max_branching + 1
-    laws = np.zeros((tree.max_depth + 1, width))
-    np.add.at(laws, (tree.depth, tree.digit), tree.leaf_counts)
-    laws /= laws.sum(axis=1, keepdims=True)
-    for k in range(1, tree.max_depth + 1):
-        before, after = laws[k - 1], laws[k]
-        seen = before > 0
-        lost = (after[seen] == 0).any()
-        if lost or float((before[seen] * np.log(before[seen] / after[seen])).sum()) > threshold:
-            kept.append(k)
-    return np.array(kept)
 
 
 def check_depths(tree: Tree, depths: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from vpunn.padic._balls import Ball, distance, norm, prefix, valuation
 from vpunn.padic._basis import vdp_basis, vdp_coefficients, vdp_evaluate
 from vpunn.padic._digits import from_digits, from_radix, product, to_digits, to_radix
 from vpunn.padic._numbers import MAX_PRIME, as_integers, check_base, show_integer
-from vpunn.padic._primes import check_prime, code_prime, is_prime, n_full_balls, n_markov_heads, next_prime
+from vpunn.padic._primes import check_prime, code_prime, is_prime, next_prime
 from vpunn.padic._triangle import UltrametricReport, check_ultrametric
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "from_digits",
     "from_radix",
     "is_prime",
-    "n_full_balls",
-    "n_markov_heads",
     "next_prime",
     "norm",
     "prefix",

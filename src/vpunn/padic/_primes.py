@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from vpunn.errors import CodeError
-from vpunn.padic._numbers import MAX_PRIME, check_base, check_integer, check_level, is_int, show_integer
+from vpunn.padic._numbers import MAX_PRIME, check_integer, is_int, show_integer
 
 
 def is_prime(n: int) -> bool:
@@ -53,23 +53,3 @@ def check_prime(p: Any) -> int:
     if p < 2 or not is_prime(int(p)):
         raise CodeError(f"p must be a prime number, got {p}; the next prime is {next_prime(p)}.")
     return int(p)
-
-
-def n_full_balls(p: int, K: int) -> int:
-    """Balls of the full p-ary tree of K digits, root and points included: Σ_{j=0}^{K} p^j (E-17, E-30).
-
-    >>> n_full_balls(5, 3), n_full_balls(5, 4)
-    (156, 781)
-    """
-    base = check_base(p)
-    return int((base ** (check_level(K) + 1) - 1) // (base - 1))
-
-
-def n_markov_heads(p: int, K: int) -> int:
-    """The paper's N_HiPaN = K·p·(p+1): one parameter per (depth, parent digit or none, child digit).
-
-    >>> n_markov_heads(409, 18), n_markov_heads(331, 14), n_markov_heads(281, 15)
-    (3018420, 1538488, 1188630)
-    """
-    base = check_base(p)
-    return check_level(K) * base * (base + 1)

@@ -94,11 +94,11 @@ SECTIONS = """
 §3.2 d(x, y) = exp(−αk) | `PadicCode.distance(alpha=)` | tests/paper/test_names.py::test_the_exponential_distance_has_the_order_of_the_p_adic_one | same order as p^−k
 §3.3 Lemma 3.1 isometry | `PadicCode`, `vpunn.codes.isometry.check_losslessness` | wordnet:isometry | true with the root digit at p⁰ only (E-01)
 §3.3 toy codes 0, 1, 3 | `vpunn.padic.distance` | tests/test_padic.py::test_toy_example_of_the_paper | wrong; 0, 4, 6 have the stated distances (E-03)
-§3.4, §4.1 Def. 4.1 neuron χ_B, leaky χ̃_B | `vpunn.network.indicator`, `vpunn.network.BallNeuron` | tests/network/test_network.py::test_leak_lives_in_the_surrogate_only | a leak answers everywhere (E-26)
+§3.4, §4.1 Def. 4.1 neuron χ_B, leaky χ̃_B | `vpunn.paper.balls.indicator`, `vpunn.paper.balls.BallNeuron` | tests/paper/test_balls.py::test_leak_lives_in_the_surrogate_only | a leak answers everywhere (E-26)
 §3.5 TURL | `VPuNN`; `vpunn info` counts the numbers of balls | tests/paper/test_hipan.py::test_numbers_of_one_ball_are_counted | holds for `VPuNN`, not for HiPaN (E-19)
 §3.5 Thm 3.1 parameter–subtree duality | `vpunn.network.gauges` | tests/network/test_network.py::test_ablation_changes_nothing_outside_the_ball | after a gauge is fixed (E-35)
 §3.6 FHAT, Thm A.1 | `VPuNN.interpolate` | tests/network/test_network.py::test_rank_of_shallow_balls_refutes_the_papers_count; wordnet:FHAT | false as stated; exact with #leaves coefficients (E-30, E-31)
-§3.6 count Σ p^j; count of HiPaN | `vpunn.network.parameter_counts` | tests/test_padic.py::test_counts_of_the_paper | 3,018,420 = K·p·(p+1), the second (E-15)
+§3.6 count Σ p^j; count of HiPaN | `vpunn.paper.balls.parameter_counts` | tests/paper/test_balls.py::test_counts_of_the_paper | 3,018,420 = K·p·(p+1), the second (E-15)
 §4.2 Def. 4.2 layer, c_B = p^v·u | `vpunn.network.VanDerPutLayer`, `VPuNN.valuations_`, `VPuNN.units_` | tests/paper/test_names.py::test_coefficients_are_powers_times_units | sum of layers, not a stack (E-28)
 §4.2 remark, Lemma A.3 1-Lipschitz | `VPuNN.lipschitz_constant` | tests/network/test_network.py::test_a_layer_is_not_one_lipschitz | false; max ‖c_B‖_p·p^(depth−1) (E-36)
 §4.3 sparse depths, KL pruning | `HiPaN(depths=)`, `vpunn.paper.reports.training.divergences` | wordnet:pruning | unsound; keeps every depth of WordNet (E-49)

@@ -14,11 +14,11 @@ import numpy as np
 from vpunn import vapo
 from vpunn._types import Items, Label, Numbers
 from vpunn.errors import CodeError, DataError, VpunnError, check_choice, examples
-from vpunn.network import LEAK
 from vpunn.paper.hybrid import RULES, HybridLoss, Prefix, Rule, Weighting, find_keys, paper_digits
 from vpunn.paper.likelihood import Likelihood
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
+from vpunn.vapo.leaky import LEAK
 from vpunn.vapo.schedule import Schedule, find_schedule
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ import numpy as np
 from vpunn._types import Items, Numbers
 from vpunn.codes import PadicCode
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.network import LEAK
-from vpunn.padic import check_prime, code_prime, n_markov_heads
+from vpunn.padic import check_prime, code_prime
+from vpunn.paper.balls import n_markov_heads
 from vpunn.tree import Nodes, Tree
 from vpunn.vapo.driver import real_start
 from vpunn.vapo.gist import GistSweeps, as_digits
+from vpunn.vapo.leaky import LEAK
 from vpunn.vapo.losses import segment_log_softmax
 from vpunn.vapo.schedule import Schedule, find_schedule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vpunn.padic import n_markov_heads
+from vpunn.paper.balls import n_markov_heads
 
 #: T9 and T19: leaves, depth, largest branching, prime, parameters.
 DATASETS: dict[str, dict[str, Any]] = {

@@ -128,7 +128,7 @@ class PadicEmbedding(_Summed):
         value at their first leaf. E_root = G(root), E_B = G(B) − G(parent), so the vectors come back to rounding.
         """
         from vpunn.network import gauges
-        from vpunn.network._numbers import Ring
+        from vpunn.network.rings import Ring
 
         if not isinstance(tree, Tree):
             return cls.load(tree)

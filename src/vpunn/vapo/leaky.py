@@ -8,11 +8,24 @@ import numpy as np
 
 from vpunn._types import Numbers
 from vpunn.errors import VpunnError
-from vpunn.network import LEAK, VPuNN
-from vpunn.tree import Tree
+from vpunn.network import VPuNN
+from vpunn.tree import Nodes, Tree
 from vpunn.tree.sweeps import sweep_down, sweep_up
 from vpunn.vapo.adam import FullBatchAdam
 from vpunn.vapo.gist import LeakyGist
+
+#: The paper's leak. It exists in training surrogates only; no prediction uses it (AUDIT S21).
+LEAK = 0.01
+
+
+def surrogate(net: VPuNN, nodes: Nodes, alpha: float = LEAK) -> np.ndarray:
+    """The leaky training surrogate Σ_B c_B χ̃_B(x) = (1 − α) F(x) + α Σ_B c_B of a real-valued network.
+
+    With α > 0 every ball answers everywhere, so this is no prediction (AUDIT E-26).
+    """
+    if net.ring.kind != "real":
+        raise VpunnError(f"the leaky surrogate needs values='real' (α is not small in Q_p), got {net.ring.kind!r}.")
+    return np.asarray((1 - alpha) * net.predict(nodes) + alpha * net.coefficients_.sum(axis=0))
 
 
 class LeakyRegression:

@@ -17,10 +17,11 @@ from vpunn.codes import PadicCode
 from vpunn.codes.isometry import check_losslessness
 from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.hipaq import HiPaQ
-from vpunn.network import VPuNN, parameter_counts
+from vpunn.network import VPuNN
 from vpunn.padic import code_prime
 from vpunn.paper import printed
 from vpunn.paper.algorithms import paper_code
+from vpunn.paper.balls import parameter_counts
 from vpunn.paper.ceilings import ceilings, leaky_paper_rule, separability
 from vpunn.paper.contents import captions
 from vpunn.paper.hipan import code_correlation

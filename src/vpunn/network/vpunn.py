@@ -10,56 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vpunn._arrays import object_array
 from vpunn._types import Numbers, OneOrMany
 from vpunn.errors import VpunnError
-from vpunn.network._numbers import Kind, Ring, valuations
 from vpunn.network.gauges import Gauge, check_depths, differences, extend_to_nodes, lossless_depths
-from vpunn.padic import check_prime, code_prime, n_full_balls, n_markov_heads
+from vpunn.network.rings import Kind, Ring, valuations
+from vpunn.padic import check_prime, code_prime
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Nodes, Tree
 from vpunn.tree.sweeps import sweep_down
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-#: The paper's leak. It exists in training surrogates only; no prediction uses it (AUDIT S21).
-LEAK = 0.01
-
-
-def indicator(tree: Tree, ball: int, nodes: Nodes, alpha: float = 0.0) -> OneOrMany:
-    """χ_B(x), or the leaky χ̃_B = χ_B + α(1 − χ_B) of the training surrogate when ``alpha`` is given."""
-    inside = np.asarray(tree.is_ancestor(np.full(np.shape(nodes), ball), nodes))
-    return np.where(inside, 1.0, alpha) if alpha else inside.astype(np.int8)
-
-
-@dataclass(frozen=True)
-class BallNeuron:
-    """One characteristic-ball neuron: c_B inside the ball (= subtree) of node ``ball``, zero outside.
-
-    >>> tree = Tree.from_parents([-1, 0, 0, 1, 1])
-    >>> BallNeuron(tree, ball=1, coefficient=5)(range(5))
-    array([0, 5, 5, 5, 0])
-    """
-
-    tree: Tree
-    ball: int
-    coefficient: Any
-
-    def __call__(self, nodes: Nodes) -> np.ndarray:
-        ids = self.tree.check_nodes(np.asarray(nodes))
-        inside: np.ndarray = indicator(self.tree, self.ball, ids).astype(np.int64) * self.coefficient
-        return inside
-
-    def surrogate(self, nodes: Nodes, alpha: float = LEAK) -> np.ndarray:
-        """The leaky response, for training only."""
-        ids = self.tree.check_nodes(np.asarray(nodes))
-        inside: np.ndarray = indicator(self.tree, self.ball, ids, alpha) * float(self.coefficient)
-        return inside
 
 
 @dataclass(frozen=True)
@@ -260,18 +226,6 @@ class VPuNN(Storable):
         found = self.ring.show(self._values[np.atleast_1d(ids)])
         return found if ids.ndim else found[0]
 
-    def surrogate(self, nodes: Nodes, alpha: float = LEAK) -> np.ndarray:
-        """The leaky training surrogate Σ_B c_B χ̃_B(x) = (1 − α) F(x) + α Σ_B c_B, for real-valued networks.
-
-        With α > 0 every ball answers everywhere, so this is no prediction (AUDIT E-26).
-        """
-        if self.ring.kind != "real":
-            raise VpunnError(
-                f"the leaky surrogate needs values='real' (α is not small in Q_p), got {self.ring.kind!r}."
-            )
-        leaky: np.ndarray = (1 - alpha) * self._values[self.tree.check_nodes(nodes)] + alpha * self._stored.sum(axis=0)
-        return leaky
-
     def sparse_activation_path(self, node: int) -> np.ndarray:
         """The balls that fire for a node: its ancestor chain, root first (the paper's map T6)."""
         return self.tree.ancestors(node)
@@ -362,20 +316,6 @@ class VPuNN(Storable):
                 exponent = np.log(spread) + (k - 1) * np.log(self.p)
                 best = max(best, spread * float(self.p) ** (k - 1) if exponent < 700 else np.inf)
         return best
-
-
-def parameter_counts(tree: Tree, p: int | None = None) -> dict[str, int]:
-    """The three counts the paper calls N, by name: what we store, what the full tree has, what its heads would have.
-
-    >>> parameter_counts(Tree.from_parents([-1, 0, 0, 1, 1]))
-    {'n_nodes': 5, 'n_full_balls': 13, 'n_markov_heads': 24}
-    """
-    prime = code_prime(tree.max_branching) if p is None else p
-    return {
-        "n_nodes": tree.n_nodes,
-        "n_full_balls": n_full_balls(prime, tree.max_depth),
-        "n_markov_heads": n_markov_heads(prime, tree.max_depth),
-    }
 
 
 def _check_length(given: np.ndarray, wanted: int, what: str, how: str) -> None:
