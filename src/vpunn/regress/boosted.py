@@ -20,6 +20,8 @@ class BoostedTrees(Storable):
     `predict` gives the same numbers as scikit-learn, tree by tree in its order.
     """
 
+    name = "HistGradientBoostingRegressor"  #: what an explanation calls it
+
     def __init__(self, start: FloatArray, baseline: float, nodes: dict[str, np.ndarray]) -> None:
         self.start, self.baseline, self.nodes = start, baseline, nodes
 

@@ -232,7 +232,10 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
                 ball_sum(effect.model.tree_, node, values, [], float(values[node]), depth, f"{effect.spec.name} = ")
             )
         said = float(self._estimated(self._covariates_of(X), 1)[0])
-        source = f"{type(self.estimators_[0]).__name__}, from the covariates" if self.estimators_ else "the mean of y"
+        source = "the mean of y"
+        if self.estimators_:
+            first = self.estimators_[0]
+            source = f"{getattr(first, 'name', type(first).__name__)}, from the covariates"
         return EffectSum(said + sum(part.prediction for part in parts), said, source, tuple(parts))
 
     def _to_store(self, draft: Draft) -> None:

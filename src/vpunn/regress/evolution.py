@@ -322,7 +322,7 @@ def solution(rows: Rows, model: str, parameters: dict[str, float]) -> EvolutionF
         extra = branches.along(model, parameters).own
         below = below + kernels.means_below(tree.parent, tree.is_leaf, extra) * rate
     raw = {name: value for name, value in parameters.items() if name not in ("rate", "noise")}
-    raw["rate"] = rate / branches.unit ** (parameters["kappa"] if model == "kappa" else 1.0)
+    raw["rate"] = float(rate) / branches.unit ** (parameters["kappa"] if model == "kappa" else 1.0)
     if "alpha" in raw:
         raw["alpha"] /= branches.unit
     if nu:

@@ -17,6 +17,7 @@ from vpunn.report._triage import discovered
 from vpunn.report._words import CHANCE, with_meaning
 from vpunn.structure import Finding
 from vpunn.tree import Tree
+from vpunn.tree.unnamed import named_paths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +211,7 @@ def _add_rows(report: Report, model: VPuNNClassifier, X: Features, found: ClassR
     order = np.argsort(p, kind="stable")
     _, first = np.unique(found.nodes[order], return_index=True)
     for row in order[np.sort(first)][:count].tolist():
-        path = " / ".join(map(str, found.tree.path(int(found.nodes[row]))))
+        path = " / ".join(map(str, named_paths(found.tree, found.nodes[[row]])[0]))
         said, true = str(found.classes[found.said[row]]), int(found.truth[row])
         truth = f"is {str(found.classes[true])!r}, with {p[row]:.2f}" if true >= 0 else "is a class never seen"
         report.text(

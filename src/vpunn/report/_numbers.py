@@ -16,6 +16,7 @@ from vpunn.report._triage import discovered
 from vpunn.report._words import CHANCE, EVOLUTION, with_meaning
 from vpunn.structure import Finding
 from vpunn.tree import Tree
+from vpunn.tree.unnamed import named_paths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,7 +181,7 @@ def _add_rows(report: Report, model: VPuNNRegressor, X: Features, found: Errors,
     order = np.argsort(-far, kind="stable")
     _, first = np.unique(found.nodes[order], return_index=True)
     for row in order[np.sort(first)][:count].tolist():
-        path = " / ".join(map(str, found.tree.path(int(found.nodes[row]))))
+        path = " / ".join(map(str, named_paths(found.tree, found.nodes[[row]])[0]))
         report.text(
             sentence(
                 f"row {row} at {path}: predicted {found.mean[row]:.4g} ± {found.sd[row]:.2g}; the truth is {found.truth[row]:.4g}, "

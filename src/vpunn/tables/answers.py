@@ -13,6 +13,7 @@ from vpunn._show import show
 from vpunn.errors import counted
 from vpunn.io.frames import check_columns
 from vpunn.tree import Tree
+from vpunn.tree.unnamed import named_paths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +140,7 @@ def kept_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def paths_of(tree: Tree, nodes: np.ndarray) -> list[str]:
-    """The way from the root to every node, as text."""
+    """The way from the root to every node, as text; inner nodes that have no name are left out."""
     different, place = np.unique(nodes, return_inverse=True)
-    texts = [" / ".join(map(str, tree.path(node))) for node in different.tolist()]
+    texts = [" / ".join(map(str, path)) for path in named_paths(tree, different)]
     return [texts[i] for i in place.ravel().tolist()]

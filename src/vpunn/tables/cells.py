@@ -88,7 +88,10 @@ class LabelCells:
 
     def take(self, rows: np.ndarray) -> LabelCells:
         """Some of the rows, and what was changed in them."""
-        return LabelCells(self.values[rows], None if self.changes is None else self.changes[rows], self.spelled)
+        values = self.values[rows]
+        here = set(values.ravel().tolist()) if self.spelled else ()
+        spelled = {cell: name for cell, name in self.spelled.items() if name in here}
+        return LabelCells(values, None if self.changes is None else self.changes[rows], spelled)
 
     def labels(self) -> Targets:
         """As estimators take them: one label per row, or level columns."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable
+
 import numpy as np
 
 from vpunn._arrays import object_array
 from vpunn.tree._tree import Tree
+
+#: What a stand-in looks like.
+_MADE = re.compile(r" … |^[0-9]+ above ")
 
 
 def stand_in_names(tree: Tree) -> np.ndarray:
@@ -57,6 +63,24 @@ def unnamed(tree: Tree) -> np.ndarray:
     stand_in = stand_in_names(tree)
     same = [_is_empty(label) or label == name for label, name in zip(tree.labels.tolist(), stand_in, strict=True)]
     return np.asarray(np.array(same, bool) & ~tree.is_leaf)
+
+
+def named_paths(tree: Tree, nodes: np.ndarray) -> list[tuple[Hashable, ...]]:
+    """Per node the labels on the way down to it, without the stand-ins that nobody wrote; a node itself is always named.
+
+    >>> tree = with_names(Tree.from_parents([-1, 0, 1, 2, 2], labels=["", "bird", "", "owl", "emu"]))
+    >>> named_paths(tree, [3, 2])
+    [('bird', 'owl'), ('bird', 'owl … emu')]
+    """
+    chains = [tree.ancestors(int(node)) for node in nodes]
+    paths = [tuple(tree.labels[chain].tolist()) for chain in chains]
+    if not any(isinstance(label, str) and _MADE.search(label) for path in paths for label in path):
+        return paths
+    bare = unnamed(tree)
+    return [
+        tuple(label for label, node in zip(path, chain.tolist(), strict=True) if node == chain[-1] or not bare[node])
+        for path, chain in zip(paths, chains, strict=True)
+    ]
 
 
 def _is_empty(label: object) -> bool:
