@@ -16,6 +16,7 @@ from vpunn.hipan import conformal
 from vpunn.tree import Tree
 from vpunn.web.api import Api, Limits
 from vpunn.web.app import MAX_WAITING, Batcher
+from vpunn.web.asked import Wanted
 from vpunn.web.replies import ApiError
 from vpunn.web.routes import ROUTES
 from vpunn.web.server import Running, listen
@@ -211,6 +212,22 @@ def test_many_clients_at_once_get_what_each_would_get_alone(url, believer):
     assert found == expected
 
 
+def test_texts_are_read_in_pieces_that_end_when_the_client_goes(believer, monkeypatch):
+    read, wanted, transform = [], Wanted(), believer.features.transform
+
+    def going(texts):
+        read.extend(texts)
+        wanted.no_more = True
+        return transform(texts)
+
+    whole = believer.read_ask({"texts": [f"cat {i}" for i in range(600)]}, 1000, wanted).X
+    assert (whole != transform([f"cat {i}" for i in range(600)])).nnz == 0
+    monkeypatch.setattr(believer.features, "transform", going)
+    with pytest.raises(ApiError, match="the client has gone"):
+        believer.read_ask({"texts": ["cat"] * 600}, 1000, wanted)
+    assert 0 < len(read) < 600
+
+
 def test_a_full_queue_is_refused(subject):
     async def run():
         batcher = Batcher(subject)
@@ -266,6 +283,7 @@ WRONG = [
     ("POST", "/api/predict", {"json": {"texts": "cat"}}, 422, "texts"),
     ("POST", "/api/predict", {"json": {"texts": [1]}}, 422, "texts"),
     ("POST", "/api/predict", {"json": {"texts": ["a"] * 10_001}}, 413, "texts"),
+    ("POST", "/api/predict", {"json": {"texts": ["a " * 600_000]}}, 413, "texts"),
     ("POST", "/api/predict", {"json": {"texts": ["a"], "tpo": 1}}, 422, "tpo"),
     ("POST", "/api/predict", {"json": {"texts": ["a"], "top": 1.5}}, 422, "top"),
     ("POST", "/api/predict", {"json": {"texts": ["a"], "risk": 2}}, 422, "risk"),

@@ -23,14 +23,14 @@ def predict(api: Api, asked: Asked) -> Reply:
 
 def read_question(api: Api, asked: Asked) -> Ask | NumberAsk:
     """A checked question to the model."""
-    return api.answers.read_ask(asked.json(), api.limits.rows)
+    return api.answers.read_ask(asked.json(), api.limits.rows, asked.wanted)
 
 
 def triage(api: Api, asked: Asked) -> Reply:
     """Where the model fails on a table with the right answers; the table is kept for `rows` until the next one."""
     answers: Any = api.answers
     read_limits(asked.body, api.limits)
-    api.scored = ScoredTable.of_table(answers, asked.body, asked.get("target"), api.limits.rows)
+    api.scored = ScoredTable.of_table(answers, asked.body, asked.get("target"), api.limits.rows, asked.wanted)
     return json_reply(api.scored.summary())
 
 
@@ -54,7 +54,7 @@ def examples(api: Api, asked: Asked) -> Reply:
 def table(api: Api, asked: Asked) -> Reply:
     """The likeliest place of every row of a table."""
     read_limits(asked.body, api.limits)
-    return json_reply(AskedTable(api.answers, asked.body, api.limits.rows).answered())  # type: ignore[arg-type]
+    return json_reply(AskedTable(api.answers, asked.body, api.limits.rows, asked.wanted).answered())  # type: ignore[arg-type]
 
 
 def confusion(api: Api, asked: Asked) -> Reply:

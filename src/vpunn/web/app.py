@@ -43,7 +43,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_WAITING = 1000
 #: Rows taken together into one call of the model.
 MAX_BATCH = 256
-#: Smaller answers are sent as they are, and larger ones are packed in a thread.
+#: Smaller answers are sent as they are; larger ones are packed in a thread, and larger questions read in a slow one.
 WORTH_PACKING, WORTH_A_THREAD = 1400, 100_000
 #: Bytes of all bodies that are read or worked on at once, and seconds that one may take to come.
 BODIES_BYTES, BODY_SECONDS = 1 << 26, 120
@@ -97,7 +97,8 @@ class Service:
                     request, route.pace, lambda wanted: api.answer(method, path, query, body, kind, wanted=wanted)
                 )
             route.check_body(body, kind, api.limits.body_bytes)
-            ask = await self.work(request, "quick", lambda wanted: read_question(api, Asked(query, body, wanted)))
+            pace = "quick" if len(body) <= WORTH_A_THREAD else "slow"
+            ask = await self.work(request, pace, lambda wanted: read_question(api, Asked(query, body, wanted)))
             return await self.wait(request, self.batcher.ask(ask), Wanted())
 
     async def work(self, request: Request, pace: str, do: Callable[[Wanted], Result]) -> Result:

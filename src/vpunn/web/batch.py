@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, examples
+from vpunn.web.asked import Wanted
 from vpunn.web.layers import read_csv
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import clean, clip
@@ -29,7 +30,7 @@ CONFUSED = 12
 class AskedTable:
     """A table as questions: its cells, what each row says, and the features of all."""
 
-    def __init__(self, answers: ClassifierAnswers, data: bytes, max_rows: int) -> None:
+    def __init__(self, answers: ClassifierAnswers, data: bytes, max_rows: int, wanted: Wanted | None = None) -> None:
         from vpunn.tables.gaps import FILL_IN, Gaps, filled_numbers
         from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
@@ -50,7 +51,7 @@ class AskedTable:
             texts = self.cells[answers.text].astype(object)
             said = texts.where(texts.notna(), "").to_numpy().tolist()
             self.texts = [" ".join(map(str, row)) for row in said]
-            words = answers.features.transform(self.texts)
+            words = answers.words(self.texts, "body", wanted or Wanted())
         numbers, self.notes = None, list[str]()
         if answers.inputs is not None and answers.inputs.numeric:
             gaps = Gaps.of(self.cells, answers.inputs, "the table")
@@ -102,12 +103,19 @@ class ScoredTable:
         return cls(answers, X, y, [rows.question(i) for i in range(len(rows.rows))])
 
     @classmethod
-    def of_table(cls, answers: ClassifierAnswers, data: bytes, target: str | None, max_rows: int) -> ScoredTable:
+    def of_table(
+        cls,
+        answers: ClassifierAnswers,
+        data: bytes,
+        target: str | None,
+        max_rows: int,
+        wanted: Wanted | None = None,
+    ) -> ScoredTable:
         """A CSV with a column of right answers."""
         from vpunn.tables.cells import split_paths
         from vpunn.tables.inputs import split_names
 
-        asked = AskedTable(answers, data, max_rows)
+        asked = AskedTable(answers, data, max_rows, wanted)
         frame = asked.frame
         names = split_names(target) or answers.targets or ["label"]
         asked.check(names, "target")

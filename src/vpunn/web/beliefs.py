@@ -6,7 +6,7 @@ say. A question is a handful of rows; `ClassifierAnswers.answer` puts those of m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from vpunn._rows import slices
 from vpunn.errors import examples
+from vpunn.web.asked import Wanted
 from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
 from vpunn.web.remembered import Remembered
 from vpunn.web.replies import ApiError
@@ -35,6 +36,8 @@ MAX_TOP = 100
 WORDS = 8
 #: Training rows that are shown beside an answer.
 NEAREST = 3
+#: Texts whose words are counted in one piece, and characters that one may have: nobody can break into a piece.
+TEXTS, TEXT_LENGTH = 256, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,18 @@ class ClassifierAnswers:
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 
-    def read_ask(self, body: dict[str, Any], max_rows: int) -> Ask:
+    def words(self, texts: Sequence[str], where: str, wanted: Wanted) -> Features:
+        """What the model reads of texts, some at a time."""
+        longest = max(map(len, texts), default=0)
+        if longest > TEXT_LENGTH:
+            raise ApiError(413, f"a text has {longest:,} characters; at most {TEXT_LENGTH:,} are read.", where)
+        parts = []
+        for part in slices(len(texts), TEXTS):
+            wanted.check()
+            parts.append(self.features.transform(texts[part]))
+        return _stacked(parts)
+
+    def read_ask(self, body: dict[str, Any], max_rows: int, wanted: Wanted | None = None) -> Ask:
         """A question from its JSON; every field is checked."""
         check_fields(body, {"texts", "rows", "X", "top", "risk", "threshold", "explain", "beliefs"})
         given = [name for name in ("texts", "rows", "X") if name in body]
@@ -152,11 +166,11 @@ class ClassifierAnswers:
             raise ApiError(422, "explain and beliefs are true or false.", "explain")
         if any(flags) and len(listed) > 1:
             raise ApiError(422, "explain and beliefs are for one row at a time.", given[0])
-        X, notes = self._features(given[0], listed)  # which refuses what is no text or number
+        X, notes = self._features(given[0], listed, wanted or Wanted())  # which refuses what is no text or number
         text, cells = self._said(given[0], listed[0], X)
         return Ask(X, top, risk, threshold, flags[0], flags[1], text, cells, tuple(notes))
 
-    def _features(self, kind: str, listed: list[Any]) -> tuple[Features, list[str]]:
+    def _features(self, kind: str, listed: list[Any], wanted: Wanted) -> tuple[Features, list[str]]:
         """The features of a question's rows, and what was done about missing numbers."""
         from vpunn.tables.models import as_blocks  # with scikit-learn, which a tree alone does without
 
@@ -171,12 +185,12 @@ class ClassifierAnswers:
             wrong = [text for text in listed if not isinstance(text, str)]
             if wrong:
                 raise ApiError(422, f"texts must be strings, got {clip(repr(wrong[0]))}.", "texts")
-            return self.features.transform(listed), []
+            return self.words(listed, kind, wanted), []
         check_cells(listed, self.columns)
         words, numbers, notes = None, None, list[str]()
         if self.features is not None:
             texts = [[row[name] for name in self.text] for row in listed]
-            words = self.features.transform([" ".join("" if c is None else str(c) for c in row) for row in texts])
+            words = self.words([" ".join("" if c is None else str(c) for c in row) for row in texts], kind, wanted)
         if self.inputs is not None and self._numbers:
             given = read_numbers([[row[name] for name in self.numeric] for row in listed], len(self.numeric), kind)
             numbers, notes = fill_gaps(given, self.inputs, [[row[name] for name in self.categories] for row in listed])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, counted
+from vpunn.web.asked import Wanted
 from vpunn.web.questions import check_cells, check_fields, fill_gaps, read_list, read_numbers
 from vpunn.web.replies import ApiError
 from vpunn.web.subject import Subject, clean, clip
@@ -114,7 +115,7 @@ class RegressorAnswers:
         row = {name: None for name in self.levels} | {name: 0.0 for name in self.numeric}
         self.answer([self.read_ask({"rows": [row]}, 1)])
 
-    def read_ask(self, body: dict[str, Any], max_rows: int) -> NumberAsk:
+    def read_ask(self, body: dict[str, Any], max_rows: int, wanted: Wanted | None = None) -> NumberAsk:
         """A question from its JSON; every field is checked."""
         import pandas as pd
 
