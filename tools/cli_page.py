@@ -127,7 +127,7 @@ EXAMPLES = {
     "data list": ["vpunn data list --json | head -n 9"],
     "info": ["vpunn info mass | head -n 6"],
     "discover": ["vpunn discover shop.csv --drop sku --drop title --K 2 --depth 1"],
-    "report": ["vpunn report zoo.csv --out zoo.html", "vpunn report mass --test mass.csv --out mass.html"],
+    "report": ["vpunn report zoo.csv --out zoo.html", "vpunn report mass mass.csv --out mass.html"],
     "figures": ["vpunn figures F14 --data zoo.csv --out figures"],
     "hipan fit": ["vpunn hipan fit zoo.csv --out model"],
     "hipan digits": ["vpunn hipan digits model"],
@@ -221,7 +221,7 @@ def worked_example() -> str:
         run("vpunn explain shop new.csv --row 0"),
         "And one page to hand on: scores, calibration, where it goes wrong, examples. It scores the same rows by the same rule. "
         "Models of label sets and of numbers get theirs from the same command.",
-        run("vpunn report shop --test new.csv --out shop.html"),
+        run("vpunn report shop new.csv --out shop.html"),
     ]
     return "\n\n".join(steps)
 

@@ -52,7 +52,7 @@ def test_evaluate_explain_and_report_say_so(here, monkeypatch):
     why = done("explain", model, folder / "t.csv", "--row", 1)
     assert told.split(": ")[1].split(" in ")[0].replace("'", "").replace(" ", "=") in why.out  # size=…
     assert why.err.startswith("vpunn: 1 of 1 row lacks a number")
-    assert told in done("report", model, "--test", folder / "t.csv", "--out", folder / "r.html").out
+    assert told in done("report", model, folder / "t.csv", "--out", folder / "r.html").out
     assert told.replace("'", "&#x27;") in (folder / "r.html").read_text()
     assert json.loads(done("evaluate", model, folder / "t.csv", "--json").out)["notes"] == [told]
 

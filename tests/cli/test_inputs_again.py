@@ -83,7 +83,7 @@ SETS = [
     no("evaluate {sets} t.csv --unseen wrong", "--unseen wrong is for one label per row", {"t.csv": NEW}),
     no("evaluate {sets} t.csv --unseen maybe", "choose one of error, skip, ancestor, wrong", {"t.csv": NEW}),
     no("evaluate {sets} d", "evaluate its files one by one", {"d/t.csv": NEW}),
-    yes("report {sets} --test t.csv", ("1 label the model does not know", "written: report.html"), {"t.csv": NEW}),
+    yes("report {sets} t.csv", ("1 label the model does not know", "written: report.html"), {"t.csv": NEW}),
     yes("explain {sets} --ask 'night bird' --node night", ("night: probability", "speaks for it: night")),
     no("explain {sets} --ask 'night bird' --node nite", "no node is labelled 'nite'"),
     yes("explain {sets} t.csv --row 1 --json", '"label": "fins"', {"t.csv": NEW}),
@@ -160,11 +160,11 @@ CELLS = [
     no("fit t.csv --out t.csv/m --text text --target kind", "it is a file", {"t.csv": "text,kind\na,b\n"}),
     no("fit t.csv --out /proc/m --text text --target kind", "choose another place", {"t.csv": "text,kind\na,b\n"}),
     yes(
-        "report {levels} --test t.csv --delimiter ';' --encoding cp1252 --out r.html",
+        "report {levels} t.csv --delimiter ';' --encoding cp1252 --out r.html",
         ("1 of 2 rows are right", "1 row has labels the model does not know ('agaric'), scored", "written: r.html"),
         {"t.csv": "text;group;kind\nnight bird é;bird;owl\nred fungus;mushroom;agaric\n".encode("cp1252")},
     ),
-    no("report {levels} --encoding cp1252", "--encoding does nothing here: there is no --test"),
+    no("report {levels} --encoding cp1252", "--encoding does nothing here: there is no table"),
     no("reproduce hipaq --only T99 --out rep", "has no 'T99'"),
 ]
 
@@ -342,9 +342,7 @@ def test_a_path_in_a_cell_is_what_level_columns_are(tmp_path):
         scores = {key: value for key, value in json.loads(done.out).items() if key.startswith("held-out")}
         scores |= json.loads(run_here(["evaluate", str(tmp_path / name), str(tmp_path / "t.csv"), "--json"]).out)
         answers = run_here(["predict", str(tmp_path / name), str(tmp_path / "t.csv"), "--json"]).out
-        told = run_here(
-            ["report", str(tmp_path / name), "--test", str(tmp_path / "t.csv"), "--out", str(tmp_path / "r.html")]
-        )
+        told = run_here(["report", str(tmp_path / name), str(tmp_path / "t.csv"), "--out", str(tmp_path / "r.html")])
         believer = open_model(tmp_path / name).answers
         tested = ScoredTable.of_table(believer, (tmp_path / "t.csv").read_bytes(), None, 100)
         found.append((scores, answers, told.out, tested.summary()))

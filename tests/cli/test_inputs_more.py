@@ -122,23 +122,23 @@ TREES = [
 ]  # fmt: skip
 
 PAGES = [
-    yes("report {mass} --test t.csv --out r.html", "The numbers of 2 rows", {"t.csv": "group,kind,mass\nbird,owl,5\nfish,eel,1\n"}),
+    yes("report {mass} t.csv --out r.html", "The numbers of 2 rows", {"t.csv": "group,kind,mass\nbird,owl,5\nfish,eel,1\n"}),
     yes(
-        "report {mass} --test t.csv --out r.html",
+        "report {mass} t.csv --out r.html",
         ("The numbers of 1 row are", "1 row without a number left out"),
         {"t.csv": "group,kind,mass\nbird,owl,5\nx,y,\n"},
     ),
-    no("report {mass} --test t.csv --out r.html --unseen skip", "can be scored", {"t.csv": "group,kind,mass\nbird,owl,\n"}),
+    no("report {mass} t.csv --out r.html --unseen skip", "can be scored", {"t.csv": "group,kind,mass\nbird,owl,\n"}),
     no("report t.nwk --unseen skip", "--unseen does nothing here: t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;"}),
-    no("report {flat} --test t.csv --unseen wrong", "for vpunn evaluate alone", {"t.csv": "text,kind\nnight bird,owl\n"}),
-    no("report {mass} --test t.csv --out r.html", "no column 'mass'", {"t.csv": "group,kind\nbird,owl\n"}),
-    yes("report {sets} --test t.csv --out r.html", "of 2 rows get exactly their labels", {"t.csv": "text,tags\nnight bird,wings|night\nsnake,\n"}),
-    yes("report {sets} --test t.csv --out r.html", "('zzz') left out", {"t.csv": "text,tags\nnight bird,wings|zzz\n"}),
-    yes("report {sets} --test t.csv --out r.html --json", '"Labels"', {"t.csv": "text,tags\nnight bird,wings\n"}),
-    no("report {sets} --out r.html", "needs --test TABLE"),
-    no("report both --test t.csv", "there is no folder 'both'; --test needs", {"t.csv": "text,tags\nnight bird,wings\n"}),
-    no("report t.nwk --test t.csv", "t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;", "t.csv": "text,tags\nnight bird,wings\n"}),
-    no("report {sets} --test t.csv --out r.docx", "'.docx' is not one of", {"t.csv": "text,tags\nnight,wings\n"}),
+    no("report {flat} t.csv --unseen wrong", "for vpunn evaluate alone", {"t.csv": "text,kind\nnight bird,owl\n"}),
+    no("report {mass} t.csv --out r.html", "no column 'mass'", {"t.csv": "group,kind\nbird,owl\n"}),
+    yes("report {sets} t.csv --out r.html", "of 2 rows get exactly", {"t.csv": "text,tags\nnight bird,wings|night\nsnake,\n"}),
+    yes("report {sets} t.csv --out r.html", "('zzz') left out", {"t.csv": "text,tags\nnight bird,wings|zzz\n"}),
+    yes("report {sets} t.csv --out r.html --json", '"Labels"', {"t.csv": "text,tags\nnight bird,wings\n"}),
+    no("report {sets} --out r.html", "needs a table"),
+    no("report both t.csv", "there is no folder 'both'; a table is for a model", {"t.csv": "text,tags\nnight bird,wings\n"}),
+    no("report t.nwk t.csv", "t.nwk is a tree", {"t.nwk": "((a,b)c,d)e;", "t.csv": "text,tags\nnight bird,wings\n"}),
+    no("report {sets} t.csv --out r.docx", "'.docx' is not one of", {"t.csv": "text,tags\nnight,wings\n"}),
 ]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def test_lengths_evolution_and_the_tree_of_a_name_reach_the_model(folder):
     model = load(folder / "m").model
     assert (model.evolution, model.lengths) == ("brownian", 1.0)
     page = str(folder / "r.html")
-    assert run_here(["report", str(folder / "m"), "--test", str(folder / "t.csv"), "--out", page]).code == 0
+    assert run_here(["report", str(folder / "m"), str(folder / "t.csv"), "--out", page]).code == 0
 
 
 def test_all_trees_of_a_file_are_averaged(folder):
@@ -70,7 +70,7 @@ def test_all_trees_of_a_file_are_averaged(folder):
     assert "averaged over trees" in run_here(["info", model]).out
     for words in (
         ["explain", model, new],
-        ["report", model, "--test", str(folder / "t.csv"), "--out", f"{folder}/r.html"],
+        ["report", model, str(folder / "t.csv"), "--out", f"{folder}/r.html"],
     ):
         said = run_here(words)
         assert said.code == 1 and len(said.err.splitlines()) <= 2 and "Traceback" not in said.err, said.err
@@ -97,7 +97,7 @@ def test_classes_evolve_and_are_predicted_and_scored(folder):
     scores = run_here(["evaluate", str(folder / "m"), str(folder / "t.csv"), "--json"])
     assert '"exact": 1.0' in scores.out
     assert "P(1) = " in run_here(["explain", str(folder / "m"), str(folder / "new.csv")]).out
-    page = run_here(["report", str(folder / "m"), "--test", str(folder / "t.csv"), "--out", f"{folder}/r.html"])
+    page = run_here(["report", str(folder / "m"), str(folder / "t.csv"), "--out", f"{folder}/r.html"])
     assert page.code == 0 and "100.0 % of 5 rows get their class" in page.out
     assert fitted(folder, "--classify", "diet", "--tree", "@t.nwk", "--evolution", "none").code == 0
     assert load(folder / "m").model.evolution is None

@@ -27,13 +27,15 @@ SCORED = {
 
 def page_of(model, folder, unseen):
     """The scores and the summary of a page, by the command."""
-    words = ["report", str(model), "--test", str(folder / "t.csv"), "--out", str(folder / "r.html"), "--json"]
+    words = ["report", str(model), str(folder / "t.csv"), "--out", str(folder / "r.html"), "--json"]
     done = run_here([*words, *unseen])
     assert done.code == 0, done.err
     blocks = json.loads(done.out)["blocks"]
     table = next(block for block in blocks if block["kind"] == "table" and "score" in block["columns"])
     end = [i for i, block in enumerate(blocks) if block["kind"] == "heading"][1]
-    return {row["score"]: row["value"] for row in table["rows"]}, [block["text"] for block in blocks[1:end]]
+    return {row["score"]: row["value"] for row in table["rows"]}, [
+        block["text"] for block in blocks[1:end] if "text" in block
+    ]
 
 
 @pytest.mark.parametrize("unseen", [[], ["--unseen", "skip"]], ids=["as it is", "skip"])
@@ -103,7 +105,7 @@ ENCODED = [
             "predict {flat} t.csv --out o.csv",
             "evaluate {flat} t.csv",
             "explain {flat} t.csv",
-            "report {flat} --test t.csv --out r.html",
+            "report {flat} t.csv --out r.html",
             "fit t.csv --target kind --text text --out m",
         )
     ),
@@ -195,3 +197,15 @@ def test_pages_explain_their_words_in_80_columns(models, tmp_path):
     every = "\n".join(said)
     assert [words for words in MEANING.values() if words not in every] == []  # none is folded
     assert [words for words in ANALYSES.values() if words not in " ".join(every.split())] == []
+
+
+def test_scores_of_training_rows_say_so(tmp_path):
+    """The table that a model was fitted on is known again by its content, and no other is."""
+    (tmp_path / "t.csv").write_text(SCORED["mass"] + SCORED["mass"].partition("\n")[2].replace(",5", ",6"))
+    (tmp_path / "new.csv").write_text((tmp_path / "t.csv").read_text() + "bird,owl,7\n")
+    fit = ["fit", str(tmp_path / "t.csv"), "--regress", "mass", "--levels", "group,kind", "--out", str(tmp_path / "m")]
+    assert run_here(fit).code == 0
+    said = {
+        name: run_here(["evaluate", str(tmp_path / "m"), str(tmp_path / name)]).out for name in ("t.csv", "new.csv")
+    }
+    assert "fitted on this very table" in said["t.csv"] and "fitted on this very table" not in said["new.csv"]

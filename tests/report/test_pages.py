@@ -74,7 +74,7 @@ def test_command_on_a_tree_file(tmp_path):
     said = run(app, "report", tmp_path / "t.json", "--out", tmp_path / "page.html")
     assert "A tree of 60 nodes" in said and (tmp_path / "page.html").stat().st_size > 50_000
     with pytest.raises(VpunnError, match="is a tree"):
-        run(app, "report", tmp_path / "t.json", "--test", tmp_path / "t.json", "--out", tmp_path / "no.html")
+        run(app, "report", tmp_path / "t.json", tmp_path / "t.json", "--out", tmp_path / "no.html")
     assert not (tmp_path / "no.html").exists()
     document = json.loads(run(app, "report", tmp_path / "t.json", "--out", tmp_path / "page.html", "--json"))
     assert document["blocks"][0]["text"] == "The tree"
@@ -92,9 +92,9 @@ def test_command_on_a_model_and_a_table(tmp_path):
     pd.DataFrame(rows[:90]).to_csv(tmp_path / "train.csv", index=False)
     pd.DataFrame(rows[90:]).to_csv(tmp_path / "test.csv", index=False)
     run(app, "fit", tmp_path / "train.csv", "--target", "kind", "--text", "text", "--out", tmp_path / "model")
-    with pytest.raises(VpunnError, match="--test"):
+    with pytest.raises(VpunnError, match="needs a table"):
         run(app, "report", tmp_path / "model", "--out", tmp_path / "page.html")
-    said = run(app, "report", tmp_path / "model", "--test", tmp_path / "test.csv", "--out", tmp_path / "page.html")
+    said = run(app, "report", tmp_path / "model", tmp_path / "test.csv", "--out", tmp_path / "page.html")
     assert "30 rows are right" in said
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Where it goes wrong" in page

@@ -113,7 +113,8 @@ def shell_voice(name: str, value: object) -> str:
     """
     if name == "node":
         return "say which by its path, as written here; in a table, give level columns (--levels)"
-    plain = f"give --{name.replace('_', '-')} {shlex.quote(str(value))}"
+    word = str(value) if value == "…" else shlex.quote(str(value))
+    plain = f"give --{name.replace('_', '-')} {word}"
     option, words = _OPTIONS.get((name, value), (name, plain))
     return words if option in state.takes else ""
 

@@ -13,7 +13,7 @@ import typer
 from vpunn._progress import progress_bar
 from vpunn.cli.common import JsonFlag, beside, emit, grouped, refuse_unused, say
 from vpunn.cli.source import Format, Options, read_source
-from vpunn.cli.tables import AS_FOUND, Reading
+from vpunn.cli.tables import AS_FOUND, Reading, provenance_of
 from vpunn.errors import VpunnError, check_choice, counted, examples
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def fit(
         plan = replace(plan, **more, answers="leaves" if leaves else "auto", seed=seed)
         model, facts = _fitted(sample, replace(plan, test_size=held.test_size, folds=held.folds), json)
     kept: dict[str, Any] = {} if keep is None else {"keep": keep}
-    model.save(out, {"data": str(table), "command": "vpunn fit"}, **kept)
+    model.save(out, {**provenance_of(table), "command": "vpunn fit"}, **kept)
     size = sum(f.stat().st_size for f in out.iterdir())
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
 

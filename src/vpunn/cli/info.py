@@ -64,6 +64,7 @@ WORDS = {
     "inputs": "columns of the table",
     "medians": "stand in for missing numbers",
     "provenance": "where it comes from",
+    "data_sha256": "by which the table is known again",
     "part features": "how texts are read",
     "ngram_range": "from so many to so many in a row",
     "analyzer": "what is counted",

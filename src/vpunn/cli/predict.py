@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn.cli.common import JsonFlag, emit, folded, grouped, refuse_unused, say
-from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table
+from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table, notes_on_origin
 from vpunn.errors import VpunnError, counted, examples
 
 if TYPE_CHECKING:
@@ -190,11 +190,12 @@ def evaluate(
         frame = task_rows(fitted.inputs) if table is None else reading.read(table, fitted.inputs)
         Gaps.of(frame, fitted.inputs, table).refuse_empty(table, FILL_IN)
         found = fitted.evaluate(frame, table or fitted.inputs.task, unseen)  # type: ignore[arg-type]
+    notes = [*notes_on_origin(model, table), *found.notes]
     if json:
-        emit({**found.scores, "by depth": found.by_depth, "notes": list(found.notes)}, True)
+        emit({**found.scores, "by depth": found.by_depth, "notes": notes}, True)
         return
     emit(found.table(), False)
-    for note in found.notes:
+    for note in notes:
         typer.echo(f"note: {note}")
     if found.by_depth:
         typer.echo("\nHow often the answer's branch is right at each depth, and how probable it is said to be")
@@ -249,6 +250,8 @@ def _check_asked(fitted: TableModel, table: Path | None, ask: str | None, readin
     """What is asked about is a table or a text, and the model can read it."""
     if (table is None) == (ask is None):
         raise VpunnError("give either a table or --ask with a text.")
+    if table is not None and " " in str(table) and not table.exists() and fitted.inputs.text:
+        raise VpunnError(f"there is no table {str(table)!r}; if it is a text of your own, write --ask before it.")
     if ask is None:
         return
     if not fitted.inputs.text:

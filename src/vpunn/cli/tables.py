@@ -58,3 +58,27 @@ class Reading:
 
 
 AS_FOUND = Reading()
+
+
+def provenance_of(table: Path) -> dict[str, str]:
+    """Where the rows of a model are from: the file, and a checksum by which it is known again."""
+    from hashlib import file_digest
+
+    found = {"data": str(table)}
+    if table.is_file():
+        with table.open("rb") as file:
+            found["data_sha256"] = file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def notes_on_origin(model: Path, table: Path | None) -> list[str]:
+    """A note if a model is scored on the very file that it was fitted on."""
+    from vpunn.store import Stored
+
+    known = Stored.open(model).provenance.get("data_sha256")
+    if known is None or table is None or provenance_of(table).get("data_sha256") != known:
+        return []
+    return [
+        "the model was fitted on this very table, so these scores are better than those of new rows; give vpunn fit "
+        "--test-size 0.2 to score rows held out"
+    ]

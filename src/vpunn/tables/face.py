@@ -78,7 +78,7 @@ class TableFace:
 
     def notes_on(self, remarks: tuple[Remark, ...], gaps: Gaps) -> tuple[str, ...]:
         """What to know beside the scores, a sentence each."""
-        return (*map(str, remarks), *gaps.said(self.inputs))
+        return (*map(str, added(remarks)), *gaps.said(self.inputs))
 
     def remarks_on(self, X: Features, frame: pd.DataFrame, where: object) -> tuple[Remark, ...]:
         """What to know of rows that are answered."""
