@@ -45,8 +45,8 @@ def predict(
     predictor = model if isinstance(model, Predictor) else Predictor(model, columns=columns, keep=keep, **options)
     if out is None:
         return _lazily(predictor, source)
-    as_text = () if predictor._table is None else predictor._table.inputs.as_text
-    reading = Reading(tuple(predictor.names), (*as_text, *predictor.keep), delimiter, encoding)
+    labels = predictor.columns[:1] if predictor._table is None else predictor._table.inputs.as_text
+    reading = Reading(tuple(predictor.names), (*labels, *predictor.keep), delimiter, encoding)
     told = {**predictor.options, "keep": predictor.keep, "columns": predictor.columns}
     job = {"command": "predict", "model": predictor.checksum, "options": told}
     inputs, sizes = parts_of(source, predictor.names), Sizes.checked(batch_rows, part_rows)

@@ -161,7 +161,7 @@ class Head(TreeModule):
 
     def nodes_of(self, y: Targets) -> np.ndarray:
         """Node ids of labels; unknown ones are refused."""
-        return np.atleast_1d(self.tree.index(list(y)))
+        return np.atleast_1d(self.tree.index(y))
 
     def _to_store(self, draft: Draft) -> None:
         super()._to_store(draft)
