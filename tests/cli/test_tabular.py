@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from vpunn.cli import tabular
 from vpunn.errors import VpunnError
 from vpunn.io import read_table, write_table
+from vpunn.paper.reports import reproduce
 from vpunn.paper.trials import VARIANTS, paired_interval, prediction_trial, split_rows
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -131,9 +132,7 @@ def test_paired_interval_is_wider_than_the_naive_one():
 
 @pytest.mark.slow
 def test_the_picture_of_the_wines():
-    from vpunn.paper.reports.tabular import run as reproduce
-
-    report = reproduce(seeds=1, work={"rows": 400}, only=["picture"])
+    report = reproduce("tabular", seeds=1, work={"rows": 400}, only=["picture"])
     assert [b["kind"] for b in report.blocks].count("figure") == 1
 
 
@@ -141,22 +140,18 @@ def test_the_picture_of_the_wines():
 def test_without_umap_the_picture_uses_principal_components(monkeypatch):
     import importlib.util
 
-    from vpunn.paper.reports.tabular import run as reproduce
-
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "umap" else find(name, *rest))
-    report = reproduce(seeds=1, work={"rows": 400}, only=["picture"])
+    report = reproduce("tabular", seeds=1, work={"rows": 400}, only=["picture"])
     assert "principal components" in report.to_json()
 
 
 @pytest.mark.usefixtures("wine")
 def test_the_report_runs_end_to_end(tmp_path):
     pytest.importorskip("torch.nn", reason="needs torch (extra tab)")
-    from vpunn.paper.reports.tabular import run as reproduce
-
     quick = ("prediction", "generation", "edits", "refinement", "ids")  # the picture compiles umap for half a minute
     work = {"epochs": 2, "rounds": 2, "edits": 4, "rows": 400, "permutations": 9}
-    report = reproduce(seeds=2, work=work, only=quick, out=tmp_path / "made")
+    report = reproduce("tabular", seeds=2, work=work, only=quick, out=tmp_path / "made")
     titles = [b["title"] for b in report.blocks if b["kind"] == "table"]
     assert any("T17" in t and "prediction" in t for t in titles)
     assert any("T18" in t for t in titles)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vpunn._cost import Cost
 from vpunn.datasets import load_ncbi
 from vpunn.paper import printed
-from vpunn.paper.reports import baselines, given_digits
+from vpunn.paper.reports import given_digits, reproduce
 from vpunn.paper.reports.given_digits import Columns, HuffmanSoftmax, huffman_paths
 
 
@@ -90,12 +90,12 @@ def test_where_memory_is_not_measured_it_is_taken_to_grow_as_squares():
 
 def test_the_report_says_when_it_stopped_and_names_the_hour(tmp_path):
     work = {"tree": load_ncbi("Primates").tree, "budget": 0.01}
-    made = baselines.run(1, out=tmp_path, work=work)
+    made = reproduce("baselines", 1, out=tmp_path, work=work)
     rows = next(block["rows"] for block in made.blocks if block.get("name") == "T14")
     assert any(str(row["row"]).startswith("ours, stopped after") for row in rows)
-    assert "--hour" not in made.command
-    assert baselines.run(1, source=tmp_path, work={**work, "budget": 3600.0}).command.endswith(" --hour")
-    assert baselines.run(1, source=tmp_path, work={**work, "budget": 30.0}).command.endswith(" --minutes 0.5")
+    assert "--minutes 60" not in made.command
+    assert reproduce("baselines", 1, source=tmp_path, work={**work, "budget": 3600.0}).command.endswith(" --minutes 60")
+    assert reproduce("baselines", 1, source=tmp_path, work={**work, "budget": 30.0}).command.endswith(" --minutes 0.5")
 
 
 def test_every_installed_baseline_runs():

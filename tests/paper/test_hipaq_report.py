@@ -12,6 +12,7 @@ from vpunn.errors import VpunnError
 from vpunn.hipaq import small_group, tree_code
 from vpunn.hipaq.group_invariants import MEANING
 from vpunn.paper.reports import hipaq as report
+from vpunn.paper.reports import reproduce
 from vpunn.tree import Tree
 
 APP = typer.Typer()
@@ -87,7 +88,7 @@ def test_hydrogen_decays_and_trees_commands(tmp_path):
 
 def test_report(wine, tmp_path, monkeypatch):  # its Table 20 reads the wines
     """All 1,251 groups are recomputed from shuffled tables on the way: none may differ from GAP's values."""
-    made = report.run(seeds=1, out=tmp_path / "made")
+    made = reproduce("hipaq", seeds=1, out=tmp_path / "made")
     rows = next(
         block["rows"] for block in made.blocks if "T16" in block.get("title", "") and "beside ours" in block["title"]
     )
@@ -111,5 +112,5 @@ def test_report(wine, tmp_path, monkeypatch):  # its Table 20 reads the wines
 
     for name in ("check_groups", "purity_against_noise", "_train_small", "measured"):
         monkeypatch.setattr(report, name, never)
-    again = report.run(source=tmp_path / "made", out=tmp_path / "again")
+    again = reproduce("hipaq", source=tmp_path / "made", out=tmp_path / "again")
     assert again.blocks == made.blocks

@@ -7,15 +7,12 @@ same tables without the paper's numbers, and the paper's figures.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from vpunn.codes import PadicCode
 from vpunn.codes.isometry import check_losslessness
-from vpunn.datasets.hierarchy import Hierarchy
 from vpunn.hipaq import HiPaQ
 from vpunn.network import VPuNN
 from vpunn.padic import code_prime
@@ -26,7 +23,7 @@ from vpunn.paper.ceilings import ceilings, leaky_paper_rule, separability
 from vpunn.paper.contents import captions
 from vpunn.paper.hipan import code_correlation
 from vpunn.paper.reports import calibration, geometries, given_digits, hipan_tables, training
-from vpunn.paper.reports._run import TITLES, Bench, Section, assemble, choose, command_line, compare
+from vpunn.paper.reports._run import TITLES, Bench, Section, compare
 from vpunn.report import Report
 from vpunn.tree import Tree
 
@@ -42,37 +39,17 @@ POLICIES = ("first", "deepest", "most-specific", "unfold")
 NAMED = tuple(TITLES)
 
 
-def reproduce(
-    name: str,
-    seeds: int = 10,
-    *,
-    out: str | Path | None = None,
-    source: str | Path | None = None,
-    only: Collection[str] = (),
-    policy: str | None = None,
-    resume: bool = False,
-    data: Hierarchy | Tree | None = None,
-    work: dict[str, Any] | None = None,
-) -> Report:
-    """Measure one hierarchy: ``wordnet``, ``wordnet-3.0``, ``go``, ``ncbi``, or ``data`` under a name of its own.
-
-    ``out`` is the report's folder: it is checked first, each section is written when it is done, trained models are kept in
-    ``checkpoints``. ``source`` is such a folder: its models are used and nothing is trained; with ``resume`` those of ``out``
-    are used and only missing ones trained. ``only`` names tables. ``work`` replaces data and amounts of work of single sections.
-    """
-    given = Hierarchy(data, name, "", "", "", policy or "first") if isinstance(data, Tree) else data
-    kind = name.partition("-")[0] if given is None or name in TITLES else "own"
-    wanted = choose(SECTIONS, name if kind == "own" else kind, only, kind)
-    bench = Bench(name, seeds, out, source, resume, work or {}, policy=policy, given=given)
-    title = TITLES.get(bench.name, bench.name)
-    report = Report(f"{title}: the paper's tables, read honestly", command_line(name, bench.seeds, only, policy))
+def begin(bench: Bench, command: str) -> Report:
+    """The report without its sections."""
+    report = Report(f"{TITLES.get(bench.name, bench.name)}: the paper's tables, read honestly", command)
     report.text(
         f"{bench.describe} One thread. Accuracies are judged without padding unless said; seeds are 0 to {bench.seeds - 1}."
     )
-    return assemble(bench, report, wanted, None if only else _resources)
+    return report
 
 
-def _resources(bench: Bench, report: Report) -> None:
+def finish(bench: Bench, report: Report) -> None:
+    """What the whole of it took."""
     made, said = report.provenance(), printed.RESULTS[bench.kind]
     compare(
         report,
@@ -396,5 +373,6 @@ _PARTS: dict[str, list[tuple[tuple[str, ...], Any, tuple[str, ...]]]] = {
     "Other geometries": [(("T2",), geometries.comparison, ("wordnet",))],
     "Baselines and identifiers": [(("T14",), _baselines, ("own",)), (("T16",), _identifiers, ("own",))],
 }
+SHELF = Bench
 #: All sections in the order of the report.
 SECTIONS = [Section(ids, run, kinds, part) for part, rows in _PARTS.items() for ids, run, kinds in rows]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import asdict
 from importlib.resources import files
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,7 @@ from vpunn.hipaq.group_invariants import MEANING
 from vpunn.hipaq.hydrogen import purity_against_noise
 from vpunn.padic import code_prime
 from vpunn.paper.contents import captions
-from vpunn.paper.reports._run import Section, Shelf, assemble, choose, command_line
+from vpunn.paper.reports._run import Section, Shelf
 from vpunn.plot.hipaq import plot_groups, plot_purity
 from vpunn.report import Report
 from vpunn.tree import Tree
@@ -41,26 +39,16 @@ NOISES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 SKIPPED = {256: 56_092}
 
 
-def run(
-    seeds: int = 10,
-    *,
-    out: str | Path | None = None,
-    source: str | Path | None = None,
-    only: Collection[str] = (),
-    resume: bool = False,
-    work: dict[str, Any] | None = None,
-) -> Report:
-    """The report; about a minute, most of it the recomputation of all 1,251 groups from relabelled tables."""
-    wanted = choose(SECTIONS, "hipaq", only)
-    shelf = Shelf("hipaq", seeds, out, source, resume, work or {})
-    report = Report("HiPaQ: identifiers from invariants", command_line("hipaq", shelf.seeds, only))
+def begin(shelf: Shelf, command: str) -> Report:
+    """The report's opening; all of it takes about a minute, most of it to recompute all 1,251 groups from relabelled tables."""
+    report = Report("HiPaQ: identifiers from invariants", command)
     report.text(
         "The paper's HiPaQ code gives 125 “groups of order ≤ 125” three base-5 digits. There are 1,251 such groups; 125 is "
         "the number of orders, and any index below 5³ has an injective three-digit code. Here a code is a path of "
         "isomorphism invariants: two objects share k digits exactly if they agree on the first k invariants, renaming the "
         "elements never changes a digit, and a digit that is only a catalogue position is called a look-up."
     )
-    return assemble(shelf, report, wanted)
+    return report
 
 
 # ---- what is measured once and kept ------------------------------------------------------------------------------------
@@ -385,6 +373,7 @@ def _train_small() -> list[dict[str, Any]]:
     return rows
 
 
+SHELF = Shelf
 SECTIONS = [
     Section(("T16",), _comparison),
     Section(("T20",), _hyper_parameters),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from vpunn._progress import progress_bar
 from vpunn.paper import printed
 from vpunn.paper.contents import captions
 from vpunn.paper.reports import _latent_trees
-from vpunn.paper.reports._run import Section, Shelf, assemble, choose, command_line
+from vpunn.paper.reports._run import Section, Shelf
 from vpunn.report import Report
 
 #: Generators are trained with this many seeds at most; predictions use all that are asked for.
@@ -26,7 +25,7 @@ PAPER_WINE = 4869
 
 @dataclass
 class WineShelf(Shelf):
-    """The wine table and how much work the trials do."""
+    """The wine table and how much work the trials do; ``work`` replaces the fields."""
 
     epochs: int = 300
     rounds: int = 300
@@ -34,6 +33,10 @@ class WineShelf(Shelf):
     permutations: int = 200
     #: Keep only so many wines, for trials.
     rows: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        vars(self).update(self.work)
 
     @cached_property
     def wine(self) -> Any:
@@ -56,26 +59,16 @@ class WineShelf(Shelf):
         return np.asarray(self.wine["quality"].to_numpy(dtype=float))
 
 
-def run(
-    seeds: int = 10,
-    *,
-    out: str | Path | None = None,
-    source: str | Path | None = None,
-    only: Collection[str] = (),
-    resume: bool = False,
-    work: dict[str, Any] | None = None,
-) -> Report:
-    """The evaluation, or some sections of it; about 15 minutes on one core. ``work`` are fields of `WineShelf`."""
-    wanted = choose(SECTIONS, "tabular", only)
-    shelf = WineShelf("tabular", seeds, out, source, resume, **(work or {}))
-    report = Report("Tab-HiPaN: latent hierarchies of tables", command_line("tabular", shelf.seeds, only))
+def begin(shelf: WineShelf, command: str) -> Report:
+    """The report's opening; all of it takes about 15 minutes on one core."""
+    report = Report("Tab-HiPaN: latent hierarchies of tables", command)
     wine = shelf.wine
     report.text(
         f"White wines of the UCI table: {len(wine):,} rows, {int(wine.duplicated().sum())} of them repeats of another row "
         "(E-76). Everywhere below, equal rows stay on one side of a split, trees are learned on training rows only, and "
         "held-out rows are encoded by descent."
     )
-    return assemble(shelf, report, wanted)
+    return report
 
 
 # ---- prediction (T17, first column) ---------------------------------------------------------------------------------------
@@ -435,6 +428,7 @@ def _twins(shelf: WineShelf, report: Report) -> None:
     report.figure(f"Distances of {len(distance)} single-digit edits at depth 3.", figure)
 
 
+SHELF = WineShelf
 SECTIONS = [
     Section(("T17", "prediction"), _predictions),
     Section(("T17", "generation"), _generators),
