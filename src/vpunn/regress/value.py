@@ -143,11 +143,12 @@ class Boxes:
     def leaf(self, points: Any) -> np.ndarray:
         """The leaf that holds each point (…, columns); points outside are taken to the border."""
         try:
-            points = np.clip(np.asarray(points, float), self.low, self.high)
+            points = np.asarray(points, float)
         except (TypeError, ValueError, OverflowError) as error:
             raise VpunnError(f"points are rows of {len(self.low)} numbers ({error}).") from None
         if points.shape[-1:] != self.low.shape or np.isnan(points).any():
             raise VpunnError(f"a point has {len(self.low)} numbers and no NaN, got an array of shape {points.shape}.")
+        points = np.clip(points, self.low, self.high)
         cells = np.floor((points - self.low) / (self.high - self.low) * 2.0**self.depth)
         cell = np.clip(cells, 0, 2**self.depth - 1).astype(np.int64)
         number = np.zeros(points.shape[:-1], np.int64)

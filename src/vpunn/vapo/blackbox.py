@@ -69,9 +69,13 @@ class _Search:
         points = wanted[: int(min(len(wanted), self.budget - self.evaluations))]
         if len(points) == 0:
             raise _Spent
-        values = np.asarray(
-            self.function(points) if self.vectorized else [self.function(x.copy()) for x in points], float
-        )
+        found = self.function(points) if self.vectorized else [self.function(x.copy()) for x in points]
+        try:
+            values = np.asarray(found, float)
+        except (TypeError, ValueError):
+            raise VpunnError(
+                f"the loss must return a number, got {found[0]!r} at digits {examples(points[0])}."
+            ) from None
         if values.shape != (len(points),):
             raise VpunnError(
                 f"the loss must return one number per point, got shape {values.shape} for {len(points)} points."
