@@ -58,7 +58,7 @@ TREE = Tree.from_parents([-1, 0, 0])
         (lambda: minimize(lambda x: 0.0, p=3, n=2, start=[0, 3]), "0..2, got 3"),
         (lambda: minimize(lambda x: 0.0, p=3, n=2, start=[0]), "start needs 2 integer digits"),
         (lambda: minimize(lambda x: np.nan, p=3, n=2), "NaN at digits"),
-        (lambda: minimize(lambda x: "low", p=3, n=2), "must return a number, got .low. at digits"),
+        (lambda: minimize(lambda x: "low", p=3, n=2), "must return a number, got 'low' at digits"),
         (lambda: minimize(lambda x: x, p=3, n=2), "one number per point"),
         (lambda: minimize(lambda x: 0.0, p=3, n=2, order="leaf"), "order='leaf' is unknown"),
         (lambda: minimize(lambda x: 0.0, p=3, n=2, budget=0), "budget=0"),
