@@ -30,7 +30,7 @@ from vpunn.cli import (
     tabular,
     tree,
 )
-from vpunn.cli.common import in_shell, shell_voice, state
+from vpunn.cli.common import shell_voice, state
 from vpunn.errors import CodeChangeWarning, DataWarning, VpunnError, speaking
 from vpunn.files import clipped
 
@@ -44,9 +44,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: drawing boxes around it takes a third of the time of `vpunn --help`
-    help="Learning on hierarchies: put rows into a tree, predict numbers, look at trees and models.",
+    help="Learning on hierarchies. Begin with `vpunn demo`, or with `vpunn fit TABLE`, which shows the columns of a table.",
 )
-for family in (tree, codes, data, demo, fit, predict, explore, hipan, hipaq, tabular, info, report, paper):
+for family in (demo, fit, predict, report, explore, info, codes, data, tree, tabular, hipan, hipaq, paper):
     family.register(app)
 
 
@@ -119,7 +119,7 @@ def _in_shell(error: Exception) -> str:
         return "there is not enough memory for this; give fewer rows or columns at a time, or a larger machine."
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return f"cannot use {clipped(error.filename)}: {error.strerror}."
-    return in_shell(str(error))
+    return str(error)
 
 
 def _lost_letters() -> str:
@@ -133,7 +133,7 @@ def _lost_letters() -> str:
 def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
     """Our own warnings are sentences for the user; where in the code they arose does not help there."""
     if issubclass(category, DataWarning | CodeChangeWarning):
-        sys.stderr.write(f"vpunn: {in_shell(str(message))}\n")
+        sys.stderr.write(f"vpunn: {message}\n")
     elif state.debug or not issubclass(category, DeprecationWarning):  # between libraries, not to the user
         sys.stderr.write(warnings.formatwarning(message, category, *place[:2]))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, grouped, refuse_unused, say
+from vpunn.cli.common import JsonFlag, add, emit, refuse_unused, say
 from vpunn.cli.source import AS_NAMED, Source, TreeFile
 from vpunn.errors import VpunnError, counted, examples
 
@@ -29,7 +29,7 @@ Match = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (encode, decode, distance, ball):
-        app.command()(grouped(command))
+        add(app, command)
 
 
 def _readable(label: Label, name: object) -> str:
@@ -105,7 +105,7 @@ def encode(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """Codes of labels, or of a column of labels in a table of any size."""
+    """Codes of labels, or of a column of labels in a table."""
     from vpunn.codes import PadicCode
 
     if out is not None and (out.endswith("/") or Path(out.lower()).suffix in TABLE_ENDINGS):
@@ -256,7 +256,9 @@ def distance(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """Lowest common ancestor, valuation, p-adic distance and, where a tree has branch lengths, path length of pairs."""
+    """Common ancestor and distances of pairs of labels.
+
+    Valuation, p-adic distance and, where a tree has branch lengths, the length of the path."""
     from vpunn.codes import PadicCode
     from vpunn.files import check_not_read
     from vpunn.io.frames import check_table_path
@@ -348,7 +350,9 @@ def ball(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """The ball of radius p^-k around a node: the subtree below its ancestor at depth k."""
+    """The branch around a node, which shares its first k digits.
+
+    In p-adic words it is the ball of radius p^-k."""
     import numpy as np
 
     from vpunn.codes import PadicCode

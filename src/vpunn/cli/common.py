@@ -11,11 +11,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from vpunn.errors import VpunnError
 
@@ -73,6 +75,11 @@ def _cell(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
+def add(family: typer.Typer, command: Callable[..., None]) -> None:
+    """Make a function a command; arguments that are dataclasses are groups of options (`grouped`)."""
+    family.command(cls=InGroups)(grouped(command))
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose arguments may be dataclasses: typer sees an option for each of their fields, the command sees the groups.
 
@@ -89,7 +96,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for field in fields(groups[argument.name]):
             unset = argument.empty if field.default is MISSING else field.default
             option = argument.replace(name=field.name, kind=argument.KEYWORD_ONLY, default=unset)
-            flat.append(option.replace(annotation=kinds[field.name]))
+            said = copy(kinds[field.name].__metadata__[0])  # some stand in two groups
+            said.rich_help_panel = str(groups[argument.name].__doc__).partition("\n")[0].rstrip(".")
+            flat.append(option.replace(annotation=Annotated[kinds[field.name].__origin__, said]))
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
@@ -102,6 +111,23 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {option.name: option.annotation for option in flat}
     return run
+
+
+class InGroups(TyperCommand):
+    """A command whose help shows the options of each dataclass together, under what its docstring says."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, options of the command itself, then the groups."""
+        found: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            if record is not None:
+                found.setdefault(getattr(parameter, "rich_help_panel", None) or own, []).append(record)
+        for title, records in found.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def shell_voice(name: str, value: object) -> str:
@@ -130,15 +156,18 @@ _OPTIONS: dict[tuple[str, object], tuple[str, str]] = {
 
 
 def reader_voice(name: str, value: object) -> str:
-    """The same of what reads trees, which takes its options by ``-o``."""
-    return f"give -o {name}={value}" if "option" in state.takes else shell_voice(name, value)
+    """The same of what reads trees, which takes most of its options by ``-o``.
 
-
-def in_shell(sentence: str) -> str:
-    """A sentence about a tree file, to a command that has no ``-o``: where there is one."""
-    if " -o " in sentence and "option" not in state.takes:
-        return f"{sentence.rstrip('.')} (-o belongs to vpunn tree convert, which writes a file for this command)."
-    return sentence
+    >>> state.takes = frozenset({"option"})
+    >>> reader_voice("header", False), reader_voice("levels", ["order", "genus"])
+    ('give -o header=false', 'give -o levels=order,genus')
+    """
+    if name in ("format", "policy", "node"):
+        return shell_voice(name, value)
+    listed = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    option = f"{name}={listed.lower() if isinstance(value, bool) else listed}"
+    there = "" if "option" in state.takes else " to vpunn tree convert, which writes a file for this command,"
+    return f"give -o {option if option.isprintable() and ' ' not in option else shlex.quote(option)}{there}"
 
 
 def say(sentence: str) -> None:

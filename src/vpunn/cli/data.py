@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_datasets(as_json: JsonFlag = False) -> None:
-    """List the data sets, their sizes and licences, and which of them are on this machine already."""
+    """List the data sets, with sizes, licences and what is here already."""
     from vpunn.datasets.catalog import CATALOG
     from vpunn.datasets.fetch import find_file
 
@@ -45,7 +45,7 @@ def fetch(
     everything: Annotated[bool, typer.Option("--all", help="Fetch all of them.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Fetch data sets into the cache, unless they are there already, and print where their files lie."""
+    """Fetch data sets, unless they are there, and print their files."""
     from vpunn.datasets.catalog import CATALOG
     from vpunn.datasets.fetch import fetch_dataset
     from vpunn.errors import DataError
@@ -57,7 +57,9 @@ def fetch(
 
 
 def path(names: Keys, as_json: JsonFlag = False) -> None:
-    """Print where the files of data sets lie, one per line; fetches nothing: a missing file is an error."""
+    """Print where the files of data sets lie, one per line.
+
+    It fetches nothing: a missing file is an error."""
     from vpunn.datasets.catalog import describe_dataset
     from vpunn.datasets.fetch import find_file
     from vpunn.errors import DataError

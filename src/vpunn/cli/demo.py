@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(out: Annotated[Path, typer.Option(help="Folder for the codes and the tree.")] = Path("demo")) -> None:
-    """Fetch WordNet's nouns, encode them, check the code on a million pairs, and learn to place new words."""
+    """Fetch WordNet, check its codes, learn to place new words."""
     from vpunn.codes import PadicCode
     from vpunn.codes.isometry import check_losslessness
     from vpunn.datasets import load_wordnet

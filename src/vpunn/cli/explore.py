@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vpunn.cli.common import grouped
+from vpunn.cli.common import add
 from vpunn.cli.source import AS_NAMED, TreeFile
 from vpunn.errors import VpunnError
 
@@ -30,7 +30,7 @@ MaxBytes = Annotated[int, typer.Option(min=1, help="Bytes the body of a request 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(grouped(explore))
+    add(app, explore)
     app.command()(serve)
 
 
@@ -44,7 +44,7 @@ def explore(
     allow_host: AllowHost = None,
     how: TreeFile = AS_NAMED,
 ) -> None:
-    """Walk a tree in the browser; with a model, ask it and see its beliefs on the tree."""
+    """Walk a tree, or ask a model, in the browser."""
     from vpunn.web.server import listen
     from vpunn.web.server import serve as run
 
@@ -73,7 +73,9 @@ def serve(
     max_rows: MaxRows = 10_000,
     max_bytes: MaxBytes = 8_000_000,
 ) -> None:
-    """Serve predictions (and everything else the explorer knows) as JSON; GET /api/openapi.json says how."""
+    """Serve a model over HTTP, as JSON.
+
+    GET /api/openapi.json says how."""
     from vpunn.web.api import Limits
     from vpunn.web.server import listen
     from vpunn.web.server import serve as run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, beside, emit, grouped, refuse_unused, say
+from vpunn.cli.common import JsonFlag, add, beside, emit, refuse_unused, say
 from vpunn.cli.source import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading, provenance_of
 from vpunn.errors import VpunnError, check_choice, counted, examples
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(grouped(fit))
+    add(app, fit)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Places:
-    """The tree that the labels stand in, and what happens to rows that have no place there."""
+    """The tree of the labels, and rows without a place in it."""
 
     tree: Annotated[str | None, typer.Option(help="Tree file (or data set) whose labels the table uses.")] = None
     match: Annotated[
@@ -186,7 +186,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Evolving:
-    """How numbers and classes of --regress and --classify come about."""
+    """How the numbers of --regress and classes of --classify came about."""
 
     evolution: Annotated[
         str | None,
@@ -236,7 +236,7 @@ class Evolving:
 class Words:
     """How texts become features."""
 
-    characters: Annotated[bool | None, typer.Option(help="Also use character n-grams of the text.")] = None
+    characters: Annotated[bool | None, typer.Option(help="Also read the text by groups of letters.")] = None
     mixed: Annotated[
         str | None,
         typer.Option(
@@ -275,7 +275,10 @@ NO_COLUMNS, NO_TREE, AS_LEVELS, AS_WORDS, NONE_HELD = Columns(), Places(), Evolv
 
 def fit(
     table: Annotated[
-        Path, typer.Argument(help="CSV, TSV, Parquet or JSON lines table, or the name of a task (wordnet, go, …).")
+        Path,
+        typer.Argument(
+            help="A table (CSV, TSV, Excel, Parquet, JSON lines, Feather), or the name of a task (wordnet, go, …)."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the model; beside the table, called TABLE-model, if not given.")
@@ -296,8 +299,10 @@ def fit(
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Fit a model on a table and write it to a folder; the model written has seen all rows. Without options: show what the columns
-    look like, and a command to copy."""
+    """Fit a model on a table; without options, show its columns.
+
+    The columns are shown with what they look like, and with a command to copy. A model is written to a folder and has seen all
+    rows."""
     from vpunn.files import make_folder
     from vpunn.store import check_replaceable
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, beside, emit, grouped
+from vpunn.cli.common import JsonFlag, add, beside, emit
 from vpunn.cli.source import AS_NAMED, Source, TreeFile
 from vpunn.errors import VpunnError
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
         help="The paper's HiPaN on your tree. It reads no features: vpunn fit is for rows with features.",
     )
     for command in (fit, digits, proba, score):
-        family.command()(grouped(command))
+        add(family, command)
     app.add_typer(family, name="hipan")
 
 
@@ -48,7 +48,7 @@ def fit(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """Train HiPaN on the leaves of a tree and save it; vpunn.load and the other commands open it."""
+    """Train HiPaN on the leaves of a tree and save it."""
     import numpy as np
 
     from vpunn._progress import progress_bar
@@ -101,7 +101,7 @@ def proba(
     top: Annotated[int, typer.Option(min=1, help="How many leaves to name for each item.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """The likeliest leaves of each item, and the probability of the item itself."""
+    """The likeliest leaves of each item, with probabilities."""
     import numpy as np
 
     found = _model(model)
@@ -121,7 +121,7 @@ def score(
     items: Items = None,
     json: JsonFlag = False,
 ) -> None:
-    """Shares of right digits by both rules: shown the true digit, and with nothing shown."""
+    """Shares of right digits, with the true digit shown and without."""
     found = _model(model)
     nodes, _ = _leaves(found, items)
     rows = []

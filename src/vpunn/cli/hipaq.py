@@ -8,17 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, grouped
+from vpunn.cli.common import JsonFlag, add, emit
 from vpunn.cli.source import AS_NAMED, Source, TreeFile
 
 
 def register(app: typer.Typer) -> None:
     """Add the family of commands."""
-    family = typer.Typer(
-        no_args_is_help=True, help="Codes that do not depend on names: of any tree, of groups, hydrogen, decays."
-    )
+    family = typer.Typer(no_args_is_help=True, help="Codes that do not depend on names: of trees, groups, decays.")
     for command in (table, codes, groups, subgroups, hydrogen, decays, trees):
-        family.command()(grouped(command))
+        add(family, command)
     app.add_typer(family, name="hipaq")
 
 
@@ -35,7 +33,7 @@ def groups(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """What each digit separates among the groups of the catalogue, or which of them a given group is."""
+    """What each digit tells apart among groups, or which a group is."""
     from vpunn.hipaq import group_catalogue, group_name, known_orders
 
     if table is not None or permutations is not None or number is not None:
@@ -60,7 +58,9 @@ def groups(
 
 
 def table(json: JsonFlag = False) -> None:
-    """The paper's table of hierarchies: leaves, (p, K), numbers, CPU time and key result of four of them."""
+    """The paper's table of four hierarchies.
+
+    Leaves, (p, K), numbers, CPU time and key result of each."""
     from vpunn.hipaq import hierarchy_table
 
     emit(hierarchy_table(), json, "HiPaQ: one code a leaf, nothing trained")
@@ -74,7 +74,9 @@ def codes(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """A code for every leaf of a tree, ready without fitting; with --canonical, equal exactly for isomorphic trees."""
+    """A code for every leaf of a tree, ready without fitting.
+
+    With --canonical, codes are equal exactly for isomorphic trees."""
     from vpunn.errors import counted
     from vpunn.hipaq import HiPaQ
 
@@ -104,7 +106,7 @@ def subgroups(
     ] = "unfold",
     json: JsonFlag = False,
 ) -> None:
-    """The subgroups of a group as a hierarchy, each below those in which it is maximal, and their canonical codes."""
+    """The subgroups of a group as a tree, and their canonical codes."""
     from vpunn.hipaq import Group, HiPaQ, small_group, subgroup_lattice
 
     file = Path(number)
@@ -160,7 +162,7 @@ def hydrogen(
     seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds, from 0.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """The tree of states (exact by construction), and shells recovered from noisy observables without labels."""
+    """The tree of states, and shells found in noisy measurements."""
     from vpunn.errors import VpunnError, counted
     from vpunn.hipaq.hydrogen import hydrogen_tree, purity_against_noise
 
@@ -187,7 +189,7 @@ def decays(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Codes of decay channels, the entropy of each digit and the Huffman bound."""
+    """Codes of decay channels, and how many bits each digit holds."""
     from vpunn.hipaq.decays import read_decays
 
     chain = read_decays(file)
@@ -217,7 +219,7 @@ def trees(
     max_nodes: Annotated[int, typer.Option(min=1, max=16, help="Catalogue all rooted trees up to this size.")] = 10,
     json: JsonFlag = False,
 ) -> None:
-    """Canonical (AHU) code of a tree's shape, or what simple invariants say about all small rooted trees."""
+    """A canonical code of a tree's shape, or of all small trees."""
     from vpunn.hipaq.rooted_trees import tree_catalogue, tree_code
 
     if file is not None:

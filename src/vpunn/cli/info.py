@@ -88,8 +88,9 @@ def info(
     verify: Annotated[bool, typer.Option(help="Compare the checksum of every array.")] = True,
     json: JsonFlag = False,
 ) -> None:
-    """Say what a saved model is (or a tree file): kind, version, size, tree, which numbers belong to branches, settings,
-    where it comes from."""
+    """Say what a saved model or a tree file is.
+
+    Kind, version, size, tree, which numbers belong to branches, settings, where it comes from."""
     from vpunn.cli.source import read_source
     from vpunn.cli.tree import tree_facts
     from vpunn.store import Stored

@@ -51,20 +51,16 @@ def reproduce(
     policy: Annotated[
         str | None, typer.Option(help="How a graph becomes a tree: first, deepest, most-specific, unfold.")
     ] = None,
-    hour: Annotated[bool, typer.Option("--hour", help="baselines: give each the paper's hour of CPU time.")] = False,
     minutes: Annotated[
-        float | None, typer.Option(min=0.01, help="baselines: give each so many minutes of CPU time instead of two.")
+        float | None,
+        typer.Option(min=0.01, help="baselines: minutes of CPU time for each, 2 if not given; the paper gave 60."),
     ] = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="Show the words of --only and end; so does: vpunn reproduce list.")
-    ] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Show the words of --only and end.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run a target and print, then write, its report: the paper's numbers, ours and the reason side by side."""
+    """Run the paper's experiments: its numbers, ours, and the reason."""
     from vpunn.paper.reports import HIERARCHIES, TARGETS, words_of
 
-    if target == "list":
-        target, listing = None, True
     if listing:
         wanted = [*TARGETS, "own"] if target in (None, "all") else [target if target in TARGETS else "own"]
         rows = [{"target": t, "--only": word, "shows": said} for t in wanted for word, said in words_of(t).items()]
@@ -73,17 +69,15 @@ def reproduce(
         raise VpunnError(f"say which report to make: one of {', '.join(TARGETS)}, all, or a tree of your own.")
     if resume and source is not None:
         raise VpunnError("--resume goes on in --out, and --from trains nothing; give one of them.")
-    if (hour or minutes) and target != "baselines":
-        raise VpunnError(f"--hour and --minutes are the time of each baseline; leave them out for {target}.")
-    if hour and minutes:
-        raise VpunnError("--hour is --minutes 60; give one of them.")
+    if minutes is not None and target != "baselines":
+        raise VpunnError(f"--minutes is the time of each baseline; leave it out for {target}.")
     if target == "all" and only:
         raise VpunnError("--only names tables of one report; name that report instead of all.")
     if target in TARGETS and target not in HIERARCHIES and policy is not None:
         raise VpunnError(f"--policy is for {', '.join(HIERARCHIES)} and trees; leave it out for {target}.")
     options: dict[str, Any] = {"only": tuple(only or ()), "source": source, "resume": resume, "policy": policy}
-    if hour or minutes:
-        options["work"] = {"budget": 60.0 * (minutes or 60.0)}
+    if minutes is not None:
+        options["work"] = {"budget": 60.0 * minutes}
     documents, began = [], time.process_time()
     for each in [t for t in TARGETS if t not in ONLY_BY_NAME] if target == "all" else [target]:
         report, folder = _make(each, out, seeds, options, target == "all")
@@ -140,7 +134,7 @@ def figures(
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and starts.")] = 0,
 ) -> None:
-    """Draw the paper's figures from a hierarchy, each with a caption that says what it shows and where the paper errs."""
+    """Draw the paper's figures, with what they show, and errors."""
     from vpunn.cli.source import read_source
     from vpunn.paper._figure_inputs import Inputs
     from vpunn.paper.figures import draw_figures, find_figures, from_report, own_figures

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, folded, grouped, refuse_unused, say
+from vpunn.cli.common import JsonFlag, add, emit, folded, refuse_unused, say
 from vpunn.cli.tables import AS_FOUND, Ask, Model, Reading, Table, notes_on_origin
 from vpunn.errors import VpunnError, counted, examples
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (predict, evaluate, explain):
-        app.command()(grouped(command))
+        add(app, command)
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Where an answer stops, and the numbers of each rule (None: not given)."""
+    """Where an answer stops."""
 
     stop: Annotated[
         str | None, typer.Option(help="threshold, risk, depth or cost: answer a surer branch instead of a node.")
@@ -75,14 +75,14 @@ def predict(
     out: Annotated[
         str | None,
         typer.Option(
-            help="Write a table (.csv, .tsv, .parquet, .jsonl) instead of printing, in constant memory; a folder of parts "
+            help="Write a table (.csv, .xlsx, .parquet, …) instead of printing, in constant memory; a folder of parts "
             "that can be continued if it ends in / or the input is a folder or pattern."
         ),
     ] = None,
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Predict the place, or the number, of every row of a table, or of one text."""
+    """Predict the place, or the number, of every row of a table."""
     from vpunn.tables.inputs import split_names
 
     if until.stop is not None and top > 1:
@@ -174,7 +174,9 @@ def evaluate(
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Compare predictions with the target column of a table (or the test part of the task the model was fitted on)."""
+    """Score predictions against the target column of a table.
+
+    Without a table: on the test part of the task that the model was fitted on."""
     from vpunn.tables.fits import task_rows
     from vpunn.tables.gaps import FILL_IN, Gaps
     from vpunn.tables.models import open_table_model
@@ -211,7 +213,9 @@ def explain(
     reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Say why a row, or a text of your own, is placed where it is: what each branch contributes."""
+    """Say why a row, or a text of your own, is placed where it is.
+
+    Shown is what each branch contributes."""
     from dataclasses import asdict
 
     from vpunn.tables.gaps import Gaps

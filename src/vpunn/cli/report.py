@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vpunn.cli.common import JsonFlag, folded, grouped, refuse_unused
+from vpunn.cli.common import JsonFlag, add, folded, refuse_unused
 from vpunn.cli.source import AS_NAMED, TreeFile
 from vpunn.cli.tables import AS_FOUND, Reading, notes_on_origin
 from vpunn.errors import VpunnError, counted
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(grouped(report))
+    add(app, report)
 
 
 def report(
@@ -41,7 +41,7 @@ def report(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """Write a page about a tree, or about a model and the rows of a table.
+    """Write a page about a tree, or a model on rows of a table.
 
     A tree: what it is, its codes, its structure. A model: how good, how honest, where it goes wrong, examples."""
     from vpunn.files import check_writable, save

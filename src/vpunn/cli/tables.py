@@ -18,7 +18,7 @@ Model = Annotated[Path, typer.Argument(help="Folder that `vpunn fit` wrote.")]
 Table = Annotated[
     Path | None,
     typer.Argument(
-        help="CSV, TSV, Parquet or JSON lines table with the columns the model reads; - for standard input."
+        help="A table (CSV, TSV, Excel, Parquet, JSON lines, Feather) with the columns the model reads; - for standard input."
     ),
 ]
 Ask = Annotated[str | None, typer.Option(help="A text of your own instead of a table.")]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, beside, emit, grouped
+from vpunn.cli.common import JsonFlag, add, beside, emit
+from vpunn.cli.tables import AS_FOUND, Reading
 from vpunn.errors import VpunnError, counted
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ BY_WARD = Latent()
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(grouped(discover))
-    family = typer.Typer(no_args_is_help=True, help="Predict, generate and edit rows with a latent tree.")
+    add(app, discover)
+    family = typer.Typer(no_args_is_help=True, help="Generate and edit rows by a tree found in a table.")
     for command in (fit, generate, edit):
-        family.command()(grouped(command))
+        add(family, command)
     app.add_typer(family, name="tabular")
 
 
@@ -79,6 +80,7 @@ def discover(
     figure: Annotated[
         Path | None, typer.Option(help="Write a picture of the top branches (.png, .svg or .pdf).")
     ] = None,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
     """Learn a tree from a table and describe its top branches."""
@@ -89,7 +91,7 @@ def discover(
         if path is not None:
             check_writable(path, endings)
             check_not_read(path, table)
-    rows = _rows(table)
+    rows = _rows(table, reading)
     for name in drop or ():
         rows, _ = pop_column(rows, name)
     encoder = latent.encoder().fit(rows)
@@ -129,9 +131,12 @@ def fit(
     latent: Latent = BY_WARD,
     rounds: Annotated[int, typer.Option(min=1, help="Boosting rounds of the predictors.")] = 300,
     epochs: Annotated[int, typer.Option(min=0, help="Training of the generator; 0 for none.")] = 100,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Learn tree, predictors and generator from a table; with a target, report held-out losses with and without the code."""
+    """Learn a tree, predictors and a generator from a table.
+
+    With a target, held-out losses with and without the code are reported."""
     from vpunn.io.frames import pop_column
     from vpunn.paper.trials import prediction_trial
     from vpunn.store import check_replaceable
@@ -139,7 +144,7 @@ def fit(
 
     out = out or beside(table)
     check_replaceable(out)
-    rows, wanted = pop_column(_rows(table), target)
+    rows, wanted = pop_column(_rows(table, reading), target)
     if wanted is not None and wanted.isna().any():
         raise VpunnError(f"the target {target!r} is missing in {int(wanted.isna().sum())} rows; drop those rows first.")
     encoder = latent.encoder()
@@ -184,9 +189,10 @@ def edit(
     twins: Annotated[int, typer.Option(min=1, help="How many twins.")] = 20,
     out: Annotated[Path | None, typer.Option(help="Write the twins to this table.")] = None,
     seed: Seed = 0,
+    reading: Reading = AS_FOUND,
     json: JsonFlag = False,
 ) -> None:
-    """Move one row to a sibling branch and show its nearest twin beside it."""
+    """Move a row to a sibling branch, its nearest twin beside it."""
     import pandas as pd
 
     from vpunn.files import check_not_read
@@ -197,7 +203,7 @@ def edit(
         check_table_path(out)
         check_not_read(out, table)
     loaded = TabHiPaN.load(model)
-    rows = _rows(table)
+    rows = _rows(table, reading)
     missing = [c for c in loaded.encoder_.table_.names if c not in rows.columns]
     if missing:
         raise VpunnError(f"{table} lacks the column {missing[0]!r} that the model was fitted with.")
@@ -221,13 +227,12 @@ def edit(
     emit(lines, json)
 
 
-def _rows(table: Path) -> pd.DataFrame:
+def _rows(table: Path, reading: Reading) -> pd.DataFrame:
     """The rows of a file, or of a data set (a file of that name comes first)."""
     from vpunn import datasets
-    from vpunn.io import read_table
 
     known = {"wine-quality": datasets.load_wine_quality, "pantheria": datasets.load_pantheria}
-    return known[str(table)]() if str(table) in known and not table.exists() else read_table(table)
+    return known[str(table)]() if str(table) in known and not table.exists() else reading.read_plain(table)
 
 
 def _write_codes(encoder: LatentTreeEncoder, path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vpunn.cli.common import JsonFlag, emit, grouped
+from vpunn.cli.common import JsonFlag, add, emit
 from vpunn.cli.source import AS_NAMED, Source, TreeFile
 from vpunn.errors import DataError, TreeError, counted
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     tree = typer.Typer(no_args_is_help=True, help="Look at, check and convert tree files.")
     for command in (info, check, convert):
-        tree.command()(grouped(command))
+        add(tree, command)
     app.add_typer(tree, name="tree")
 
 
@@ -84,7 +84,9 @@ def convert(
     how: TreeFile = AS_NAMED,
     json: JsonFlag = False,
 ) -> None:
-    """Rewrite a tree in another format; Newick gets readable names where the tree has them (NCBI: scientific names)."""
+    """Rewrite a tree in another format.
+
+    Newick gets readable names where the tree has them (NCBI: scientific names)."""
     from vpunn.files import check_not_read, suffix
     from vpunn.io import ENDINGS, write_tree
 
