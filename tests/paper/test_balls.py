@@ -1,4 +1,4 @@
-"""The paper's neurons and their leak, its counts, and its rule for pruning depths."""
+"""The paper's neurons and their leak, and its counts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from strategies import trees
 from vpunn.errors import VpunnError
 from vpunn.network import VPuNN
-from vpunn.network.gauges import lossless_depths
-from vpunn.paper.balls import BallNeuron, n_full_balls, n_markov_heads, paper_depths, parameter_counts
+from vpunn.paper.balls import BallNeuron, n_full_balls, n_markov_heads, parameter_counts
 from vpunn.tree import Tree
 from vpunn.vapo.leaky import surrogate
 
@@ -51,14 +50,6 @@ def test_leak_lives_in_the_surrogate_only(tree: Tree, seed: int, alpha: float) -
     assert surrogate(net, every, 0.0).tobytes() == net.predict(every).tobytes()
     with pytest.raises(VpunnError, match="real"):
         surrogate(VPuNN(tree, values="rational"), every)
-
-
-def test_the_papers_kl_rule_merges_all_leaves_of_a_complete_tree() -> None:
-    tree = Tree.from_parents([-1, *(np.arange(120) // 3)])  # E-49
-    assert paper_depths(tree).tolist() == [0, 1]
-    assert lossless_depths(tree).tolist() == [0, 1, 2, 3, 4]
-    net = VPuNN(tree, values="integer").interpolate(np.arange(81))
-    assert len(set(net.restrict(paper_depths(tree)).predict(tree.leaves))) == 3
 
 
 def test_the_three_parameter_counts() -> None:

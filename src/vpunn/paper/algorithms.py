@@ -183,11 +183,14 @@ def paper_code(tree: Tree, nodes: Nodes | None = None) -> ControlCode:
     """
     wanted = tree.leaves if nodes is None else np.atleast_1d(tree.check_nodes(nodes))
     p = code_prime(tree.max_branching)
-    digits = PadicCode(tree, p).digits(wanted)
-    steps = np.arange(tree.max_depth)
-    climb = tree.depth[wanted][:, None] - 1 - steps  # position k from the node up is depth − 1 − k from the root down
-    upward = np.take_along_axis(digits, np.maximum(climb, 0), axis=1) - 1
-    return ControlCode(p, wanted, from_radix(np.where(climb >= 0, upward, 0), np.full(tree.max_depth, p, np.int64)))
+    return ControlCode(p, wanted, from_radix(upward_digits(tree, wanted), np.full(tree.max_depth, p, np.int64)))
+
+
+def upward_digits(tree: Tree, nodes: IntArray) -> np.ndarray:
+    """The K digits of Algorithm 2, the node's own first and zeros on top."""
+    # Position k from the node up is depth − 1 − k from the root down.
+    climb = tree.depth[nodes][:, None] - 1 - np.arange(tree.max_depth)
+    return np.where(climb >= 0, np.take_along_axis(PadicCode(tree).digits(nodes), np.maximum(climb, 0), axis=1) - 1, 0)
 
 
 def leaf_code(tree: Tree, p: int | None = None) -> ControlCode:

@@ -1,4 +1,4 @@
-"""What the paper says of balls one by one: its neurons and their leak, its three counts, and its rule for pruning depths.
+"""What the paper says of balls one by one: its neurons and their leak, and its three counts.
 
 `VPuNN` needs none of it: a network is its coefficients, and the balls around a point are its ancestors.
 """
@@ -80,28 +80,3 @@ def parameter_counts(tree: Tree, p: int | None = None) -> dict[str, int]:
         "n_full_balls": n_full_balls(prime, tree.max_depth),
         "n_markov_heads": n_markov_heads(prime, tree.max_depth),
     }
-
-
-def paper_depths(tree: Tree, threshold: float = 1e-3) -> np.ndarray:
-    """The paper's pruning rule, kept as an exhibit: depth D stays if KL(digits at D−1 ‖ digits at D) > ``threshold``.
-
-    It is unsound (AUDIT E-49): a complete tree has equal digit laws at all depths, so everything but the root goes and
-    all leaves fall together. Digits are weighted by leaves; a digit missing at depth D makes the divergence infinite.
-
-    >>> from vpunn.network.gauges import lossless_depths
-    >>> binary = Tree.from_parents([-1, 0, 0, 1, 1, 2, 2])
-    >>> paper_depths(binary).tolist(), lossless_depths(binary).tolist()
-    ([0, 1], [0, 1, 2])
-    """
-    kept = [0]
-    width = tree.max_branching + 1
-    laws = np.zeros((tree.max_depth + 1, width))
-    np.add.at(laws, (tree.depth, tree.digit), tree.leaf_counts)
-    laws /= laws.sum(axis=1, keepdims=True)
-    for k in range(1, tree.max_depth + 1):
-        before, after = laws[k - 1], laws[k]
-        seen = before > 0
-        lost = (after[seen] == 0).any()
-        if lost or float((before[seen] * np.log(before[seen] / after[seen])).sum()) > threshold:
-            kept.append(k)
-    return np.array(kept)

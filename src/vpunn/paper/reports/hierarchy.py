@@ -17,7 +17,7 @@ from vpunn.hipaq import HiPaQ
 from vpunn.network import VPuNN
 from vpunn.padic import code_prime
 from vpunn.paper import printed
-from vpunn.paper.algorithms import paper_code
+from vpunn.paper.algorithms import paper_code, upward_digits
 from vpunn.paper.balls import parameter_counts
 from vpunn.paper.ceilings import ceilings, leaky_paper_rule, separability
 from vpunn.paper.contents import captions
@@ -224,11 +224,8 @@ def algorithm_facts(tree: Tree, seed: int = 0) -> dict[str, Any]:
     """What encode_path and decode of the paper do to the leaves of a tree, by whole arrays."""
     from vpunn.codes import _kernels
 
-    leaves, K = tree.leaves, tree.max_depth
-    root_first = PadicCode(tree).digits(leaves)
-    depth = tree.depth[leaves][:, None]
-    climb = depth - 1 - np.arange(K)  # position k from the leaf up is depth − 1 − k from the root down
-    leaf_first = np.where(climb >= 0, np.take_along_axis(root_first, np.maximum(climb, 0), axis=1) - 1, 0)
+    leaves = tree.leaves
+    root_first, leaf_first = PadicCode(tree).digits(leaves), upward_digits(tree, leaves)
     reached, _ = _kernels.descend(*tree.child_index, (leaf_first[:, ::-1] + 1).astype(np.int64))
     return {
         "rho": code_correlation(tree, leaves, leaf_first, seed),

@@ -86,37 +86,6 @@ def _costs(shelf: Shelf) -> dict[str, dict[str, Any]]:
     return costs
 
 
-WRONG = [
-    {"claim": claim, "finding": finding}
-    for claim, finding in (
-        (
-            "125 groups of order ≤ 125, 360 of order ≤ 360",
-            "there are 1,251 and 67,232; 125 and 360 are the numbers of orders (E-72)",
-        ),
-        (
-            "(p, K) = (5, 3) and (5, 4) with p above the branching",
-            "digits 1–4 give at most 4³ = 64 < 125 and 4⁴ = 256 < 360 leaves (E-72)",
-        ),
-        (
-            "equal codes imply isomorphism",
-            "true of any injective numbering; an invariant needs the converse too, tested here by renaming elements (E-73)",
-        ),
-        (
-            "12,000 hydrogen states with n ≤ 8",
-            "Σn² = 204, with spin 408; p = 17 and K = 3 or 4, not (31, 6) (E-74)",
-        ),
-        (
-            "99.4 % purity “without supervision”",
-            "the digits are the quantum numbers: 100 % by construction, nothing learned; see the run without labels (E-74)",
-        ),
-        (
-            "τ decays: 7 leaves, 155 parameters",
-            "the tree has 12 nodes; which seven channels is not said (E-75)",
-        ),
-    )
-]
-
-
 def check_groups(groups: Catalogue, relabellings: int = 200, seed: int = 0) -> dict[str, Any]:
     """Recompute every invariant from a randomly relabelled table without GAP; then identify random relabellings.
 
@@ -168,13 +137,13 @@ def _comparison(shelf: Shelf, report: Report) -> None:
         ]
 
     rows: list[tuple[str, Any, Any, str, str]] = [
-        ("groups of order ≤ 125", 125, len(groups.names), "all of GAP's SmallGroups", "the paper counted orders"),
+        ("groups of order ≤ 125", 125, len(groups.names), "all of GAP's SmallGroups", "the paper counted orders (E-72)"),
         ("  (p, K)", "(5, 3)", f"({groups.code.p}, {groups.code.K})", prime, ""),
         ("  coefficients", 155, groups.tree.n_nodes, "one per node", "(5³ − 1)/4 would be 31 (E-17)"),
         *spent("groups"),
         ("  CPU seconds, invariants", None, round(check["seconds"], 1), "all, from renamed tables", "the paper's code is an index"),
         ("  separated by invariants alone", None, groups.n_separated(), "alone after the last invariant", ""),
-        ("  own code for every group", "yes", "yes" if _injective(groups) else "no", "all codes compared", ""),
+        ("  own code for every group", "yes", "yes" if _injective(groups) else "no", "all codes compared", "so has any numbering (E-73)"),
         ("  groups that change when renamed", None, len(check["different"]), "each once, against GAP", "computed without GAP"),
         ("  wrong identifications", None, len(check["failed"]), some, ""),
         ("groups of order ≤ 360", 360, wide["groups"] + SKIPPED[256], "GAP's SmallGroups", f"{SKIPPED[256]:,} of order 256"),
@@ -182,11 +151,11 @@ def _comparison(shelf: Shelf, report: Report) -> None:
         ("  of these computed", None, wide["groups"], left_out, "tools/make_group_table.py count, needs GAP"),
         ("  separated by invariants alone", None, wide["digits"][-1]["alone"], "same cascade", ties),
         ("  seconds", "2", wide["seconds"], "wall, with GAP", "when the counts were made"),
-        ("τ⁻ channels", 7, decays.tree.n_leaves, "PDG branching fractions", "the paper does not list its seven"),
+        ("τ⁻ channels", 7, decays.tree.n_leaves, "PDG branching fractions", "the paper does not list its seven (E-75)"),
         ("  (p, K)", "(5, 3)", f"({code_prime(decays.tree.max_branching)}, {decays.tree.max_depth})", prime, ""),
         ("  coefficients", 155, decays.tree.n_nodes, "one per node", ""),
         *spent("decays"),
-        ("hydrogen states, n ≤ 8", 12000, len(states.names), "n, ℓ, m", "408 with spin"),
+        ("hydrogen states, n ≤ 8", 12000, len(states.names), "n, ℓ, m", "Σn² = 204, 408 with spin (E-74)"),
         ("  (p, K)", "(31, 6)", f"({states.code.p}, {states.code.K})", prime, ""),
         ("  coefficients", 7600000, states.tree.n_nodes, "one per node", "(31⁶ − 1)/30 would be 29.6 M (E-17)"),
         *spent("hydrogen"),
@@ -200,7 +169,6 @@ def _comparison(shelf: Shelf, report: Report) -> None:
         f"Order 256 was not computed: its {SKIPPED[256]:,} groups are five times all the others together, which took "
         f"{wide['seconds']} s with GAP, and each has a table of 65,536 products; it needs GAP and hours, not minutes."
     )
-    report.table("What was wrong", WRONG)
 
 
 def _injective(catalogue: Catalogue) -> bool:
