@@ -138,6 +138,10 @@ def test_labels_take_the_memory_that_their_file_holds(tmp_path):
         lambda path: vpunn.io.write_table(pd.DataFrame({"a": [1]}), path),
         check_replaceable,
         make_folder,
+        lambda path: vpunn.scale.encode(TREE, path, "codes.csv"),
+        lambda path: vpunn.scale.encode(TREE, None, path),
+        lambda path: vpunn.scale.sum_rows(TREE, path, label="a", y="b"),
+        lambda path: vpunn.report.report_tree(TREE, "a tree", "a command").write(path),
     ],
 )
 def test_paths_that_no_system_has_are_refused(tmp_path, monkeypatch, use, name):

@@ -178,9 +178,9 @@ def test_a_label_cannot_end_the_script_it_stands_in():
 
 
 def test_cells_that_start_a_formula_can_be_written_as_text(tmp_path):
-    frame = pd.DataFrame({"=cmd": ["=1+1", "-2", "plain"], "n": [-1.5, 2.0, 3.0]})
+    frame = pd.DataFrame({"=cmd": ["=1+1", "-cmd", "-2"], "n": [-1.5, 2.0, 3.0]})
     path = write_table(frame, tmp_path / "t.csv", spreadsheet=True)
-    assert path.read_text().splitlines()[:3] == ["'=cmd,n", "'=1+1,-1.5", "'-2,2.0"]
+    assert path.read_text().splitlines()[:3] == ["'=cmd,n", "'=1+1,-1.5", "'-cmd,2.0"]
     assert read_table(write_table(frame, path))["=cmd"].tolist()[0] == "=1+1"
 
 

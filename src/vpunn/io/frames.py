@@ -19,13 +19,14 @@ from vpunn._show import plain
 from vpunn.errors import DataError, DataWarning, examples, first_words
 from vpunn.io.cells import Column, in_types, seen
 from vpunn.io.json_lines import json_rows
+from vpunn.io.spreadsheets import without_formulas
 from vpunn.io.text_tables import TextTable, open_text_table
 from vpunn.io.texts import Text, open_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vpunn._types import Cell, FilePath, FileSource
+    from vpunn._types import FilePath, FileSource
 
 #: Kinds of table by file ending (also before .gz, .bz2, .xz).
 ENDINGS = {
@@ -102,22 +103,15 @@ def read_table(
     return frame
 
 
-#: How a spreadsheet recognises a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
 def write_table(frame: pd.DataFrame, path: FilePath, *, spreadsheet: bool = False) -> Path:
     """Write a table that `read_table` reads back, by its ending; the file appears whole or not at all. The path.
 
     Text is UTF-8 with commas (.csv) or tabs; the index is not written. ``"-"`` prints CSV. Text cells that start with =, +,
-    - or @ are formulas to a spreadsheet, which runs them: ``spreadsheet=True`` writes an apostrophe before them, which
-    `read_table` does not take away again.
+    - or @ and are no numbers are formulas to a spreadsheet, which runs them: ``spreadsheet=True`` writes an apostrophe before
+    them, which `read_table` does not take away again.
     """
     if spreadsheet:
-        frame = frame.rename(columns=_not_a_formula)
-        for at, kind in enumerate(frame.dtypes):
-            if kind.kind not in "biufcmM":
-                frame.isetitem(at, frame.iloc[:, at].map(_not_a_formula).to_numpy(object))
+        frame = without_formulas(frame)
     kind = "text" if str(path) == "-" else ENDINGS[files.suffix(check_table_path(path))]
     if kind in ("parquet", "feather"):
         with files.written_beside(path) as scratch:
@@ -137,11 +131,6 @@ def write_table(frame: pd.DataFrame, path: FilePath, *, spreadsheet: bool = Fals
         comma = str(path) == "-" or files.suffix(path) == ".csv"
         files.save(path, frame.to_csv(index=False, sep="," if comma else "\t").encode())
     return Path(path)
-
-
-def _not_a_formula(cell: Cell) -> Cell:
-    """A cell as a spreadsheet should show it."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def check_table_path(path: FilePath) -> Path:

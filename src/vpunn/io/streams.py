@@ -44,6 +44,7 @@ def table_files(source: FilePath | list[Any] | tuple[Any, ...]) -> list[Path]:
     if isinstance(source, list | tuple):
         found = [path for one in source for path in table_files(one)]
     else:
+        files.check_path(source)
         path = Path(source)
         if path.is_dir():
             found = sorted(p for p in path.iterdir() if p.name[0] not in "._" and files.suffix(p) in ENDINGS)
@@ -386,4 +387,5 @@ def _json(content: Mapping[str, Any]) -> bytes:
 
 def is_folder(out: FilePath) -> bool:
     """Whether an output is meant as a folder of parts: it ends in ``/``, or is one."""
+    files.check_path(out)
     return str(out).endswith(("/", os.sep)) or Path(out).is_dir()

@@ -27,7 +27,7 @@ import numpy as np
 from vpunn._cost import machine, peak_mb
 from vpunn._show import is_number, plain, rich_table, show
 from vpunn.errors import DataError, VpunnError
-from vpunn.files import save
+from vpunn.files import check_path, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,6 +147,7 @@ class Report:
 
         Each file appears whole or not at all.
         """
+        check_path(folder)
         folder = Path(folder)
         files: dict[str, bytes] = {"report.json": self.to_json().encode(), "report.html": self.to_html().encode()}
         pictures = [block["png"] for block in self.blocks if block["kind"] == "figure"]
