@@ -17,6 +17,7 @@ from vpunn.padic import code_prime
 from vpunn.tree import Tree
 from vpunn.tree.sweeps import sweep_down
 from vpunn.vapo.heads import Layout, SoftmaxHeads
+from vpunn.vapo.losses import first_best
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,8 @@ def leaky_paper_rule(tree: Tree, *, start: str = "answer", tau: float = 0.5, see
     told = -tau * (good - digit) ** 2 > -tau * (0.0 - digit) ** 2
     leaky = told | (digit % p == 0)  # otherwise the answer is round(0) = 0, never a child's digit
 
-    scores = -tau * (good - digit) ** 2
-    best = np.maximum.reduceat(scores, layout.start[:-1])
-    at = np.where(scores == best[layout.context], np.arange(len(scores)), len(scores))
     honest = np.zeros(len(digit), bool)
-    honest[np.minimum.reduceat(at, layout.start[:-1])] = True
+    honest[first_best(-tau * (good - digit) ** 2, layout.start, layout.context)] = True
 
     def accuracy(right: np.ndarray) -> dict[str, float]:
         hit = np.append(True, right[layout.slot[1:]])

@@ -27,7 +27,7 @@ from vpunn.tree.sweeps import sweep_down, sweep_up
 from vpunn.vapo.adam import AdamSolver, FarAdam
 from vpunn.vapo.fisher import FisherSolver
 from vpunn.vapo.gist import LogitGist, RealGist
-from vpunn.vapo.losses import Weighting, margin_loss, segment_log_softmax, slot_weights
+from vpunn.vapo.losses import Weighting, first_best, margin_loss, segment_log_softmax, slot_weights
 
 if TYPE_CHECKING:
     from vpunn.scale import BallSums, ClassSums
@@ -274,10 +274,7 @@ class SoftmaxHeads(Heads):
 
     def predicted_slots(self, theta: np.ndarray) -> np.ndarray:
         """The best-scored slot of every context (first of equals); no label is ever looked at."""
-        scores = self.scores(self._check(theta))
-        best = np.maximum.reduceat(scores, self.layout.start[:-1])
-        at = np.where(scores == best[self.layout.context], np.arange(len(scores)), len(scores))
-        return np.minimum.reduceat(at, self.layout.start[:-1])
+        return first_best(self.scores(self._check(theta)), self.layout.start, self.layout.context)
 
     def accuracies(self, theta: np.ndarray) -> dict[str, float]:
         """Digit accuracy when the true prefix is given (padding excluded), and root and leaf accuracy when it is not.

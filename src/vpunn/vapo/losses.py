@@ -53,12 +53,11 @@ def margin_loss(
 
     Contexts with a single slot have no rival and cost nothing.
     """
-    top = np.maximum.reduceat(scores, start[:-1])
-    winner = _first_equal(scores, top, start, context)
+    winner = first_best(scores, start, context)
     rest = scores.copy()
     rest[winner] = -np.inf
-    second = np.maximum.reduceat(rest, start[:-1])
-    rival = top[context]
+    runner_up = first_best(rest, start, context)
+    second, rival = rest[runner_up], scores[winner][context]
     rival[winner] = second
     short = np.maximum(0.0, margin - scores + rival)
     active = np.where((short > 0) & np.isfinite(rival), counts, 0.0)
@@ -66,14 +65,14 @@ def margin_loss(
     others = active.copy()
     others[winner] = 0.0
     gradient[winner] += np.add.reduceat(others, start[:-1])
-    runner_up = _first_equal(rest, second, start, context)
     has_rival = np.isfinite(second)
     np.add.at(gradient, runner_up[has_rival], active[winner][has_rival])
     return float((active * np.where(active > 0, short, 0.0)).sum()), gradient
 
 
-def _first_equal(scores: np.ndarray, best: np.ndarray, start: np.ndarray, context: np.ndarray) -> np.ndarray:
-    """Position of the first slot in each context that attains ``best``."""
+def first_best(scores: np.ndarray, start: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """The best-scored slot of every context, the first of equals."""
+    best = np.maximum.reduceat(scores, start[:-1])
     at = np.where(scores == best[context], np.arange(len(scores)), len(scores))
     return np.minimum.reduceat(at, start[:-1])
 

@@ -143,7 +143,7 @@ def _comparison(shelf: Shelf, report: Report) -> None:
         *spent("groups"),
         ("  CPU seconds, invariants", None, round(check["seconds"], 1), "all, from renamed tables", "the paper's code is an index"),
         ("  separated by invariants alone", None, groups.n_separated(), "alone after the last invariant", ""),
-        ("  own code for every group", "yes", "yes" if _injective(groups) else "no", "all codes compared", "so has any numbering (E-73)"),
+        ("  own code for every group", "yes", "yes" if _injective(groups) else "no", "all compared", "as by any numbering (E-73)"),
         ("  groups that change when renamed", None, len(check["different"]), "each once, against GAP", "computed without GAP"),
         ("  wrong identifications", None, len(check["failed"]), some, ""),
         ("groups of order ≤ 360", 360, wide["groups"] + SKIPPED[256], "GAP's SmallGroups", f"{SKIPPED[256]:,} of order 256"),

@@ -21,6 +21,7 @@ from vpunn.paper.reports._run import Bench, spread
 from vpunn.report import Report
 from vpunn.tree import Tree
 from vpunn.vapo import DigitHeads, SoftmaxHeads
+from vpunn.vapo.losses import first_best
 from vpunn.vapo.schedule import SCHEDULES, Schedule
 
 #: The leaks tried; the paper says that below 0.005 GIST stalls and above 0.02 leaf accuracy falls.
@@ -320,9 +321,7 @@ def best_digits(bench: Bench, problem: DigitHeads) -> np.ndarray:
 def commonest_digits(problem: DigitHeads) -> np.ndarray:
     """The digit most items take in every context: the closed-form optimum of the zero-one loss."""
     layout = problem.layout
-    best = np.maximum.reduceat(problem.counts, layout.start[:-1])
-    at = np.where(problem.counts == best[layout.context], np.arange(layout.n_slots), layout.n_slots)
-    return layout.digit[np.minimum.reduceat(at, layout.start[:-1])]
+    return np.asarray(layout.digit[first_best(problem.counts, layout.start, layout.context)])
 
 
 _PROTOCOLS = {
