@@ -27,7 +27,7 @@ from benchmarks.common import write_results
 from vpunn import Tree, VPuNNClassifier, VPuNNRegressor, read_tree
 from vpunn.cli.common import emit
 from vpunn.io import read_trees
-from vpunn.regress.evolution import Rows, evaluate
+from vpunn.regress.likelihood import Rows, evaluate
 from vpunn.regress.variances import Branches
 
 TRAITS = {

@@ -33,8 +33,8 @@ def test_info_says_what_a_model_is(model):
         assert word in text
     facts = json.loads(run(app, "info", model, "--json", "--no-verify"))
     assert facts["kind"] == "VPuNNRegressor"
-    assert facts["numbers of balls"] == 18  # a value, its variance and that of a row somewhere in the ball, each
-    assert facts["numbers of no ball"]["ratios"] == 2
+    assert facts["part fit0"]["numbers of balls"] == 18  # a value, its variance and that of a row somewhere in the ball, each
+    assert facts["part fit0"]["numbers of no ball"]["ratios"] == 2
     assert facts["checksums"] == "not compared"
 
 
@@ -49,8 +49,8 @@ def test_info_says_whose_data_a_model_holds(tmp_path):
 
 
 def test_info_finds_a_changed_array(model):
-    values = np.load(model / "values.npy")
-    np.save(model / "values.npy", values + 1)
+    values = np.load(model / "fit0.values.npy")
+    np.save(model / "fit0.values.npy", values + 1)
     with pytest.raises(DataError, match="'values' is not what was saved: its checksum differs"):
         run(app, "info", model)
 

@@ -12,7 +12,8 @@ import pytest
 
 from vpunn import VPuNNClassifier, VPuNNRegressor, read_tree
 from vpunn.regress.classes import SeenClasses, rate_matrix
-from vpunn.regress.evolution import Rows, evaluate, log_likelihood, scaled
+from vpunn.regress.evolution import scaled
+from vpunn.regress.likelihood import Rows, evaluate, log_likelihood
 from vpunn.regress.variances import Branches
 
 HERE = Path(__file__).parent.parent

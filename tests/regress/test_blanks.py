@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import vpunn
 from inputs import run_here
-from stores import write_head
 from strategies import trees
 from vpunn import Tree, VPuNNClassifier, VPuNNRegressor
 from vpunn.errors import VpunnError
@@ -166,22 +164,6 @@ def test_every_way_to_ask_gives_the_same_bits(tmp_path):
     answers = Predictor(tmp_path / "m", columns=["k"])(pd.DataFrame({"k": asked}))
     assert answers["sd"].to_pylist() == sd.tolist()
     assert answers["known"].to_pylist() == [True, True, False, False]
-
-
-def test_folders_written_before_answer_blanks_as_new_names(tmp_path):
-    model = VPuNNRegressor().fit(SALES, PRICES)
-    path = model.save(tmp_path / "m")
-    head = json.loads((path / "model.json").read_text())
-    for name in ("ball_variance", "open_variance"):
-        (path / f"{name}.npy").unlink()
-        del head["arrays"][name]
-    write_head(path, head)
-    older = vpunn.load(path)
-    asked = [("drinks", "coffee"), ("drinks", "cocoa"), ("garden", "rose"), ("drinks", None), (None, None)]
-    frame = pd.DataFrame(asked, columns=SALES.columns)
-    sd = older.predict(frame, return_std=True)[1]
-    np.testing.assert_allclose(sd[:3], model.predict(frame, return_std=True)[1][:3])
-    np.testing.assert_allclose(sd[3:], sd[1:3])
 
 
 def test_probabilities_are_less_sure_where_levels_are_blank():

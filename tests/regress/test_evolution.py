@@ -7,7 +7,8 @@ import pytest
 
 from vpunn import Tree, VpunnError, VPuNNRegressor, load, read_tree
 from vpunn.regress import branch_lengths
-from vpunn.regress.evolution import Rows, evaluate, solution
+from vpunn.regress.evolution import solution
+from vpunn.regress.likelihood import Rows, evaluate
 from vpunn.regress.variances import Branches
 
 

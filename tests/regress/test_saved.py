@@ -87,10 +87,11 @@ def test_unfitted_models_are_not_saved(tmp_path):
 @pytest.mark.parametrize(
     ("name", "array", "change", "said"),
     [
-        ("regressor", "values", lambda a: a[:, 1:], "shape"),
-        ("regressor", "values", lambda a: a * np.nan, "not finite"),
-        ("regressor", "beta", lambda a: a.astype("f4"), "float32"),
-        ("regressor", "converged", lambda a: a.astype("i8"), "int64"),
+        ("regressor", "fit0.values", lambda a: a[1:], "shape"),
+        ("regressor", "fit0.values", lambda a: a * np.nan, "not finite"),
+        ("regressor", "fit0.beta", lambda a: a.astype("f4"), "float32"),
+        ("regressor", "fit0.converged", lambda a: a.astype("i8"), "int64"),
+        ("regressor", "fit0.ratios", lambda a: a[1:], "shape"),
         ("classifier", "node_proba", lambda a: a - 1, "below 0"),
         ("classifier with covariates", "softmax.gamma", lambda a: a[1:], "shape"),
         ("target", "node_values", lambda a: a[1:], "shape"),
@@ -113,6 +114,8 @@ def test_edited_arrays_are_refused(tmp_path, name, array, change, said):
         {"n_features": None},
         {"by_label": True},
         {"one_target": "yes"},
+        {"targets": 2},
+        {"targets": 0},
     ],
 )
 def test_edited_settings_are_refused(tmp_path, change):

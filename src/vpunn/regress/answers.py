@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn.errors import VpunnError, counted, examples
-from vpunn.regress.evolution import EvolutionFit, Rows, evaluate, log_likelihood, search
+from vpunn.regress.evolution import EvolutionFit
+from vpunn.regress.likelihood import Rows, evaluate, log_likelihood, search
 from vpunn.regress.variances import Branches, branch_lengths
 from vpunn.tree import Tree
 

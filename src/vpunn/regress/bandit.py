@@ -8,7 +8,7 @@ import numpy as np
 
 from vpunn._types import Ratios
 from vpunn.errors import VpunnError, check_choice, examples
-from vpunn.regress.shrinkage import fit_shrinkage
+from vpunn.regress.shrinkage import fit_shrinkage, ratios_per_depth
 from vpunn.regress.variances import by_depth
 from vpunn.tree import Nodes, Tree
 
@@ -70,10 +70,7 @@ class TreeBandit:
         if self.arms.ndim != 1 or not len(self.arms):
             raise VpunnError("a bandit needs at least one arm.")
         self.learns = ratios is None
-        given = np.asarray(1.0 if ratios is None else ratios, dtype=float)
-        if given.ndim > 1 or (given.ndim and len(given) != tree.max_depth) or not (given >= 0).all():
-            raise VpunnError(f"ratios must be one number ≥ 0, or one for each depth 1…{tree.max_depth}.")
-        self.ratios = np.broadcast_to(given, tree.max_depth).copy()
+        self.ratios = ratios_per_depth(1.0 if ratios is None else ratios, tree.max_depth)
         self._random = np.random.default_rng(random_state)
         self._weight, self._total = np.zeros(tree.n_nodes), np.zeros((tree.n_nodes, 1))
         self._weight[0] = VAGUE

@@ -17,8 +17,8 @@ from vpunn._sklearn import RegressorMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
 from vpunn.regress._explain import BallSum, ball_sum, check_one_row
-from vpunn.regress.base import HierarchicalInput
-from vpunn.regress.evolution import EVOLUTION_ARRAYS, EvolutionFit, candidate, fit_evolution, read_number, written
+from vpunn.regress.base import MAX_COLUMNS, HierarchicalInput
+from vpunn.regress.evolution import EvolutionFit, candidate, fit_evolution, read_number, written
 from vpunn.regress.shrinkage import ShrinkageFit, fit_moments, fit_shrinkage
 from vpunn.regress.variances import FREE, Branches
 from vpunn.store import Draft, Stored
@@ -32,17 +32,7 @@ if TYPE_CHECKING:
 
 FloatArray = np.ndarray
 Fit = ShrinkageFit | EvolutionFit
-
-
-#: The fields of a `ShrinkageFit` with their dtypes; those in the second tuple hold one number, or row, per ball.
-_FIT_ARRAYS = {
-    **dict.fromkeys(("values", "variance", "noise", "ratios", "beta", "beta_covariance", "centres"), "f8"),
-    **dict.fromkeys(("ball_variance", "open_variance", "log_likelihood"), "f8"),
-    **{"evaluations": "i8", "converged": "?"},
-}
-_FIT_OF_BALLS = ("values", "variance", "centres", "ball_variance")
-#: Fields that folders written before do not have.
-_LATE = ("ball_variance", "open_variance")
+FITS: dict[str, type[Fit]] = {"ShrinkageFit": ShrinkageFit, "EvolutionFit": EvolutionFit}
 
 
 class VPuNNRegressor(RegressorMixin, HierarchicalInput):
@@ -349,96 +339,36 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             draft.settings["compared"] = [
                 {name: written(value) for name, value in row.items()} for row in self._compared
             ]
-        if any(isinstance(fit, EvolutionFit) for fit in self._fits):
-            draft.settings["fits"] = [fit.facts() if isinstance(fit, EvolutionFit) else None for fit in self._fits]
-            for j, fit in enumerate(self._fits):
-                part = EVOLUTION_ARRAYS if isinstance(fit, EvolutionFit) else _FIT_ARRAYS
-                for name in part:
-                    draft.array(f"fit{j}.{name}", getattr(fit, name))
-            return
-        for name in _FIT_ARRAYS:
-            draft.array(name, np.stack([getattr(fit, name) for fit in self._fits]), balls=name in _FIT_OF_BALLS)
+        draft.settings["targets"] = len(self._fits)
+        for j, fit in enumerate(self._fits):
+            draft.add(f"fit{j}", fit)
 
     @classmethod
     def _from_store(cls, stored: Stored) -> VPuNNRegressor:
         model = cls._read_input(stored)
         compared = stored.settings.get("compared", [])
         model._compared = [{name: read_number(value) for name, value in row.items()} for row in compared]
-        n, K, c = model.tree_.n_nodes, model.tree_.max_depth, len(model._covariate_columns)
-        if "fits" in stored.settings:
-            return model._with_fits(stored)
-        m = len(stored.array("noise", shape=(None,)))
-        shapes = _shapes(n, K, c)
-        arrays = {
-            name: stored.array(name, dtype=kind, shape=(m, *shapes.get(name, ())), **_range_of(name))
-            for name, kind in _FIT_ARRAYS.items()
-            if name in stored or name not in _LATE
-        }
-        if not set(_LATE) <= set(arrays):
-            arrays |= _as_new_names(model.tree_, arrays["variance"], arrays["ratios"] * arrays["noise"][:, None])
-        model._fits = []
-        for j in range(m):
-            one = {name: array[j] if array.ndim > 1 else array[j].item() for name, array in arrays.items()}
-            model._fits.append(ShrinkageFit(**one))
-        model._one_target = stored.setting("one_target", bool)
-        if not m or (model._one_target and m > 1):
-            raise VpunnError(f"there are fits for {m} targets.")
+        count, model._one_target = stored.setting("targets", int), stored.setting("one_target", bool)
+        if not 0 < count <= (1 if model._one_target else MAX_COLUMNS):
+            raise VpunnError(f"there are fits for {count} targets.")
+        model._fits = [model._stored_fit(stored, f"fit{j}") for j in range(count)]
         model._gather_fits()
         return model
 
-    def _with_fits(self, stored: Stored) -> VPuNNRegressor:
-        """The fits of a folder, some of which are along branches."""
-        n, K, c = self.tree_.n_nodes, self.tree_.max_depth, len(self._covariate_columns)
-        self._fits = []
-        for j, facts in enumerate(stored.setting("fits", list)):
-            if facts is None:
-                shapes = _shapes(n, K, c)
-                one: dict[str, Any] = {
-                    name: stored.array(f"fit{j}.{name}", dtype=kind, shape=shapes.get(name, ()))
-                    for name, kind in _FIT_ARRAYS.items()
-                }
-                self._fits.append(ShrinkageFit(**{name: a if a.ndim else a.item() for name, a in one.items()}))
-                continue
-            shapes = {"centres": (n, c + 1), "beta": (c + 1,), "beta_covariance": (c + 1, c + 1)}
-            one = {
-                name: stored.array(f"fit{j}.{name}", dtype="f8", shape=shapes.get(name, (n,)), **EVOLUTION_ARRAYS[name])
-                for name in EVOLUTION_ARRAYS
-            }
-            self._fits.append(EvolutionFit.of_facts(facts, one))
-        self._one_target = stored.setting("one_target", bool)
-        if not self._fits or (self._one_target and len(self._fits) > 1):
-            raise VpunnError(f"there are fits for {len(self._fits)} targets.")
-        self._gather_fits()
-        return self
+    def _stored_fit(self, stored: Stored, name: str) -> Fit:
+        """A fit of this tree with these covariates."""
+        asked = (self.tree_.n_nodes, len(self._covariate_columns))
+        fit: Fit = stored.get(name, FITS.get(stored.part(name).kind, ShrinkageFit))
+        deep = not isinstance(fit, ShrinkageFit) or len(fit.ratios) == self.tree_.max_depth
+        if (len(fit.values), len(fit.slopes)) != asked or not deep:
+            raise VpunnError(f"its {name} is not of a tree of {asked[0]} nodes and {asked[1]} covariates.")
+        return fit
 
     def _gather(self, parts: list[Any]) -> Any:
         return parts[0] if self._one_target else np.stack(parts)
 
     def _columns(self, parts: list[FloatArray]) -> FloatArray:
         return parts[0] if self._one_target else np.column_stack(parts)
-
-
-def _shapes(n: int, K: int, c: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the fields of a `ShrinkageFit`; those not named hold one number."""
-    return {
-        **dict.fromkeys(("values", "variance", "ball_variance"), (n,)),
-        **{"centres": (n, c), "ratios": (K,), "beta": (c,), "beta_covariance": (c, c), "open_variance": (K + 1,)},
-    }
-
-
-def _as_new_names(tree: Tree, variance: FloatArray, steps: FloatArray) -> dict[str, FloatArray]:
-    """What rows that end at an inner node add, where no rows were counted: as much as a new name at every depth below."""
-    down = np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
-    below = down[:, -1:] - down
-    balls = np.where(tree.is_leaf, variance, variance + below[:, tree.depth])
-    return {"ball_variance": balls, "open_variance": below}
-
-
-def _range_of(name: str) -> dict[str, Any]:
-    """Numbers a prediction is the sum of stay so small that it is finite; a log-likelihood may be infinite."""
-    if name in _LATE:
-        return {"low": 0, "high": 1e300}  # squares of numbers up to 1e150, however small the noise is
-    return {"finite": False} if name == "log_likelihood" else {"low": -1e150, "high": 1e150}
 
 
 def _positive(penalty: Ratios, depth: int) -> FloatArray:

@@ -14,13 +14,15 @@ Weights count repetitions: a row of weight 2 is the row given twice, a row of we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from vpunn._types import Ratios
 from vpunn.errors import VpunnError
 from vpunn.regress.variances import by_depth
+from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
 
 FloatArray = np.ndarray
@@ -34,8 +36,12 @@ LOG_RATIO_LIMIT = 15.0
 NOISE_FLOOR = 1e-10
 
 
+#: Fields of a `ShrinkageFit` that hold one number, or row, per ball.
+OF_BALLS = ("values", "variance", "centres", "ball_variance")
+
+
 @dataclass(frozen=True)
-class ShrinkageFit:
+class ShrinkageFit(Storable):
     """What `fit_shrinkage` found, for one target."""
 
     values: FloatArray  #: per node: posterior mean of its value with the covariates at 0
@@ -86,6 +92,28 @@ class ShrinkageFit:
         """c_B of every ball: the value at the root, then differences to the parent. They sum to `values` along paths."""
         return np.append(self.values[:1], self.values[1:] - self.values[tree.parent[1:]])
 
+    def _to_store(self, draft: Draft) -> None:
+        for field in fields(self):
+            draft.array(field.name, getattr(self, field.name), balls=field.name in OF_BALLS)
+
+    @classmethod
+    def _from_store(cls, stored: Stored) -> ShrinkageFit:
+        """Numbers a prediction is the sum of stay so small that it is finite; a log-likelihood may be infinite."""
+        n, c = stored.array("centres", dtype="f8", shape=(None, None)).shape
+        depth = len(stored.array("ratios", shape=(None,)))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("values", "variance", "ball_variance"), (n,))
+        shapes |= {"centres": (n, c), "ratios": (depth,), "beta": (c,), "beta_covariance": (c, c)}
+        shapes["open_variance"] = (depth + 1,)
+        bounds: dict[str, dict[str, Any]] = {"log_likelihood": {"finite": False}, "evaluations": {}, "converged": {}}
+        bounds["ball_variance"] = bounds["open_variance"] = {"low": 0, "high": 1e300}  # squares of the others
+        one: dict[str, Any] = {}
+        for field in fields(cls):
+            dtype = {"evaluations": "i8", "converged": "?"}.get(field.name, "f8")
+            bound = bounds.get(field.name, {"low": -1e150, "high": 1e150})
+            array = stored.array(field.name, dtype=dtype, shape=shapes.get(field.name, ()), **bound)
+            one[field.name] = array if array.ndim else array.item()
+        return cls(**one)
+
 
 def fit_shrinkage(
     tree: Tree,
@@ -129,7 +157,7 @@ def fit_moments(tree: Tree, moments: NodeMoments, ratios: Ratios = None, noise: 
     """Fit one target from the moments of its rows; `fit_shrinkage` does this after summing rows. O(nodes) an evaluation."""
     problem = _Problem(tree, moments, noise)
     if ratios is not None:
-        fixed = _fixed_ratios(ratios, tree.max_depth)
+        fixed = ratios_per_depth(ratios, tree.max_depth)
         return problem.solution(fixed, 0, True)
     if problem.constant or tree.max_depth == 0:
         return problem.solution(np.ones(tree.max_depth), 0, True)
@@ -333,7 +361,8 @@ def _open_variance(tree: Tree, weight: FloatArray, steps: FloatArray) -> FloatAr
     return below
 
 
-def _fixed_ratios(ratios: Ratios, depth: int) -> FloatArray:
+def ratios_per_depth(ratios: Ratios, depth: int) -> FloatArray:
+    """One ratio for each depth 1…K, from one number or so many."""
     fixed = np.asarray(ratios, dtype=float)
     if fixed.ndim > 1 or (fixed.ndim == 1 and len(fixed) != depth) or not np.all(np.isfinite(fixed) & (fixed >= 0)):
         raise VpunnError(
@@ -393,7 +422,7 @@ def fit_class_shrinkage(
         return value + 0.5 * float(prior @ prior), gradient + prior / PRIOR_SD
 
     if ratios is not None:
-        best = np.log(np.maximum(_fixed_ratios(ratios, tree.max_depth), 1e-300))
+        best = np.log(np.maximum(ratios_per_depth(ratios, tree.max_depth), 1e-300))
     elif tree.max_depth == 0 or n_classes == 1:
         best = np.zeros(tree.max_depth)
     else:
