@@ -78,7 +78,7 @@ def advice(name: str, value: object, phrase: str = "", note: str = "") -> str:
     'give --encoding latin-1 (or another)'
     """
     said = _voice.get()(name, value)
-    said = (phrase or f"pass {name}={value!r}") if said is None else said
+    said = (phrase or f"pass {name}={_short(value)}") if said is None else said
     return f"{said} {note}" if said and note else said
 
 

@@ -176,7 +176,7 @@ DUPLICATES = [
     yes("tree info t.csv -o add_root=all --json", '"nodes": 5', {"t.csv": "parent,child\na,b\nc,d\n"}),
     yes("tree info t.csv -o root=c --json", '"nodes": 2', {"t.csv": "parent,child\na,b\nc,d\n"}),
     yes("tree info t.csv -o root=3 --json", '"nodes": 2', {"t.csv": "parent,child\n1,2\n3,4\n"}),
-    no("tree info t.csv -o root=x", "root=x is not a node", {"t.csv": "parent,child\na,b\nc,d\n"}),
+    no("tree info t.csv -o root=x", "the root 'x' is not a node", {"t.csv": "parent,child\na,b\nc,d\n"}),
     yes("encode t.csv --json", ('"label": "x"',), {"t.csv": "path\na/x\na/b/x\n"}),
     no("encode t.csv x", ("names 2 nodes", "a / b / x"), {"t.csv": "path\na/x\na/b/x\n"}),
     yes("encode t.csv 'b / x' --json", '"depth": 2', {"t.csv": "path\na/x\na/b/x\n"}),

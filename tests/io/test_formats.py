@@ -228,7 +228,7 @@ def test_json_keys_and_forests():
     ("content", "message"),
     [
         ('{"name": "r",\n "children": [}', "<stream>, line 2, column 15: this is not JSON: expecting value"),
-        ('{"title": "r"}', "the top has no 'name' but 'title'; pass name='key'"),
+        ('{"title": "r"}', "the top has no 'name' but 'title'; pass name='…'"),
         ('{"name": "r", "children": [{"name": "a"}, {}]}', "child 2 of 'r' has no 'name' but no key at all"),
         (
             '{"name": "r", "children": [{"name": "a"}, "b"]}',
@@ -236,7 +236,7 @@ def test_json_keys_and_forests():
         ),
         ('{"name": "r", "children": {"a": 1}}', "the top has an object as its 'children' instead of a list"),
         ('{"name": ["r"]}', "the top has a list as its 'name' instead of text"),
-        ('[{"name": "r"}, {"name": "s"}]', "the top is a list of 2 nodes; add_root='name'"),
+        ('[{"name": "r"}, {"name": "s"}]', "the top is a list of 2 nodes; pass add_root='…'"),
         ("[" * 5000, "column 5,001: this is not JSON: expecting value"),
     ],
 )
@@ -317,9 +317,13 @@ def test_obo_terms_become_nodes():
             "line 41: 'relationship: part_of' needs a relation and a term id",
         ),
         (OBO, {"relations": ["has_a"]}, "<stream>: no term has the relation 'has_a'; there are 'is_a', 'part_of'"),
-        (OBO, {"namespace": "none"}, "no term is left for namespace='none'; the namespaces are 'others', 'parts'"),
+        (OBO, {"namespace": "none"}, "no term is left for the namespace 'none'; the namespaces are 'others', 'parts'"),
         ("format-version: 1.2\n", {}, "there is no .Term. in this file"),
-        (OBO + "[Term]\nid: Z\n", {}, "2 nodes have no parent .*, or namespace=… to read one of 'others', 'parts'"),
+        (
+            OBO + "[Term]\nid: Z\n",
+            {},
+            "2 nodes have no parent .*, or pass namespace='…' to read one of 'others', 'parts'",
+        ),
     ],
 )
 def test_bad_obo(content, options, message):

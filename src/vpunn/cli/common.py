@@ -166,7 +166,7 @@ def reader_voice(name: str, value: object) -> str:
         return shell_voice(name, value)
     listed = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     option = f"{name}={listed.lower() if isinstance(value, bool) else listed}"
-    there = "" if "option" in state.takes else " to vpunn tree convert, which writes a file for this command,"
+    there = "" if "option" in state.takes else " to vpunn tree convert"
     return f"give -o {option if option.isprintable() and ' ' not in option else shlex.quote(option)}{there}"
 
 

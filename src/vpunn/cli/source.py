@@ -7,7 +7,6 @@ data set that is fetched on first use: ``wordnet``, ``wordnet-3.1``, ``go``, ``m
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +99,7 @@ def read_source(
                 raise
             return read_tree(source, format=format, policy=policy, **{**chosen, "root": int(chosen["root"])})
     except (TreeError, DataError) as error:
-        raise type(error)(in_shell_words(str(error)) + _or_a_table(source, options)) from error
+        raise type(error)(str(error) + _or_a_table(source, options)) from error
 
 
 def _or_a_table(source: str, options: list[str] | None) -> str:
@@ -158,25 +157,3 @@ def _reader_options(texts: list[str]) -> dict[str, Any]:
         else:
             options[name] = int(value) if name in NUMBERS else words.get(value, value)
     return options
-
-
-_PYTHON_OPTION = re.compile(r"\b(?:pass )?([a-z_]+)=(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|…|True|False|-?[0-9]+)")
-
-
-def in_shell_words(sentence: str) -> str:
-    """Advice of the library as it is written in a shell: ``pass header=False`` becomes ``give -o header=false``.
-
-    >>> in_shell_words("pass parent='…' and child='…', or levels=['…', …].")
-    'give -o parent=… and -o child=…, or -o levels=…,….'
-    """
-
-    def written(found: re.Match[str]) -> str:
-        name, value = found[1], re.sub(r"['\"\[\]]", "", found[2]).replace(", ", ",")
-        flag = (
-            f"--{name} {value}"
-            if name in ("format", "policy")
-            else f"-o {name}={value.lower() if value in ('True', 'False') else value}"
-        )
-        return f"give {flag}" if found[0].startswith("pass ") else flag
-
-    return _PYTHON_OPTION.sub(written, sentence)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vpunn import files
-from vpunn.errors import DataError, TreeError, check_choice
+from vpunn.errors import DataError, TreeError, advice, check_choice
 from vpunn.io.frames import read_table, write_table
 from vpunn.io.nexus import is_nexus, read_nexus_trees
 from vpunn.io.text_tables import SEP_LINE
@@ -199,7 +199,9 @@ def _format_of_content(source: files.Source) -> str:
         return "csv"
     line = head[: head.find(b"\n") + 1 or None]
     if b"\t|\t" in line:
-        raise DataError(f"{source.name} looks like nodes.dmp of the NCBI taxonomy; give its path and format='ncbi'.")
+        raise DataError(
+            f"{source.name} looks like nodes.dmp of the NCBI taxonomy; {advice('format', 'ncbi')} with its path."
+        )
     if b"\t" in line:
         return "tsv"
     if b"," in line or b";" in line.rstrip().rstrip(b";") or b"|" in line:
@@ -209,5 +211,5 @@ def _format_of_content(source: files.Source) -> str:
     if b"/" in line:
         return "paths"
     raise DataError(
-        f"cannot tell the format of {source.name} from its ending or content; pass format='…': {', '.join(FORMATS)}."
+        f"cannot tell the format of {source.name} from its ending or content; {advice('format', '…')}: {', '.join(FORMATS)}."
     )

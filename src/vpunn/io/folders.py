@@ -25,7 +25,7 @@ def read_folder(path: FilePath, *, hidden: bool = True, files: bool = True) -> T
     """
     top = Path(path)
     if not top.is_dir():
-        raise DataError(f"{str(path)!r} is not a folder; format='directory' reads the files and folders below one.")
+        raise DataError(f"{str(path)!r} is not a folder; the format directory reads the files and folders below one.")
     places, parent, labels = [str(top)], [-1], [top.resolve().name or str(top.resolve())]
     kinds, sizes, closed = ["folder"], [np.nan], []
     for i, place in enumerate(places):  # the lists grow while they are walked: breadth first, no recursion

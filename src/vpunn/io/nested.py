@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._arrays import label_array, object_array, take_or_missing
-from vpunn.errors import DataError, TreeError, examples
+from vpunn.errors import DataError, TreeError, advice, examples
 from vpunn.files import HALF_LETTER, Source, half_letter, keys_once
 from vpunn.tree import Tree
 from vpunn.tree.convert import EXTRA, check_labels, extra_lists, read_extra, refuse_columns
@@ -75,7 +75,7 @@ def _from_top(source: Source, top: Json, name: str, children: str, add_root: str
     if isinstance(top, list):
         if add_root is None and len(top) != 1:
             raise DataError(
-                f"{source.name}: the top is a list of {len(top):,} nodes; add_root='name' puts a root above them."
+                f"{source.name}: the top is a list of {len(top):,} nodes; {advice('add_root', '…')} to put a root above them."
             )
         top = top[0] if add_root is None else {name: add_root, children: top}
     return _flatten(source, top, name, children)
@@ -115,7 +115,7 @@ def _wrong(node: Json, name: str, children: str) -> str:
         return f"is {_short(node)} instead of an object with the keys {name!r} and {children!r}"
     if name not in node:
         keys = examples(list(node), limit=10) or "no key at all"
-        return f"has no {name!r} but {keys}; pass name='key' to say which key names a node"
+        return f"has no {name!r} but {keys}; {advice('name', '…')} to say which key names a node"
     if isinstance(node[name], dict | list):
         return f"has {_short(node[name])} as its {name!r} instead of text or a number"
     if not isinstance(node.get(children, []), list | None):

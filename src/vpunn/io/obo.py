@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpunn.errors import DataError, DataWarning, TreeError, examples
+from vpunn.errors import DataError, DataWarning, TreeError, advice, examples
 from vpunn.files import Source
 from vpunn.tree import Tree
 from vpunn.tree.build import tree_from_edges, with_report
@@ -77,7 +77,9 @@ def read_obo(
     except TreeError as error:
         spaces = sorted({term.namespace for term in terms})
         if namespace is None and len(spaces) > 1 and "no parent" in str(error):
-            raise TreeError(f"{str(error)[:-1]}, or namespace=… to read one of {examples(spaces, limit=10)}.") from None
+            raise TreeError(
+                f"{str(error)[:-1]}, or {advice('namespace', '…')} to read one of {examples(spaces, limit=10)}."
+            ) from None
         raise
     if not lost:
         return tree
@@ -104,7 +106,7 @@ def _select(source: Source, terms: list[Term], namespace: str | Sequence[str] | 
     ]
     if not chosen:
         spaces = examples(sorted({term.namespace for term in terms}), limit=10)
-        raise DataError(f"{source.name}: no term is left for namespace={namespace!r}; the namespaces are {spaces}.")
+        raise DataError(f"{source.name}: no term is left for the namespace {namespace!r}; the namespaces are {spaces}.")
     return chosen
 
 

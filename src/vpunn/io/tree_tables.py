@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpunn._arrays import collection, label_array, object_array
-from vpunn.errors import DataError, TreeError, examples, first_words
+from vpunn.errors import DataError, TreeError, advice, either, examples, first_words
 from vpunn.files import Source
 from vpunn.io.cells import PLAIN_WHOLE, Column, seen
 from vpunn.io.frames import say_guess, warn_of
@@ -78,7 +78,8 @@ def read_text_table(
     if table.num_rows == 0:
         raise DataError(
             f"{source.name!r} has no rows below its column names, {examples(table.column_names)}; "
-            "add them, or pass header=False if that line is data."
+            + either("add them", advice("header", False, note="if that line is data"))
+            + "."
         )
 
     def by_line(rows: np.ndarray) -> str:
@@ -221,7 +222,7 @@ def _edge_columns(table: pa.Table, name: str, parent: str | None, child: str | N
     if parent is None or child is None:
         raise DataError(
             f"{name}: cannot tell which columns hold parents and children among {examples(table.column_names, limit=20)}; "
-            "pass parent='…' and child='…', or paths='…', or levels=['…', …]."
+            f"{advice('parent', '…')} and {advice('child', '…')}, or {advice('paths', '…')}, or {advice('levels', ['…', '…'])}."
         )
     return parent, child
 

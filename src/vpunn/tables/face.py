@@ -66,15 +66,15 @@ class TableFace:
     def evaluation(self, scored: Scored, where: object) -> Evaluation:
         """Scores as they are shown, with notes."""
         self.check_scored(scored.rows, where)
+        if scored.rows < self.least:
+            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
         made: Evaluation = scored.scores.evaluation(self.notes_on(scored.remarks, scored.gaps))
         return made
 
     def check_scored(self, rows: int, where: object) -> None:
-        """Refuse a table of which too few rows can be scored."""
+        """Refuse a table of which no row can be scored."""
         if not rows:
             raise DataError(f"no row of {str(where)!r} can be scored: {self.lack}.")
-        if rows < self.least:
-            raise DataError(f"fewer than two rows of {str(where)!r} can be scored.")
 
     def notes_on(self, remarks: tuple[Remark, ...], gaps: Gaps) -> tuple[str, ...]:
         """What to know beside the scores, a sentence each."""

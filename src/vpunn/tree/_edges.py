@@ -12,7 +12,7 @@ import numpy as np
 
 from vpunn._arrays import as_frame, collection, label_array, object_array, take_or_missing
 from vpunn._types import Labels
-from vpunn.errors import TreeError, check_choice, examples
+from vpunn.errors import TreeError, advice, check_choice, either, examples
 from vpunn.tree import dag
 from vpunn.tree._tree import Tree
 
@@ -86,7 +86,9 @@ class EdgeList:
         if choices.self_parents == "error":
             raise TreeError(
                 f"{examples(self.labels[nodes])} {'is its' if len(nodes) == 1 else 'are their'} own parent "
-                f"({choices.place(rows)}); self_parents='root' reads that as 'this is the root'."
+                f"({choices.place(rows)}); "
+                + either("correct it", advice("self_parents", "root", note="to read that as 'this is the root'"))
+                + "."
             )
         marked = self.marked.copy()
         marked[nodes] = rows
@@ -106,7 +108,7 @@ class EdgeList:
         if choices.duplicates == "error":
             raise TreeError(
                 f"{count} edges are repeated ({dag.edge_examples(*ends)}; {choices.place(self.row[again])}); "
-                "remove them, or pass duplicates='drop'."
+                f"{either('remove them', advice('duplicates', 'drop'))}."
             )
         line = dag.report_edges(f"dropped {count} repeated edges", *ends, "repeated")
         kept = replace(self, parent=self.parent[~again], child=self.child[~again], row=self.row[~again])
@@ -153,17 +155,21 @@ class EdgeList:
         """Sentence about several parentless nodes; if one is marked as the root, the others are orphaned parents."""
         marked, orphans = tops[self.marked[tops] >= 0], tops[self.marked[tops] < 0]
         if len(marked) == 1:
-            top = examples(self.labels[marked[:1]])
+            top, named = self.labels[marked[:1]].tolist()[0], examples(self.labels[marked[:1]])
+            ways = either(
+                "add their rows",
+                advice("root", top, note="to drop what hangs on them"),
+                advice("add_root", "…", note="to put all of them below a new root"),
+            )
             return (
                 f"{len(orphans):,} parent{' has' if len(orphans) == 1 else 's have'} no row as a child "
-                f"({examples(self.labels[orphans])}) while the root is {top}; add their rows, or pass root={top} to drop "
-                "what hangs on them, or add_root='name' to put all of them below a new root."
+                f"({examples(self.labels[orphans])}) while the root is {named}; {ways}."
             )
-        return (
-            f"{len(tops):,} nodes have no parent ({examples(self.labels[tops])}) but a tree has one root; pass "
-            f"add_root='name' to put a new root above them, or root={examples(self.labels[tops[:1]])} to keep only what lies below "
-            "one."
+        ways = either(
+            advice("add_root", "…", note="to put a new root above them"),
+            advice("root", self.labels[tops[:1]].tolist()[0], note="to keep only what lies below one"),
         )
+        return f"{len(tops):,} nodes have no parent ({examples(self.labels[tops])}) but a tree has one root; {ways}."
 
     def below(self, root: Hashable) -> tuple[EdgeList, int]:
         """What can be reached from the node labelled ``root``, renumbered, and that node."""
@@ -172,10 +178,10 @@ class EdgeList:
         found = dag.find_label(self.labels, root)
         if not len(found):
             raise TreeError(
-                f"root={root!r} is not a node; the labels are such as {examples(self.labels[:5], len(self.labels))}."
+                f"the root {root!r} is not a node; the labels are such as {examples(self.labels[:5], len(self.labels))}."
             )
         if len(found) > 1:
-            raise TreeError(f"root={root!r} names {len(found)} nodes; it must name one.")
+            raise TreeError(f"the root {root!r} names {len(found)} nodes; it must name one.")
         start, edges = kernels.group_edges(self.parent, len(self.labels))
         inside = kernels.breadth_first(start, edges, self.child, int(found[0])) >= -1
         place = np.cumsum(inside) - 1

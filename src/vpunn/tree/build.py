@@ -15,7 +15,7 @@ import numpy as np
 
 from vpunn._arrays import as_frame, collection, label_array, number_labels
 from vpunn._types import Labels
-from vpunn.errors import TreeError, check_choice, examples
+from vpunn.errors import TreeError, advice, check_choice, either, examples
 from vpunn.tree import dag
 from vpunn.tree._edges import Choices, EdgeList, node_columns, split_pairs
 from vpunn.tree._tree import Tree
@@ -206,7 +206,12 @@ def tree_of_levels(
         raise TreeError(
             f"{len(gap):,} row{'s have' if len(gap) > 1 else ' has'} a label below a missing one, such as "
             f"{place(gap[:1])}, where {names[k]!r} is missing but {after} follows; "
-            "fill the level in, or pass gaps='skip' to leave it out of the path, or gaps='fill' to call it (missing)."
+            + either(
+                "fill the level in",
+                advice("gaps", "skip", note="to leave it out of the path"),
+                advice("gaps", "fill", note="to call it (missing)"),
+            )
+            + "."
         )
     if len(gap) and gaps == "fill":
         inside = ~filled & (np.arange(len(names)) < last[:, None])
@@ -224,7 +229,7 @@ def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, c
     from vpunn.tree import _dag_kernels as kernels
 
     if len(lengths) == 0 and root is None:
-        raise TreeError("there are no paths; a tree needs at least one node (root='name' gives it one).")
+        raise TreeError("there are no paths; a tree needs at least one node.")
     start = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=start[1:])
     codes, vocabulary = number_labels(words)
@@ -238,7 +243,7 @@ def _from_words(words: np.ndarray, lengths: np.ndarray, root: Hashable | None, c
             if (lengths == 0).any():
                 what = f"include an empty one (number {np.flatnonzero(lengths == 0)[0]})"
             raise TreeError(
-                f"the paths {what}, so there is no single root; pass root='name' to put a new root above them."
+                f"the paths {what}, so there is no single root; {advice('root', '…')} to put a new root above them."
             )
         up, labels, end = up[1:] - 1, labels[1:], end - 1  # node 1 is the common first label
     else:

@@ -142,8 +142,8 @@ def choose(
         total = kernels.count_paths(order, start, edges, child, root)
         if not total <= max_nodes:
             raise TreeError(
-                f"policy='unfold' would copy {n:,} nodes into {_rounded(total)}, more than max_nodes={max_nodes:,}; "
-                "raise max_nodes, or keep one parent per node with policy='first', 'deepest' or 'most-specific'."
+                f"the policy unfold would copy {n:,} nodes into {_rounded(total)}, more than max_nodes={max_nodes:,}; "
+                "raise max_nodes, or keep one parent per node with the policy first, deepest or most-specific."
             )
         node, edge, up = kernels.unfold(start, edges, child, root, int(total))
         line = f"policy 'unfold' copied {n:,} nodes into {len(node):,}, one per path from the root"
@@ -207,8 +207,8 @@ def _describe_several(parent: np.ndarray, child: np.ndarray, labels: np.ndarray,
     nodes = int((n_parents > 1).sum())
     shown = edge_examples(labels[parent[edges]], labels[child[edges]])
     return (
-        f"{nodes:,} node{_has(nodes)} several parents ({shown}), and policy='error' allows one; "
-        "policy='first', 'deepest' or 'most-specific' keeps one of them, 'unfold' all."
+        f"{nodes:,} node{_has(nodes)} several parents ({shown}), and the policy error allows one; "
+        "the policies first, deepest and most-specific keep one of them, unfold all."
     )
 
 
