@@ -41,7 +41,7 @@ vpunn.plot.diagram(tree, ax[0], ball=int(chain[2]), texts=below, inner=True)
 ax[0].set_title("1  Every turn in a tree is a digit", loc="left", weight="bold")
 fig.canvas.draw()  # places the panels, so that the names in the balls know their room
 vpunn.plot.balls(tree, ax[1], node=int(chain[-1])).set_anchor("N")
-ax[1].set_title("2  The same first digits: nested balls", loc="left", weight="bold")
+ax[1].set_title("2  The same first digits: one branch", loc="left", weight="bold")
 rows = np.arange(len(chain))
 ax[2].barh(rows, 1, color="#e3e6ea", height=0.3)
 ax[2].barh(rows, chance, color=["#009E73" if p > 0.8 else "#E69F00" for p in chance], height=0.3)

@@ -1,4 +1,4 @@
-"""Colours of balls: by large branch, with a key that says how many leaves each colour stands for, or by a number."""
+"""Colours of branches: by large branch, with a key that says how many leaves each colour stands for, or by a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nodes go: outlines that keep the largest balls, wedges by leaves, nested circles, forces."""
+"""Where nodes go: outlines that keep the largest branches, wedges by leaves, nested circles, forces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dendrogram: names on the right, joined where their balls meet."""
+"""The dendrogram: names on the right, joined where their branches meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of models: how sure and how right, what is taken for what, how training went, which balls made a number."""
+"""Pictures of models: how sure and how right, what is taken for what, how training went, which branches made a number."""
 
 from __future__ import annotations
 

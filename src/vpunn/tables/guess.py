@@ -169,10 +169,11 @@ def _below(column: pd.Series, other: pd.Series) -> bool:
     return len(both) > 0 and bool((both.groupby("low", observed=True)["high"].nunique() <= 1).all())
 
 
-def names_in(frame: pd.DataFrame, guesses: Mapping[str, Guess], tree: Tree) -> tuple[str | None, bool]:
-    """The column most of whose names stand in a tree, None if there is none, and whether some of them do so loosely only."""
+def names_in(frame: pd.DataFrame, guesses: Mapping[str, Guess], tree: Tree) -> tuple[str | None, bool, bool]:
+    """The column most of whose names stand in a tree, None if there is none; whether some do so loosely only, and whether some do
+    not."""
     spell = Spelling(tree, "loose")
-    best: tuple[float, str | None, bool] = (0.5, None, False)
+    best: tuple[float, str | None, bool, bool] = (0.5, None, False, False)
     for name, guess in guesses.items():
         if guess.kind not in ("text", "id", "category", "number"):
             continue
@@ -180,8 +181,8 @@ def names_in(frame: pd.DataFrame, guesses: Mapping[str, Guess], tree: Tree) -> t
         found = [spell(cell) for cell in cells]
         share = float(np.mean([label in spell.known for label, _ in found]))
         if share > best[0]:
-            best = share, name, any(loosely for _, loosely in found)
-    return best[1], best[2]
+            best = share, name, any(loosely for _, loosely in found), share < 1
+    return best[1:]
 
 
 def suggestions(
@@ -191,7 +192,7 @@ def suggestions(
 
     With a tree one column names places in it.
     """
-    names, loosely = (None, False) if tree is None else names_in(frame, guesses, tree)
+    names, loosely, strange = (None, False, False) if tree is None else names_in(frame, guesses, tree)
     once = names is not None and frame[names].nunique() >= NEARLY_ALL * frame[names].count()
     target = guess_target(frame, guesses) if names is None else () if once else (names,)
     rest = {
@@ -207,6 +208,7 @@ def suggestions(
     if numbers and (len(levels) > 1 or names is not None):
         found.append({"regress": numbers[:1], "levels": levels})
     also = {"match": ("loose",)} if loosely or _spelled_twice(frame, target) else {}
+    also |= {"unseen": ("skip",)} if strange else {}
     return [{name: v for name, v in one.items() if v} | also for one in found if one]
 
 

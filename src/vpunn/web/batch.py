@@ -1,4 +1,4 @@
-"""A test table: the model's answers for all its rows, where it fails (`vpunn.report.triage`), and the rows behind a ball."""
+"""A test table: the model's answers for all its rows, where it fails (`vpunn.report.triage`), and the rows behind a branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of levels behind the API: rows of levels in, a number or a class out, and what every ball says about it.
+"""A model of levels behind the API: rows of levels in, a number or a class out, and what every branch says about it.
 
 Answers are those of `TableRegressor.predict`, which ``vpunn predict`` prints. A model is one coefficient per ball, so the tree
 carries it whole: `ball_columns` gives every node the fitted mean of its ball and its coefficient (or how probable each class is
