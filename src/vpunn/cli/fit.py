@@ -335,7 +335,7 @@ def fit(
     kept: dict[str, Any] = {} if keep is None else {"keep": keep}
     model.save(out, {**provenance_of(table), "command": "vpunn fit"}, **kept)
     size = sum(f.stat().st_size for f in out.iterdir())
-    if not facts.keys() - {"read"} and hasattr(model.model, "held_out_exact_"):
+    if held == NONE_HELD and hasattr(model.model, "held_out_exact_"):
         facts["exact on rows held out in turn"] = model.model.held_out_exact_
     emit({**facts, "nodes": model.model.tree_.n_nodes, "MB": size / 1e6, "model": str(out)}, json)
     if not json:
