@@ -2,9 +2,9 @@
 
 Wages (28,013 person-years; the person) and imdb (88,360 films; director and type), the first folds of Sigrist's study of
 high-cardinality categories. Whatever is chosen is chosen on a fifth of the training rows. A peer that is not installed is listed
-as such. One thread each, CPU seconds of fitting and answering. Folds are kept one by one, so that an interrupted command goes on
-where it stopped. ``python -m benchmarks.categories [--data wages] [--folds 2]``; the tables are read from
-``$VPUNN_DATA_DIR/public/categories``.
+as such. One thread each, CPU seconds of choosing, fitting and answering. Folds and settings tried are kept one by one, so that an
+interrupted command goes on where it stopped. ``python -m benchmarks.categories [--data wages] [--folds 2]``; the tables are read
+from ``$VPUNN_DATA_DIR/public/categories``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,116 +35,150 @@ from vpunn.cli.common import emit
 from vpunn.regress import TreeEffects, VPuNNRegressor
 
 TABLES = {"wages": ("ln_wage", ["idcode"]), "imdb": ("score", ["director_id", "type_id"])}
-#: What GPBoost and LightGBM may be: the defaults, and smaller trees.
+#: What LightGBM may be: the defaults, and smaller trees.
 GRID: list[dict[str, Any]] = [
     {},
     {"num_leaves": 8, "min_data_in_leaf": 100},
     {"max_depth": 1, "min_data_in_leaf": 100},
 ]
+#: What GPBoost may be; its learning rate matters more than its trees.
+GPBOOST = [{"learning_rate": rate, **trees} for rate in (0.1, 0.03) for trees in GRID[:2]]
 ROUNDS = 1000
 Frame = pd.DataFrame
 Array = np.ndarray
-Method = Callable[[Frame, Array, Frame, list[str]], Array]
 
 
-def ours(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
-    return np.asarray(TreeEffects(effects=names, random_state=0).fit(X, y).predict(new))
+@dataclass
+class Task:
+    """One fold of a table: rows to learn from, rows to answer, and which columns are categories."""
+
+    X: Frame
+    y: Array
+    new: Frame
+    names: list[str]
+    kept: Callable[..., Any]
+    seconds: float = 0.0  #: spent so far
+    start: float = field(default_factory=lambda: spent())
+
+    def best(
+        self, settings: list[dict[str, Any]], fitted: Callable[[dict[str, Any], Array, Array], tuple[float, int]]
+    ) -> tuple[dict[str, Any], int]:
+        """The setting with the least error on a fifth of the training rows, and its rounds; ``fitted`` tells both."""
+        train, held = train_test_split(np.arange(len(self.y)), test_size=0.2, random_state=0)
+
+        def tried(setting: dict[str, Any]) -> dict[str, Any]:
+            start = spent()
+            error, rounds = fitted(setting, train, held)
+            return {"error": error, "rounds": rounds, "seconds": spent() - start}
+
+        found = [self.kept(lambda: tried(setting), setting=setting) for setting in settings]  # noqa: B023
+        self.seconds += sum(one["seconds"] for one in found)
+        self.start = spent()
+        best = min(range(len(found)), key=lambda k: found[k]["error"])
+        return settings[best], int(found[best]["rounds"])
+
+    def finished(self, answers: Array, truth: Array) -> dict[str, float]:
+        """Its error, and all CPU seconds."""
+        return {"MSE": float(np.mean((answers - truth) ** 2)), "seconds": self.seconds + spent() - self.start}
 
 
-def ours_linear(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def ours(task: Task) -> Array:
+    return np.asarray(TreeEffects(effects=task.names, random_state=0).fit(task.X, task.y).predict(task.new))
+
+
+def ours_linear(task: Task) -> Array:
     """The first category alone, and everything else linear."""
-    covariates = [name for name in X.columns if name not in names]
-    kept = [names[0], *covariates]
-    return np.asarray(VPuNNRegressor(covariates=covariates).fit(X[kept], y).predict(new[kept]))
+    covariates = [name for name in task.X.columns if name not in task.names]
+    kept = [task.names[0], *covariates]
+    return np.asarray(VPuNNRegressor(covariates=covariates).fit(task.X[kept], task.y).predict(task.new[kept]))
 
 
-def lightgbm(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def lightgbm(task: Task) -> Array:
     """Names as its own categories; tuned."""
     import lightgbm as lgb
 
-    kinds = {name: pd.CategoricalDtype(sorted(X[name].unique())) for name in names}
-    X, new = X.astype(kinds), new.astype(kinds)
-    train, held = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
-    best: tuple[float, Any] = (np.inf, None)
+    kinds = {name: pd.CategoricalDtype(sorted(task.X[name].unique())) for name in task.names}
+    X, new, y = task.X.astype(kinds), task.new.astype(kinds), task.y
     fixed = {"n_jobs": 1, "verbose": -1, "random_state": 0}
-    for setting in GRID:
+
+    def fitted(setting: dict[str, Any], train: Array, held: Array) -> tuple[float, int]:
         model = lgb.LGBMRegressor(n_estimators=ROUNDS, **setting, **fixed)
         stop = lgb.early_stopping(20, verbose=False)
         model.fit(X.iloc[train], y[train], eval_set=[(X.iloc[held], y[held])], callbacks=[stop])
-        score = model.best_score_["valid_0"]["l2"]
-        best = min(best, (score, {**setting, "n_estimators": model.best_iteration_}), key=lambda pair: pair[0])
-    return np.asarray(lgb.LGBMRegressor(**best[1], **fixed).fit(X, y).predict(new))
+        return model.best_score_["valid_0"]["l2"], model.best_iteration_
+
+    setting, rounds = task.best(GRID, fitted)
+    return np.asarray(lgb.LGBMRegressor(n_estimators=rounds, **setting, **fixed).fit(X, y).predict(new))
 
 
-def catboost(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def catboost(task: Task) -> Array:
     """Its own target statistics; stopped on held-out rows."""
     from catboost import CatBoostRegressor
 
-    kinds = dict.fromkeys(names, str)
-    X, new = X.astype(kinds), new.astype(kinds)
+    kinds = dict.fromkeys(task.names, str)
+    X, new, y = task.X.astype(kinds), task.new.astype(kinds), task.y
+    options = {"thread_count": 1, "verbose": False, "random_seed": 0, "cat_features": task.names}
+    options["allow_writing_files"] = False
     train, held = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
-    options = {
-        "thread_count": 1,
-        "verbose": False,
-        "random_seed": 0,
-        "cat_features": names,
-        "allow_writing_files": False,
-    }
     model = CatBoostRegressor(iterations=ROUNDS, early_stopping_rounds=20, **options)
     model.fit(X.iloc[train], y[train], eval_set=(X.iloc[held], y[held]))
-    whole = CatBoostRegressor(
-        iterations=max(model.best_iteration_ + 1, 1), learning_rate=model.learning_rate_, **options
-    )
+    rounds = max(model.best_iteration_ + 1, 1)
+    whole = CatBoostRegressor(iterations=rounds, learning_rate=model.learning_rate_, **options)
     return np.asarray(whole.fit(X, y).predict(new))
 
 
-def gpboost(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def gpboost(task: Task) -> Array:
     """Boosting with random effects; tuned, and stopped on held-out rows."""
     import gpboost as gpb
 
-    covariates = X.drop(columns=names).to_numpy(float)
+    groups, y = task.X[task.names].to_numpy(), task.y
+    covariates = task.X.drop(columns=task.names).to_numpy(float)
+    fixed = {"verbose": -1, "num_threads": 1, "seed": 0, "metric": "mse"}
 
-    def fitted(rows: Array, setting: dict[str, Any], rounds: int, held: Array | None = None) -> Any:
-        effects = gpb.GPModel(group_data=X.iloc[rows][names].to_numpy(), likelihood="gaussian", num_parallel_threads=1)
+    def trained(rows: Array, setting: dict[str, Any], rounds: int, held: Array | None = None) -> Any:
+        effects = gpb.GPModel(group_data=groups[rows], likelihood="gaussian", num_parallel_threads=1)
         table, stop = gpb.Dataset(covariates[rows], y[rows]), {}
         if held is not None:
-            effects.set_prediction_data(group_data_pred=X.iloc[held][names].to_numpy())
+            effects.set_prediction_data(group_data_pred=groups[held])
             stop = {"valid_sets": table.create_valid(covariates[held], y[held]), "early_stopping_rounds": 20}
             stop |= {"use_gp_model_for_validation": True, "verbose_eval": False}
-        options = {"verbose": -1, "num_threads": 1, "seed": 0, "metric": "mse", **setting}
+        options = {**fixed, **setting}
         return gpb.train(params=options, train_set=table, gp_model=effects, num_boost_round=rounds, **stop)
 
-    train, held = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
-    tried = [(fitted(train, setting, ROUNDS, held), k) for k, setting in enumerate(GRID)]
-    best, k = min(tried, key=lambda pair: pair[0].best_score["valid_0"]["l2"])
-    whole = fitted(np.arange(len(y)), GRID[k], best.best_iteration)
-    table = new.drop(columns=names).to_numpy(float)
-    found = whole.predict(data=table, group_data_pred=new[names].to_numpy(), pred_latent=True)
+    def fitted(setting: dict[str, Any], train: Array, held: Array) -> tuple[float, int]:
+        model = trained(train, setting, ROUNDS, held)
+        return model.best_score["valid_0"]["l2"], model.best_iteration
+
+    setting, rounds = task.best(GPBOOST, fitted)
+    whole = trained(np.arange(len(y)), setting, rounds)
+    table = task.new.drop(columns=task.names).to_numpy(float)
+    found = whole.predict(data=table, group_data_pred=task.new[task.names].to_numpy(), pred_latent=True)
     return np.asarray(found["fixed_effect"] + found["random_effect_mean"])
 
 
-def encoded(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def encoded(task: Task) -> Array:
     """category_encoders' target encoder before scikit-learn's boosting."""
     from category_encoders import TargetEncoder
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    kinds = dict.fromkeys(names, str)
-    encoder = TargetEncoder(cols=names).fit(X.astype(kinds), y)
-    model = HistGradientBoostingRegressor(random_state=0).fit(encoder.transform(X.astype(kinds)).to_numpy(), y)
-    return np.asarray(model.predict(encoder.transform(new.astype(kinds)).to_numpy()))
+    kinds = dict.fromkeys(task.names, str)
+    X, new = task.X.astype(kinds), task.new.astype(kinds)
+    encoder = TargetEncoder(cols=task.names).fit(X, task.y)
+    model = HistGradientBoostingRegressor(random_state=0).fit(encoder.transform(X).to_numpy(), task.y)
+    return np.asarray(model.predict(encoder.transform(new).to_numpy()))
 
 
-def lme4(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
+def lme4(task: Task) -> Array:
     """R's linear mixed model."""
     if shutil.which("Rscript") is None:
         raise ImportError("Rscript is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        X.assign(target=y).to_csv(f"{folder}/train.csv", index=False)
-        new.to_csv(f"{folder}/new.csv", index=False)
-        effects = " + ".join(f"(1 | {name})" for name in names)
+        task.X.assign(target=task.y).to_csv(f"{folder}/train.csv", index=False)
+        task.new.to_csv(f"{folder}/new.csv", index=False)
+        effects = " + ".join(f"(1 | {name})" for name in task.names)
         script = f"""
             suppressMessages(library(lme4)); d <- read.csv("{folder}/train.csv"); n <- read.csv("{folder}/new.csv")
-            x <- setdiff(names(d), c("target", {", ".join(f'"{name}"' for name in names)}))
+            x <- setdiff(names(d), c("target", {", ".join(f'"{name}"' for name in task.names)}))
             f <- as.formula(paste("target ~", paste(x, collapse = " + "), "+ {effects}"))
             m <- lmer(f, d, control = lmerControl(calc.derivs = FALSE))
             write.csv(predict(m, n, allow.new.levels = TRUE), "{folder}/out.csv", row.names = FALSE)"""
@@ -152,7 +188,7 @@ def lme4(X: Frame, y: Array, new: Frame, names: list[str]) -> Array:
         return np.asarray(pd.read_csv(f"{folder}/out.csv").to_numpy()[:, 0])
 
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, Callable[[Task], Array]] = {
     "vpunn TreeEffects": ours,
     "vpunn VPuNNRegressor, linear": ours_linear,
     "GPBoost, tuned": gpboost,
@@ -184,11 +220,11 @@ def rows_of(name: str, folder: Path, folds: int, methods: list[str]) -> list[dic
     def run(method: str, fold: int) -> dict[str, Any]:
         train = training[fold]
         test = np.setdiff1d(np.arange(len(y)), train)
-        start = spent()
+        part = partial(kept, table=name, method=method, fold=fold)
+        task = Task(frame.iloc[train], y[train], frame.iloc[test], names, part)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = METHODS[method](frame.iloc[train], y[train], frame.iloc[test], names)
-        return {"MSE": float(np.mean((found - y[test]) ** 2)), "seconds": spent() - start}
+            return task.finished(METHODS[method](task), y[test])
 
     out = []
     for method in methods:

@@ -33,7 +33,7 @@ def test_info_says_what_a_model_is(model):
         assert word in text
     facts = json.loads(run(app, "info", model, "--json", "--no-verify"))
     assert facts["kind"] == "VPuNNRegressor"
-    assert facts["part fit0"]["numbers of balls"] == 18  # a value, its variance and that of a row somewhere in the ball, each
+    assert facts["part fit0"]["numbers of balls"] == 18  # value, variance, that of a row in the ball
     assert facts["part fit0"]["numbers of no ball"]["ratios"] == 2
     assert facts["checksums"] == "not compared"
 
