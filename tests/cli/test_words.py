@@ -209,3 +209,13 @@ def test_scores_of_training_rows_say_so(tmp_path):
         name: run_here(["evaluate", str(tmp_path / "m"), str(tmp_path / name)]).out for name in ("t.csv", "new.csv")
     }
     assert "fitted on this very table" in said["t.csv"] and "fitted on this very table" not in said["new.csv"]
+
+
+def test_help_stands_in_groups(capsys):
+    """Under what each group is for; the first sentence of every command fits beside its name."""
+    told = run_here(["fit", "--help"]).out
+    assert [told.index(f"\n{title}:\n") for title in ("Options", "Which columns are what", "How texts become features")]
+    assert told.index("--format") > told.index("\nThe tree of the labels, and rows without a place in it:\n")
+    for family in ([], ["tree"], ["data"], ["hipan"], ["hipaq"], ["tabular"]):
+        commands = run_here([*family, "--help"]).out.partition("Commands:")[2]
+        assert commands and "..." not in commands

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vpunn._progress import progress_bar
-from vpunn.cli.common import JsonFlag, add, beside, emit, refuse_unused, say
+from vpunn.cli.common import JsonFlag, add, beside, emit, folded, refuse_unused, say
 from vpunn.cli.source import Format, Options, read_source
 from vpunn.cli.tables import AS_FOUND, Reading, provenance_of
 from vpunn.errors import VpunnError, check_choice, counted, examples
@@ -366,7 +366,7 @@ def _fitted(sample: TableRows, plan: FitPlan, json: bool) -> tuple[TableModel, d
     from vpunn.tables.answers import called
 
     if not json:
-        typer.echo(str(sample.report))
+        typer.echo(folded(str(sample.report)))
     if plan.regress and plan.test_size is None and plan.folds is None:
         refuse_unused({"--groups": plan.inputs.groups}, "--regress uses it to hold rows out (--test-size or --folds)")
     facts: dict[str, Any] = dict(plan.held_out(sample))

@@ -198,7 +198,7 @@ def evaluate(
         return
     emit(found.table(), False)
     for note in notes:
-        typer.echo(f"note: {note}")
+        typer.echo(folded(f"note: {note}"))
     if found.by_depth:
         typer.echo("\nHow often the answer's branch is right at each depth, and how probable it is said to be")
         emit(found.by_depth, False, "(ECE: how far the two differ; by chance: as far as luck alone would take them):")
