@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.sets.methods import score_vpunn
+from benchmarks.sets.tasks import SET_TASKS, load_set_task
 from vpunn import HiPaNClassifier
-from vpunn.datasets.set_tasks import SET_TASKS, load_set_task
 from vpunn.datasets.tasks import load_task
 from vpunn.metrics import sets as scores
 from vpunn.text import text_features

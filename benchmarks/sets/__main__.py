@@ -28,7 +28,7 @@ from scipy import sparse
 
 from benchmarks.common import write_results
 from benchmarks.sets.methods import FREE, run
-from vpunn.datasets.set_tasks import SetTask, load_set_task
+from benchmarks.sets.tasks import SetTask, load_set_task
 from vpunn.metrics import sets as scores
 from vpunn.text import text_features
 

@@ -21,8 +21,8 @@ from scipy import sparse
 from sklearn.metrics import average_precision_score
 
 from benchmarks.sets import genes
+from benchmarks.sets.tasks import SET_TASKS, load_set_task
 from vpunn import HiPaNClassifier
-from vpunn.datasets.set_tasks import SET_TASKS, load_set_task
 from vpunn.hipan import label_sets, set_combiner, set_words
 from vpunn.hipan.set_nodes import Nodes
 from vpunn.hipan.set_numbers import NAMES, TRUST

@@ -60,25 +60,6 @@ class Source:
             reason = " ".join(str(error).split())
             raise DataError(f"{self.name} cannot be read as {encoding}: {reason}; latin-1 reads any file.") from None
 
-    def guessed_text(self) -> tuple[str, str]:
-        """The bytes as UTF-8 or UTF-16 text, else as Latin-1 or Windows-1252, and a note about the latter.
-
-        UTF-16 without a byte order mark is known by the zero byte beside its first character, Windows-1252 by bytes such as
-        0x80 (€) that Latin-1 has no letters for.
-        """
-        if self.data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first begins as UTF-16 does
-            return self.text("utf-32"), ""
-        if self.data.startswith(_BOM_UTF16):
-            return self.text("utf-16"), ""
-        if b"\0" in self.data[:2]:
-            return self.text("utf-16-be" if self.data[:1] == b"\0" else "utf-16-le"), ""
-        try:
-            return self.data.decode(), ""
-        except UnicodeDecodeError as error:
-            line = self.data.count(b"\n", 0, error.start) + 1
-            code = "cp1252" if WINDOWS.search(self.data) and not NOT_WINDOWS.search(self.data) else "latin-1"
-            return self.data.decode(code), guessed_note(self.name, self.data[error.start], line, code)
-
     def error(self, position: int, reason: str) -> DataError:
         """An error about the byte at ``position``, with file, line and column."""
         line = self.data.count(b"\n", 0, position) + 1

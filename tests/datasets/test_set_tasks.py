@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.sets.tasks import load_set_task, protein_functions, synset_hypernyms, term_parents
 
 from vpunn.datasets import load_go, load_wordnet
-from vpunn.datasets.set_tasks import load_set_task, protein_functions, synset_hypernyms, term_parents
 from vpunn.errors import VpunnError
 
 

@@ -357,11 +357,6 @@ class Parts:
             files.save(manifest, _json({**wanted, "complete": False}))
         return cls(folder, wanted)
 
-    @property
-    def complete(self) -> bool:
-        """Whether all parts were written."""
-        return bool(json.loads((self.folder / MANIFEST).read_text(encoding="utf-8")).get("complete"))
-
     def path(self, file: int, part: int) -> Path:
         """Where a part stands."""
         return self.folder / f"part-{file:05d}-{part:05d}.parquet"
