@@ -104,7 +104,7 @@ def test_known_errors_of_measurement_are_the_dense_likelihood():
     X = np.column_stack(
         [tree.labels[leaves].astype(object), np.where(np.arange(len(y)) == 0, 50.0, 0.0).astype(object)]
     )
-    model = VPuNNRegressor(tree, y_error=1, evolution="brownian").fit(X, y)
+    model = VPuNNRegressor(tree, y_error=1, evolution="brownian").fit(X.tolist(), y)
     found = model.predict(X)
     np.testing.assert_allclose(found[1:], y[1:], atol=1e-6)
     assert abs(found[0] - y[0]) > 1e-3

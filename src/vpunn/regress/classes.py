@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpunn.errors import VpunnError
+from vpunn.errors import VpunnError, advice
 from vpunn.regress.variances import Branches
 from vpunn.tree import Tree
 
@@ -72,8 +72,9 @@ class SeenClasses:
         values, vectors, said, passed, found = self._up(rates)
         if not np.isfinite(found):
             raise VpunnError(
-                "species at distance 0 have different classes, which no rate can explain; pass "
-                'lengths=branch_lengths(tree, zero="tiny").'
+                "species at distance 0 have different classes, which no rate can explain; "
+                + advice("lengths", "zero=tiny", "pass lengths={'zero': 'tiny'}")
+                + "."
             )
         proba = kernels.spread_classes(tree.parent, branches.length, values, vectors, said, passed)
         away = kernels.means_below(tree.parent, tree.is_leaf, branches.height) - branches.height

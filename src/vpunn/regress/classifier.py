@@ -12,8 +12,8 @@ from vpunn._rows import check_no_missing, counting_weights
 from vpunn._sklearn import ClassifierMixin, check_classification_targets, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Label, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
-from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import HierarchicalInput
+from vpunn.regress.explanation import NumberExplanation, check_one_row, explained
 from vpunn.regress.shrinkage import fit_class_shrinkage
 from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
@@ -163,7 +163,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         proba = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(proba, axis=1)])
 
-    def explain(self, X: Features, label: Label = None, *, feature_names: FeatureNames = None) -> BallSum:
+    def explain(self, X: Features, label: Label = None, *, feature_names: FeatureNames = None) -> NumberExplanation:
         """Which balls made the probability of one row's class (the predicted one, or ``label``), and what covariates changed.
 
         ``feature_names`` changes nothing here: covariates act together.
@@ -180,7 +180,7 @@ class VPuNNClassifier(ClassifierMixin, HierarchicalInput):
         if self._below is not None and not self.tree_.is_leaf[nodes[0]]:
             extra = [("change on the way to a tip below", float(proba[0, at] - self.node_proba_[nodes[0], at]))]
         name = f"P({self.classes_[at]}) = "
-        return ball_sum(
+        return explained(
             self.tree_, int(nodes[0]), self.node_proba_[:, at], extra, float(final[0, at]), int(depths[0]), name
         )
 

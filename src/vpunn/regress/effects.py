@@ -19,9 +19,9 @@ from vpunn._sklearn import BaseEstimator, RegressorMixin, check_is_fitted, valid
 from vpunn._types import FeatureNames, Features, Seed, Targets, Weights
 from vpunn.errors import VpunnError, examples, refuse_lazy
 from vpunn.regress._effect import Effect, specs_of
-from vpunn.regress._explain import BallSum, BallTerm, ball_sum, check_one_row
 from vpunn.regress._rounds import Rounds, said_of
 from vpunn.regress.boosted import BoostedTrees
+from vpunn.regress.explanation import BallTerm, NumberExplanation, check_one_row, explained
 from vpunn.regress.regressor import VPuNNRegressor
 from vpunn.store import Draft, Storable, Stored
 
@@ -29,13 +29,13 @@ FloatArray = np.ndarray
 
 
 @dataclass(frozen=True)
-class EffectSum:
+class EffectsExplanation:
     """A prediction as what the estimator said and what each effect's balls said; ``str()`` is readable."""
 
     prediction: float
     estimator: float  #: what f said of the covariates
     source: str  #: what f is
-    effects: tuple[BallSum, ...]
+    effects: tuple[NumberExplanation, ...]
 
     @property
     def balls(self) -> tuple[BallTerm, ...]:
@@ -206,7 +206,7 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
             variance += own
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def explain(self, X: Features, *, feature_names: FeatureNames = None) -> EffectSum:
+    def explain(self, X: Features, *, feature_names: FeatureNames = None) -> EffectsExplanation:
         """What the estimator and each effect's balls said of one row; ``feature_names`` changes nothing here.
 
         >>> X = [["owl", "north"], ["owl", "south"], ["emu", "south"], ["emu", "north"], ["owl", "north"]]
@@ -229,14 +229,14 @@ class TreeEffects(RegressorMixin, Storable, BaseEstimator):
             share = 1.0 if x is None else float(x[0]) / effect.unit
             values = effect.fit.values * share
             parts.append(
-                ball_sum(effect.model.tree_, node, values, [], float(values[node]), depth, f"{effect.spec.name} = ")
+                explained(effect.model.tree_, node, values, [], float(values[node]), depth, f"{effect.spec.name} = ")
             )
         said = float(self._estimated(self._covariates_of(X), 1)[0])
         source = "the mean of y"
         if self.estimators_:
             first = self.estimators_[0]
             source = f"{getattr(first, 'name', type(first).__name__)}, from the covariates"
-        return EffectSum(said + sum(part.prediction for part in parts), said, source, tuple(parts))
+        return EffectsExplanation(said + sum(part.prediction for part in parts), said, source, tuple(parts))
 
     def _to_store(self, draft: Draft) -> None:
         check_is_fitted(self)

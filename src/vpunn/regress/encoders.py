@@ -15,8 +15,8 @@ from vpunn._rows import check_no_missing, counting_weights, row_groups
 from vpunn._sklearn import TransformerMixin, check_feature_names_in, check_is_fitted, type_of_target, validate_data
 from vpunn._types import FeatureNames, Features, Groups, Seed, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
-from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import HierarchicalInput
+from vpunn.regress.explanation import NumberExplanation, check_one_row, explained
 from vpunn.regress.shrinkage import fit_class_shrinkage, fit_moments, fit_shrinkage
 from vpunn.store import Draft, Stored
 from vpunn.tree import Tree
@@ -227,7 +227,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         nodes, _, _ = self._place(X)
         return self._features(self.node_values_, nodes)
 
-    def explain(self, X: Features, feature: int = 0) -> BallSum:
+    def explain(self, X: Features, feature: int = 0) -> NumberExplanation:
         """Which balls made one feature of one row: what every ball on its chain adds to the one above.
 
         ``feature`` counts the columns of y and their classes, in the order of `get_feature_names_out` without ``per_depth``.
@@ -238,7 +238,7 @@ class PadicTargetEncoder(TransformerMixin, HierarchicalInput):
         if not 0 <= feature < width:
             raise VpunnError(f"feature {feature} is no column of the encoding, which has {width}.")
         values = self.node_values_[:, feature]
-        return ball_sum(self.tree_, int(nodes[0]), values, [], float(values[nodes[0]]), int(depths[0]))
+        return explained(self.tree_, int(nodes[0]), values, [], float(values[nodes[0]]), int(depths[0]))
 
     def get_feature_names_out(self, input_features: FeatureNames = None) -> np.ndarray:
         """``padic`` (or ``padic0``, ``padic1``… for several targets), then the class, then ``_depth1``…"""

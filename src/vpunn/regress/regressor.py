@@ -16,9 +16,9 @@ from vpunn._rows import check_squares, counting_weights, row_numbers, squarable
 from vpunn._sklearn import RegressorMixin, check_is_fitted, validate_data
 from vpunn._types import FeatureNames, Features, Ratios, Targets, Weights
 from vpunn.errors import VpunnError, check_choice, examples, refuse_lazy
-from vpunn.regress._explain import BallSum, ball_sum, check_one_row
 from vpunn.regress.base import MAX_COLUMNS, HierarchicalInput
 from vpunn.regress.evolution import EvolutionFit, candidate, fit_evolution, read_number, written
+from vpunn.regress.explanation import NumberExplanation, check_one_row, explained
 from vpunn.regress.shrinkage import ShrinkageFit, fit_moments, fit_shrinkage
 from vpunn.regress.variances import FREE, Branches
 from vpunn.store import Draft, Stored
@@ -178,7 +178,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
         """Standard errors of y, where a column holds them; a blank is none."""
         if self._error_column is None:
             return None
-        given = X[:, self._error_column]
+        given = X[:, self._error_column].astype(object)  # text, if X was a list of names and numbers
         values = squarable(np.where(given != given, 0.0, given), "the column of y_error")
         if (values < 0).any():
             raise VpunnError(f"standard errors are at least 0; got {examples(values[values < 0])}.")
@@ -256,7 +256,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             depths = np.where(known, depths, self.tree_.max_depth)
         return cast("tuple[FloatArray, FloatArray]", self._answer(nodes, depths, covariates))
 
-    def explain(self, X: Features, target: int = 0, *, feature_names: FeatureNames = None) -> BallSum:
+    def explain(self, X: Features, target: int = 0, *, feature_names: FeatureNames = None) -> NumberExplanation:
         """Which balls made the prediction of one row: c_B along its chain, then x·β; the running total ends in `predict`.
 
         ``target`` chooses the column of y if there are several. ``feature_names`` names the columns of X, so the covariates.
@@ -283,7 +283,7 @@ class VPuNNRegressor(RegressorMixin, HierarchicalInput):
             for j, value, slope in zip(self._covariate_columns, covariates[0], fit.slopes, strict=True):
                 extra.append((f"{names[j]} = {value:g} × {slope:.3g}", float(value * slope)))
         found = float(fit.predict(nodes, covariates)[0])
-        return ball_sum(self.tree_, int(nodes[0]), fit.values, extra, found, int(depths[0]))
+        return explained(self.tree_, int(nodes[0]), fit.values, extra, found, int(depths[0]))
 
     def ancestors(self, target: int = 0, *, level: float = 0.95) -> pd.DataFrame:
         """The state of every inner node with its interval, covariates at 0: columns node, label, depth, mean, sd, low, high.

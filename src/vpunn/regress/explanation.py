@@ -25,7 +25,7 @@ class BallTerm:
 
 
 @dataclass(frozen=True)
-class BallSum:
+class NumberExplanation:
     """A prediction as a sum over the balls around a row, root first, and what covariates add; ``str()`` is readable.
 
     The ``total`` of the last ball is the value at the row's node to the bit; the coefficients are differences of such
@@ -65,7 +65,7 @@ class BallSum:
         return "\n".join(lines)
 
 
-def ball_sum(
+def explained(
     tree: Tree,
     node: int,
     values: npt.NDArray[np.float64],
@@ -73,7 +73,7 @@ def ball_sum(
     prediction: float,
     depth: int,
     name: str = "",
-) -> BallSum:
+) -> NumberExplanation:
     """The explanation of ``prediction`` at ``node``, from the value of every ball; ``depth`` is how deep the row's path goes."""
     chain = tree.ancestors(node)
     total = values[chain]
@@ -82,7 +82,7 @@ def ball_sum(
         BallTerm(int(i), tree.labels[i], int(tree.depth[i]), float(c), float(t))
         for i, c, t in zip(chain, steps, total, strict=True)
     ]
-    return BallSum(name, prediction, tuple(balls), tuple(covariates), max(depth - int(tree.depth[node]), 0))
+    return NumberExplanation(name, prediction, tuple(balls), tuple(covariates), max(depth - int(tree.depth[node]), 0))
 
 
 def check_one_row(nodes: npt.NDArray[Any], X: Features) -> None:
