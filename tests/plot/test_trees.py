@@ -276,6 +276,8 @@ def test_a_chain_and_a_star_cost_little_or_are_refused():
     assert "2,959 digits in the middle are not drawn" in ax.get_title(loc="left")
     assert [t.get_text() for t in ax.texts if "a_{2998}" in t.get_text()]
     assert len(plot.poincare(chain).patches) < 70
+    boxes = plot.icicle(chain)
+    assert len(boxes.get_yticks()) < 30 and len(boxes.texts) < 30  # a report on it took minutes
     with pytest.raises(VpunnError, match="at most 2,000 nodes, and the tree has 3,000"):
         plot.diagram(chain)
 

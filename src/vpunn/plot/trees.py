@@ -72,7 +72,8 @@ def icicle(
         )
     )
     ax.set(xlim=(0, 1), ylim=(-(limit + 1), 0), ylabel="depth")
-    ax.set_yticks([-(k + 0.5) for k in range(limit + 1)], [str(k) for k in range(limit + 1)])
+    depths = range(0, limit + 1, 1 + limit // 24)
+    ax.set_yticks([-(k + 0.5) for k in depths], [str(k) for k in depths])
     ticks = np.linspace(0, 1, 5)
     ax.set_xticks(ticks, [f"{x * part.n_leaves:,.0f}" for x in ticks])
     hidden = part.n_nodes - len(shown)
@@ -111,6 +112,8 @@ def _names_in_boxes(
     points = ax.get_window_extent().width * 72 / figure.dpi
     tall = ax.get_window_extent().height * 72 / figure.dpi / max(-ax.get_ylim()[0], 1)
     size = float(np.clip(tall * 0.6, 4.5, 8.5))
+    if tall < size:  # no letter is as low as these boxes
+        return
     letters = (width[shown] * points / (0.56 * size)).astype(int)
     wide = shown[letters >= 4]
     for node, text, room in zip(wide, names_of(tree, wide, column), letters[letters >= 4], strict=True):

@@ -96,10 +96,10 @@ def fit(
 
 def _check_frame(frame: Any) -> None:
     """Refuse what is no data frame, or one whose columns have no names."""
-    if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
-        raise VpunnError(
-            f"vpunn.fit takes a pandas DataFrame, got {type(frame).__name__}; HiPaNClassifier().fit(X, y) takes matrices."
-        )
+    if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):  # in this order: a lazy frame looks for its columns
+        name = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}".removeprefix("builtins ")
+        other = "give its .to_pandas()" if hasattr(frame, "to_pandas") else "HiPaNClassifier().fit(X, y) takes matrices"
+        raise VpunnError(f"vpunn.fit takes a pandas DataFrame, got {name}; {other}.")
     odd = [name for name in frame.columns if not isinstance(name, str)]
     if odd:
         raise VpunnError(

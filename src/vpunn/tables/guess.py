@@ -96,9 +96,10 @@ def _guess(column: pd.Series) -> Guess:
 
 def _of_numbers(values: np.ndarray, also: str) -> Guess:
     """Quantities come back now and then, and stand in no order; whole numbers that do neither are ids."""
-    n, different, width = len(values), len(np.unique(values)), float(np.ptp(values))
+    n, different = len(values), len(np.unique(values))
     if different == 1:
         return Guess("constant", f"every cell is {values[0]:g}{also}")
+    width = float(np.ptp(values))
     if different == n > 2 and bool((values == np.round(values)).all()):
         if width == n - 1:
             return Guess("id", f"counts the rows from {values.min():g}{also}")
