@@ -269,7 +269,8 @@ def draw(folder: Path, rng: np.random.Generator) -> dict[str, Any]:
         return {"kind": kind, "where": where, "value": value}
     if kind == "promise":
         what, value = PROMISES[rng.integers(len(PROMISES))]
-        return {"kind": kind, "name": str(rng.choice(sorted(head["arrays"]))), "what": what, "value": value}
+        names = sorted(path.stem for path in folder.glob("*.npy"))
+        return {"kind": kind, "name": str(rng.choice(names)), "what": what, "value": value}
     if kind == "width":
         names = [name.removesuffix(".offsets") for name in head["arrays"] if name.endswith(".offsets")]
         return {"kind": kind, "names": names, "value": WIDTHS[rng.integers(len(WIDTHS))]}
@@ -314,9 +315,17 @@ def applied(source: Path, target: Path, recipe: dict[str, Any]) -> Path:
         np.save(target / recipe["file"], _edited(target, recipe))
     _seal(target, head, "")
     if recipe["kind"] == "promise":
-        head["arrays"][recipe["name"]][recipe["what"]] = recipe["value"]
+        _about(head, recipe["name"])[recipe["what"]] = recipe["value"]
     write_head(target, head)
     return target
+
+
+def _about(head: dict[str, Any], name: str) -> dict[str, Any]:
+    """What a head says of an array, which may be one of a part: ``tree.parent``."""
+    while (part := name.partition("."))[0] in head.get("parts", {}):
+        head, name = head["parts"][part[0]], part[2]
+    about: dict[str, Any] = head["arrays"][name]
+    return about
 
 
 def _set(value: Any, path: list[Any], new: Any) -> None:
