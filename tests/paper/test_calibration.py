@@ -57,6 +57,17 @@ def test_label_level_numbers_are_those_of_the_whole_distribution():
     assert curves[1].n_items.sum() == len(p)
 
 
+def test_a_truth_without_probability_is_counted_apart():
+    tree = Tree.from_parents([-1, 0, 0])
+    path = np.array([[0.9], [0.9], [0.9]])
+    answers = calibration.Answers(
+        [np.array([1, 1, 1])], [path[:, 0]], [np.array([np.log(0.9), np.log(0.1), -np.inf])], [np.full(3, 0.82)], [path]
+    )
+    found = answers.judged(tree, np.array([1, 2, 2]))
+    assert found["nll"] == pytest.approx(-np.log([0.9, 0.1]).mean())
+    assert found["zero"] == pytest.approx(1 / 3)
+
+
 def test_figures_of_a_report_are_about_its_rows_and_its_release(tmp_path):
     only = ["T15", "F10"]
     for target, data in (("wordnet", load_ncbi("Primates")), ("ncbi", load_ncbi("Mammalia"))):

@@ -226,7 +226,7 @@ ids | semantic ids of digit images
 # id | the open limitation | here | shown by | verdict
 LIMITATIONS = """
 L1 | one prime for all depths (§9.3) | `MixedRadixCode` | tests/codes | built: distances in the same order, fewer bits on every tree
-L2 | p-adic Fisher information (§9.3) | `vpunn.vapo` fisher; with features: `vpunn.torch.FisherBlocks` | tests/vapo/test_fisher.py; `python -m benchmarks.torch.fisher` | built: without input exact, a few steps at any depth; with features one block a ball, level with Adam in equal time
+L2 | p-adic Fisher information (§9.3) | `vpunn.vapo` fisher; with features: `vpunn.torch.FisherBlocks` | tests/vapo/test_fisher.py; `python -m benchmarks.torch.fisher` | built: without input exact, a few steps at any depth; with features one block a ball, in equal time level with Adam on one task and behind it on another
 L3 | learning the tree and the heads together (§9.3) | `vpunn.tabular.refine_tree`, `vpunn.tabular.joint_tree` | tests/tabular; `python -m benchmarks.joint_trees` | built: planted trees are found; on WordNet's mammals a learned tree places new rows no better than a random one
 L4 | more than 10⁵ leaves (§9.3) | `vpunn.scale` | tests/scale | built: sums over balls, the same bytes however the rows are parted
 L5 | deep models, language models, graphs, agents (§9.3) | `vpunn.torch.PadicEmbedding`, `vpunn.torch.HierarchicalHead`, `vpunn.torch.PathHead`, `vpunn.regress.TreeValue` | tests/torch; `python -m benchmarks.torch.output_layer`, `python -m benchmarks.torch.graph`, `python -m benchmarks.torch.agents` | layers for deep models and graphs: built; agents: built as a toy, a value function measured in a maze and in MountainCar; language models: not done, none was trained

@@ -1,7 +1,8 @@
 """T15, F10 and F19: HiPaN's own probabilities, and those of a classifier that sees features, on rows that they have not seen.
 
 A label's probability is its share of a whole distribution over the labels. The multi-class Brier score is the mean of
-1 − 2 p(true) + Σ p²; ECE has 15 bins of equal width.
+1 − 2 p(true) + Σ p²; ECE has 15 bins of equal width; NLL is the mean over rows whose truth has a probability at all, and the share
+of the others, whose logarithm is infinite, stands beside it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ SCORES = {
     "Brier": ("brier", 1, ".4f"),
     "Brier at least": ("brier bound", 1, ".4f"),
     "NLL": ("nll", 1, ".3f"),
+    "truth at 0 %": ("zero", 100, ".2f"),
     "accuracy %": ("accuracy", 100, ".2f"),
 }
 
@@ -58,12 +60,12 @@ SCORES = {
 
 @dataclass
 class Answers:
-    """What is kept of distributions over labels: the likeliest, its probability and that of the truth, Σ p², and the likeliest's
-    path with the probability of every ball on it (NaN past its end)."""
+    """What is kept of distributions over labels: the likeliest, its probability, the logarithm of the truth's, Σ p², and the
+    likeliest's path with the probability of every ball on it (NaN past its end)."""
 
     best: list[np.ndarray]
     confidence: list[np.ndarray]
-    of_true: list[np.ndarray]
+    log_true: list[np.ndarray]
     square: list[np.ndarray]
     path: list[np.ndarray]
 
@@ -74,10 +76,10 @@ class Answers:
 
     def judged(self, tree: Tree, true: np.ndarray) -> dict[str, Any]:
         """All numbers of T15, and the diagrams of F10 and F19 by depth."""
-        best, confidence, of_true, square, path = (
-            np.concatenate(part) for part in (self.best, self.confidence, self.of_true, self.square, self.path)
+        best, confidence, log_true, square, path = (
+            np.concatenate(part) for part in (self.best, self.confidence, self.log_true, self.square, self.path)
         )
-        right = best == true
+        right, named = best == true, np.isfinite(log_true)
         error = calibration_error_interval(confidence, right)
         curves = reliability_by_depth(tree, true, best, path, bins=10, strategy="quantile")
         return {
@@ -86,9 +88,10 @@ class Answers:
             "ece": float(error.value),
             "ece by chance": float(error.noise),
             "ece mass": float(calibration_error(confidence, right, strategy="quantile")),
-            "brier": float((1 - 2 * of_true + square).mean()),
+            "brier": float((1 - 2 * np.exp(log_true) + square).mean()),
             "brier bound": float((~right).mean() / 2),
-            "nll": float(-np.log(np.maximum(of_true, 1e-300)).mean()),
+            "nll": float(-log_true[named].mean()) if named.any() else np.nan,
+            "zero": float(1 - named.mean()),
             "curves": {str(k): [np.asarray(v).tolist() for v in curve] for k, curve in curves.items()},
         }
 
@@ -122,17 +125,18 @@ def answers_of(model: HiPaN, nodes: np.ndarray, rule: Rule) -> Answers:
     """HiPaN's distributions of leaves."""
     law, tree = model.likelihood(rule), model.tree
     digits, leaves = paper_digits(tree, nodes), tree.leaves
-    one = np.exp(law.common())[:, None] if rule == "predicted" else None
+    one = law.common()[:, None] if rule == "predicted" else None
 
     def part(rows: slice) -> tuple[np.ndarray, ...]:
-        p = np.exp(law.shown(digits[rows])) if one is None else one
+        log = law.shown(digits[rows]) if one is None else one
+        p = np.exp(log)
         best = np.broadcast_to(leaves[p[leaves].argmax(axis=0)], len(digits[rows]))
         at = np.arange(len(best)) if one is None else np.zeros(len(best), np.int64)
         depths = np.arange(1, tree.max_depth + 1)
         chain = tree.ancestor_at(best[:, None], np.minimum(depths, tree.depth[best][:, None]))
         path = np.where(depths <= tree.depth[best][:, None], p[chain, at[:, None]], np.nan)
         square = np.square(p[leaves]).sum(axis=0)[at]
-        return best, p[best, at], p[nodes[rows], at], square, path
+        return best, p[best, at], log[nodes[rows], at], square, path
 
     return Answers.of(part(rows) for rows in law.parts(len(nodes)))
 
@@ -222,8 +226,9 @@ def measure(task: PlacementTask, seed: int) -> dict[str, Any]:
 
     def part(rows: Any) -> tuple[np.ndarray, ...]:
         p = posterior.masses(rows)
-        at = np.arange(len(p))
-        return chosen[rows, 0], confidence[rows, 0], p[at, true[rows]], np.square(p).sum(axis=1), path[rows]
+        with np.errstate(divide="ignore"):  # a place that nothing speaks for has no probability at all
+            log = np.log(p[np.arange(len(p)), true[rows]])
+        return chosen[rows, 0], confidence[rows, 0], log, np.square(p).sum(axis=1), path[rows]
 
     judged = Answers.of(part(rows) for rows in posterior.parts()).judged(posterior.tree, true)
     return {"task": task.name, **judged}
