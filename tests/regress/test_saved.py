@@ -91,6 +91,7 @@ def test_unfitted_models_are_not_saved(tmp_path):
         ("regressor", "fit0.values", lambda a: a * np.nan, "not finite"),
         ("regressor", "fit0.beta", lambda a: a.astype("f4"), "float32"),
         ("regressor", "fit0.converged", lambda a: a.astype("i8"), "int64"),
+        ("regressor", "fit0.beta_covariance", lambda a: -a, "no covariance"),
         ("regressor", "fit0.ratios", lambda a: a[1:], "shape"),
         ("classifier", "node_proba", lambda a: a - 1, "below 0"),
         ("classifier with covariates", "softmax.gamma", lambda a: a[1:], "shape"),

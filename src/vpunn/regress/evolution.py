@@ -13,6 +13,7 @@ import numpy as np
 
 from vpunn.errors import VpunnError, advice, counted, examples
 from vpunn.regress.likelihood import Rows, evaluate, log_likelihood, search
+from vpunn.regress.shrinkage import check_covariance
 from vpunn.regress.variances import FREE, Branches
 from vpunn.store import Draft, Storable, Stored
 from vpunn.tree import Tree
@@ -69,6 +70,7 @@ class EvolutionFit(Storable):
         one["log_likelihood"] = read_number(stored.setting("log_likelihood", (int, float, str)))
         one |= {name: stored.setting(name, (int, float)) for name in ("dof", "n_parameters")}
         one |= {"model": stored.setting("model", str), "parameters": stored.setting("parameters", dict)}
+        check_covariance(one["beta_covariance"])
         numbers = [one["log_likelihood"], *one["parameters"].values()]
         if one["model"] not in FREE or not all(isinstance(value, int | float) for value in numbers):
             raise VpunnError(f"there is no model {one['model']!r} with {numbers!r}.")

@@ -112,7 +112,15 @@ class ShrinkageFit(Storable):
             bound = bounds.get(field.name, {"low": -1e150, "high": 1e150})
             array = stored.array(field.name, dtype=dtype, shape=shapes.get(field.name, ()), **bound)
             one[field.name] = array if array.ndim else array.item()
+        check_covariance(one["beta_covariance"])
         return cls(**one)
+
+
+def check_covariance(matrix: FloatArray) -> None:
+    """Refuse a stored covariance of coefficients by which a variance would be negative."""
+    least = 1e-9 * np.abs(matrix).max(initial=0.0)
+    if matrix.size and (np.abs(matrix - matrix.T).max() > least or np.linalg.eigvalsh(matrix).min() < -least):
+        raise VpunnError("its beta_covariance is no covariance.")
 
 
 def fit_shrinkage(
