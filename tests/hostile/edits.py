@@ -99,13 +99,13 @@ def _encoder() -> Any:
 
 
 def _tabhipan() -> Any:
-    from vpunn.tabular import TabHiPaN, _boost
+    from vpunn.tabular import TabHiPaN, boosting
 
-    engine, _boost.best_engine = _boost.best_engine, lambda: "sklearn"  # LightGBM's own text is read by LightGBM
+    engine, boosting.best_engine = boosting.best_engine, lambda: "sklearn"  # LightGBM's own text is read by LightGBM
     try:
         return TabHiPaN(rounds=5, random_state=0).fit(NUMBERS, NUMBERS[:, 0] > 0)
     finally:
-        _boost.best_engine = engine
+        boosting.best_engine = engine
 
 
 def _paper() -> Any:
