@@ -139,7 +139,7 @@ def test_names_of_a_phylogeny_match_loosely_and_are_listed(folder):
         (["--regress", "kg", "--tree", "@t.nwk", "--lengths", "1"], "belongs to --evolution"),
         (["--regress", "kg", "--classify", "diet"], "--classify does nothing here"),
         (["--classify", "diet", "--log"], "--log does nothing here"),
-        (["--regress", "kg", "--tree", "@t.nwk", "--tree-name", "two"], "tree_name"),
+        (["--regress", "kg", "--tree", "@t.nwk", "--tree-name", "two"], "there is no tree 'two'"),
         (["--regress", "kg", "--tree-name", "two"], "there is no --tree"),
     ],
 )

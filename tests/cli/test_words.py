@@ -115,8 +115,7 @@ ENCODED = [
         "give -o encoding=latin-1 (or what it is written in), or save",
         {"t.csv": LATIN},
     ),
-    # neither has an option for it
-    yes("discover t.csv", "if letters look wrong, save it as UTF-8.", {"t.csv": LATIN + LATIN[10:] * 9}),
+    yes("discover t.csv", "if letters look wrong, give --encoding …", {"t.csv": LATIN + LATIN[10:] * 9}),
     no("report t.csv --out r.html -o encoding=ascii", "give -o encoding=latin-1", {"t.csv": LATIN}),
     no("figures t.csv", "give -o add_root=… to vpunn tree convert to put", {"t.csv": LATIN}),
 ]

@@ -61,6 +61,7 @@ WORDS = {
     "by_label": "one label a row, no levels",
     "covariate_columns": "numbers beside the levels",
     "one_target": "one number a row",
+    "targets": "numbers it predicts",
     "inputs": "columns of the table",
     "medians": "stand in for missing numbers",
     "provenance": "where it comes from",
