@@ -56,5 +56,5 @@ def _judge(
 
 
 def _combiner_of(model: Model, held: HeldOut, rows: np.ndarray, rng: np.random.Generator) -> Combiner:
-    decides = [i for i, column in enumerate(model.experts.columns) if column.decides]
-    return Combiner.fit(held.taught(rows), (held.mean, held.spread), decides, rng, len(model.combiner.bias))
+    hidden = len(model.combiner.bias)
+    return Combiner.fit(held.taught(rows), (held.mean, held.spread), model.experts.columns, rng, hidden)

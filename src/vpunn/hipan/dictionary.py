@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from vpunn.hipan._kernel import at, kernel
 from vpunn.hipan.evidence import Column, Look, Sample, Slots
-from vpunn.hipan.feature_table import insert
+from vpunn.hipan.feature_table import Scratch, add_one, as_csr, csr, insert
 from vpunn.hipan.nearest import Nearest
 from vpunn.hipan.sums import Sums, block_sums
 
@@ -22,7 +22,9 @@ WORDS = 16
 #: Features looked at of the sum of a class, lest a class of many rows costs their square.
 OF_CLASS = 64
 #: Features kept of a row that was read.
-READ = 32
+READ = 16
+#: Entries that are read of such a row to find what is like it: a hint needs fewer than the row itself.
+FEWER = 1024
 #: A feature of so many rows counts half.
 DOUBT = 3.0
 
@@ -65,10 +67,10 @@ class Dictionary:
     def look(self, rows: sp.csr_matrix) -> Look:
         """The rows as the dictionary reads them, before the same sums and items."""
         read = self.read(rows)
-        near = self.items.nearest(read)
+        near = self.items.nearest(read, FEWER)
 
         def propose(k: int) -> list[np.ndarray]:
-            return [self.sums.best(read, max(k // 2, 1))[0][0]]
+            return [self.sums.best(read, max(k // 2, 1), FEWER)[0][0]]
 
         def values(slots: Slots) -> list[np.ndarray]:
             cosine = self.sums.at(read, slots.asked)[0]
@@ -79,7 +81,42 @@ class Dictionary:
 
     def read(self, rows: sp.csr_matrix) -> sp.csr_matrix:
         """What the rest of their classes would hold."""
-        return unit(largest(rows @ self.entries, READ))
+        shape, most = rows.shape, min(READ, rows.shape[1])
+        start = np.zeros(shape[0] + 1, np.int32)
+        feature, value = np.empty(shape[0] * most, np.int32), np.empty(shape[0] * most, np.float32)
+        best = np.empty(most, np.int32), np.empty(most, np.float32)
+        entries = csr(self.entries)
+        n = _read(
+            csr(rows), (*entries[:2], entries[2][:, None]), Scratch.of(shape[1], 1), best, (start, feature, value)
+        )
+        return as_csr(start, feature[:n], value[:n], shape)
+
+
+@kernel
+def _read(rows, entries, scratch, best, out):
+    """The sum of the entries at a row's features: its largest parts, features in order, of length one."""
+    (feature, score), (start, column, value) = best, out
+    total, touched, _ = scratch
+    n = 0
+    for r in range(len(start) - 1):
+        met = add_one(r, rows, entries, scratch)
+        score[:] = 0
+        for i in range(met):
+            insert(touched[at(i)], total[at(touched[at(i)]), 0], feature, score)
+        first, length = n, np.float32(0)
+        for j in range(len(score)):
+            if score[at(j)] > 0:
+                i = n
+                while i > first and column[at(i - 1)] > feature[at(j)]:
+                    column[at(i)], value[at(i)] = column[at(i - 1)], value[at(i - 1)]
+                    i -= 1
+                column[at(i)], value[at(i)] = feature[at(j)], score[at(j)]
+                length += score[at(j)] * score[at(j)]
+                n += 1
+        for i in range(first, n):
+            value[at(i)] /= np.sqrt(length)
+        start[r + 1] = n
+    return n
 
 
 def largest(matrix: sp.spmatrix, k: int) -> sp.csr_matrix:

@@ -118,7 +118,7 @@ def fit(
     held_out = folds(group, place[: task.n], rows_at, expected, rng)
     # 3. evidence of rows that the experts have not seen
     found = run(examined, (task, where, rivals), [(leaving,) for leaving in held_out])
-    seen = [Seen(*arrays[i : i + 3]) for arrays in told(found, len(held_out)) for i in range(0, len(arrays), 3)]
+    seen = (Seen(*arrays[i : i + 3]) for arrays in told(found, len(held_out)) for i in range(0, len(arrays), 3))
     new = float(novelty) if isinstance(novelty, float | np.floating) else None
     held = HeldOut.of(seen, held_out, task.weight, where, new) if held_out else None
     share = shares(rows_at, grown, expected, held.how_often() if held else [1.0, 1.0, 1.0])
@@ -132,8 +132,7 @@ def fit(
     if held is None:  # one row, or copies of one, in every class
         combiner = Combiner.usual(usual(experts.columns))
     else:
-        decides = [i for i, column in enumerate(experts.columns) if column.decides]
-        combiner = Combiner.fit(held.taught(), (held.mean, held.spread), decides, rng, hidden)
+        combiner = Combiner.fit(held.taught(), (held.mean, held.spread), experts.columns, rng, hidden)
     assert len(names(experts.columns)) == len(combiner.mean)
     return Model(task.tree, grown, Spread.of(grown, share), experts, combiner, expected), held
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vpunn.hipan._kernel import at, kernel
+from vpunn.hipan._kernel import at, helper, kernel
 from vpunn.hipan.slots import Asked
 from vpunn.hipan.tree_arrays import Grown, Occupied
 
@@ -80,6 +80,11 @@ def names(columns: Sequence[Column]) -> list[str]:
     return known + [f"elsewhere: {n}" for n in elsewhere] + ["elsewhere", "elsewhere below the root"]
 
 
+def of_known(columns: Sequence[Column]) -> int:
+    """So many of `names` are about known places; the others are about `elsewhere`."""
+    return len(columns) + 2 * sum(column.decides for column in columns)
+
+
 def usual(columns: Sequence[Column]) -> np.ndarray:
     """The weight of each where no row could be held out; an `elsewhere` has none."""
     return np.array([c.usual for c in columns] + [0.0] * (len(names(columns)) - len(columns)), np.float32)
@@ -90,44 +95,52 @@ def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) 
 
     Below the best: value - its best among known slots. Rank: log(1 + how many known slots say more).
     """
-    raw = np.clip(np.stack(values, -1), -HUGE, HUGE).astype(np.float32, copy=False)
+    raw = np.stack(values).astype(np.float32, copy=False)
     decide = np.flatnonzero([c.decides for c in columns])
     both = np.flatnonzero([c.kinds == "both" for c in columns])
     offered = int((slots.block >= 0).sum())
     out = np.zeros((offered, len(columns) + 3 * len(decide) + len(both) + 2), np.float32)
-    logs = np.log1p(np.arange(slots.block.shape[1] + 1)).astype(np.float32)
-    _assemble(raw, slots.block, slots.known, decide, both, logs, out)
+    wide = slots.block.shape[1]
+    logs = np.log1p(np.arange(wide + 1)).astype(np.float32)
+    _assemble(raw, slots.block, slots.known, decide, both, logs, np.empty(wide, np.float32), out)
     return out
 
 
 @kernel
-def _assemble(raw, block, known, decide, both, logs, out):
-    line, c, d, e = 0, raw.shape[2], len(decide), len(both)
+def _assemble(raw, block, known, decide, both, logs, among, out):
+    line, c, d, e = 0, len(raw), len(decide), len(both)
     for r in range(len(block)):
         first = line
         for s in range(block.shape[1]):
             if block[r, s] >= 0:
                 if known[r, s]:
                     for k in range(c):
-                        out[line, at(k)] = raw[r, s, at(k)]
+                        out[at(line), at(k)] = _cut(raw[at(k), r, s])
                 else:
                     for k in range(e):
-                        out[line, at(c + 2 * d + k)] = raw[r, s, both[at(k)]]
-                    out[line, out.shape[1] - 2] = 1
-                    out[line, out.shape[1] - 1] = block[r, s] == 0
+                        out[at(line), at(c + 2 * d + k)] = _cut(raw[both[at(k)], r, s])
+                    out[at(line), out.shape[1] - 2] = 1
+                    out[at(line), out.shape[1] - 1] = block[r, s] == 0
                 line += 1
         for k in range(d):
-            column, top, any_known, here = decide[k], np.float32(0), False, first
+            column, top, n, here = raw[decide[k], r], np.float32(0), 0, first
             for s in range(block.shape[1]):
-                if block[r, s] >= 0 and known[r, s] and (not any_known or raw[r, s, column] > top):
-                    top, any_known = raw[r, s, column], True
+                if block[r, s] >= 0 and known[r, s]:
+                    among[at(n)] = _cut(column[at(s)])
+                    top = among[at(n)] if n == 0 else max(top, among[at(n)])
+                    n += 1
             for s in range(block.shape[1]):
                 if block[r, s] >= 0:
                     if known[r, s]:
-                        more, own = 0, raw[r, s, column]
-                        for t in range(block.shape[1]):
-                            more += block[r, t] >= 0 and known[r, t] and raw[r, t, column] > own
-                        out[here, c + k], out[here, c + d + k] = own - top, logs[more]
+                        more, own = 0, _cut(column[at(s)])
+                        for t in range(n):
+                            more += among[at(t)] > own
+                        out[at(here), at(c + k)], out[at(here), at(c + d + k)] = own - top, logs[at(more)]
                     else:
-                        out[here, c + 2 * d + e + k] = top
+                        out[at(here), at(c + 2 * d + e + k)] = top
                     here += 1
+
+
+@helper
+def _cut(x):
+    return min(max(x, np.float32(-HUGE)), np.float32(HUGE))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from vpunn.hipan._kernel import at, helper, kernel
 from vpunn.hipan.evidence import Column, Look, Sample, Slots
-from vpunn.hipan.feature_table import FeatureTable, Scratch, add_up, csr, insert, rarest, read_at
+from vpunn.hipan.feature_table import FeatureTable, Scratch, add_one, csr, insert, rarest, read_at
 from vpunn.hipan.sums import sum_along_path
 from vpunn.hipan.tree_arrays import Occupied
 
@@ -58,8 +58,8 @@ class Heads:
         others = int(np.clip(PAIRS / max(tree.blocks - 1, 1), FEWEST, len(order)))
         relations = tree.parent, tree.size, tree.first_leaf, order, first
         rival = _by_leaf(sample.rivals, len(tree.leaf))
-        room = _Room.of(len(order), rows.shape[1])
         cost = (COST * sample.weight / sample.weight.mean()).astype(np.float32)
+        room = _Room.of(rows, cost)
         bias, end = np.zeros(tree.blocks, np.float32), np.zeros(tree.blocks, np.int64)
         feature, weight = np.empty(AT_ONCE + rows.shape[1], np.int32), np.empty(AT_ONCE + rows.shape[1], np.float32)
         features, weights, head = [], [], 1
@@ -86,7 +86,7 @@ class Heads:
             leaves, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
             about = tree.size, tree.first_leaf, self.bias
             _best(
-                csr(rarest(rows, self.table.start)),
+                rarest(rows, self.table.start),
                 self.table.arrays,
                 about,
                 Scratch.of(tree.blocks, 1),
@@ -122,7 +122,7 @@ class _Room(NamedTuple):
 
     row: np.ndarray
     alpha: np.ndarray
-    square: np.ndarray
+    square: np.ndarray  # (rows,) 1 + |x|^2 + 1 / 2C
     order: np.ndarray
     chosen: np.ndarray  # (rows,) the head that has chosen a row last
     weight: np.ndarray  # (features,)
@@ -130,13 +130,11 @@ class _Room(NamedTuple):
     feature: np.ndarray
 
     @classmethod
-    def of(cls, rows: int, features: int) -> _Room:
-        some = (
-            np.zeros(rows, np.int64),
-            np.zeros(rows, np.float32),
-            np.zeros(rows, np.float32),
-            np.zeros(rows, np.int64),
-        )
+    def of(cls, matrix: sp.csr_matrix, cost: np.ndarray) -> _Room:
+        rows, features = matrix.shape
+        length = np.asarray(matrix.multiply(matrix).sum(1), np.float32).ravel()
+        square = 1 + length + np.float32(0.5) / cost
+        some = np.zeros(rows, np.int64), np.zeros(rows, np.float32), square, np.zeros(rows, np.int64)
         wide = np.zeros(features, np.float32), np.zeros(features, np.uint8), np.zeros(features, np.int32)
         return cls(*some, np.zeros(rows, np.int32), *wide)
 
@@ -154,7 +152,7 @@ def _by_leaf(rivals: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray]:
 def _best(rows, table, about, scratch, leaves, scores):
     size, first_leaf, bias = about
     for r in range(len(rows[0]) - 1):
-        n = add_up(r, rows, table, scratch)
+        n = add_one(r, rows, table, scratch)
         total, touched, _ = scratch
         for i in range(n):
             b = touched[at(i)]
@@ -213,23 +211,16 @@ def _train(head, rows, cost, relations, rival, others, room, out):
 
 @helper
 def _solve(head, own, n, rows, cost, room, feature, weight, used):
-    """Dual coordinate descent of the squared hinge (Hsieh et al. 2008)."""
+    """Dual coordinate descent of the squared hinge (Hsieh et al. 2008). A row that is further on its own side of the margin than
+    any row was on the wrong one in the pass before is not looked at again."""
     (indptr, indices, data), w = rows, room.weight
     n_met, bias, state = 0, np.float32(0), np.uint64(head) * np.uint64(2654435761) + np.uint64(1)
     for i in range(n):
-        r = room.row[at(i)]
         room.alpha[at(i)], room.order[at(i)] = 0, i
-        square = np.float32(1) + np.float32(0.5) / cost[at(r)]
-        for e in range(indptr[at(r)], indptr[at(r + 1)]):
-            x, f = data[at(e)], indices[at(e)]
-            square += x * x
-            if not room.met[at(f)]:
-                room.met[at(f)], room.feature[at(n_met)] = 1, f
-                n_met += 1
-        room.square[at(i)] = square
+    left, before = n, np.float32(np.inf)
     for _ in range(PASSES):
-        worst = np.float32(0)
-        for k in range(n - 1, -1, -1):
+        worst, active = np.float32(0), left
+        for k in range(active - 1, -1, -1):
             state ^= state << np.uint64(13)
             state ^= state >> np.uint64(7)
             state ^= state << np.uint64(17)
@@ -244,15 +235,23 @@ def _solve(head, own, n, rows, cost, room, feature, weight, used):
             alpha = room.alpha[at(i)]
             slope = y * score - 1 + alpha * np.float32(0.5) / cost[at(r)]
             if alpha == 0 and slope >= 0:
+                if slope > before:
+                    left -= 1
+                    room.order[at(k)], room.order[at(left)] = room.order[at(left)], i
                 continue
-            new = max(alpha - slope / room.square[at(i)], np.float32(0))
+            new = max(alpha - slope / room.square[at(r)], np.float32(0))
             step = (new - alpha) * y
             worst, room.alpha[at(i)] = max(worst, abs(slope)), new
             bias += step
             for e in range(indptr[at(r)], indptr[at(r + 1)]):
-                w[at(indices[at(e)])] += step * data[at(e)]
+                f = indices[at(e)]
+                w[at(f)] += step * data[at(e)]
+                if not room.met[at(f)]:
+                    room.met[at(f)], room.feature[at(n_met)] = 1, f
+                    n_met += 1
         if worst < TOLERANCE:
             break
+        before = worst
     for k in range(n_met):
         f = room.feature[at(k)]
         if abs(w[at(f)]) > SMALL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -12,30 +12,25 @@ from vpunn.hipan.slots import truth
 from vpunn.hipan.tree_arrays import Places
 
 
-def _taken_off(parts: list[Seen]) -> Iterator[Seen]:
-    """From the first to the last; nobody else holds them any more."""
-    parts.reverse()
-    while parts:
-        yield parts.pop()
-
-
 class HeldOut:
     """Rows held out, in the order in which they were examined. Their evidence stands in memory once, and standardised."""
 
-    def __init__(self, seen: list[Seen], row: np.ndarray, lost: np.ndarray, weight: np.ndarray, where: Places):
-        """``lost``: whether the last row of its place left with it. The list is emptied."""
-        parts, grown = seen, where.grown
+    def __init__(self, seen: Iterable[Seen], row: np.ndarray, lost: np.ndarray, weight: np.ndarray, where: Places):
+        """``lost``: whether the last row of its place left with it."""
+        grown = where.grown
         self.row, self.place, self.lost, self.grown, self.weight = row, where.place[row], lost, grown, weight
-        width = max(s.slots.shape[1] for s in parts)
+        parts, self.evidence = [], np.empty((0, 0), np.float32)
+        for s in seen:  # what is appended is let go of before the next is made
+            lines = len(self.evidence)
+            self.evidence.resize((lines + len(s.evidence), s.evidence.shape[1]), refcheck=False)
+            self.evidence[lines:] = s.evidence
+            parts.append((s.slots, s.known))
+        width, at = max(slots.shape[1] for slots, _ in parts), 0
         self.slots = np.full((len(row), width), -1, np.int32)
         self.known = np.zeros(self.slots.shape, bool)
-        self.evidence = np.empty((sum(len(s.evidence) for s in parts), parts[0].evidence.shape[1]), np.float32)
-        at, line = 0, 0
-        for s in _taken_off(parts):
-            rows, lines = slice(at, at + len(s.slots)), slice(line, line + len(s.evidence))
-            self.slots[rows, : s.slots.shape[1]], self.known[rows, : s.slots.shape[1]] = s.slots, s.known
-            self.evidence[lines] = s.evidence
-            at, line = rows.stop, lines.stop
+        for slots, known in parts:
+            rows = slice(at, at + len(slots))
+            self.slots[rows, : slots.shape[1]], self.known[rows, : slots.shape[1]], at = slots, known, rows.stop
         self.start = Seen(self.slots, self.known, self.evidence).start
         #: The slot of every answer; -1: a closed list may offer no block around a place that was not proposed.
         self.true = truth(self.slots, self.place, grown)
@@ -43,7 +38,12 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls, seen: list[Seen], leaving: list[np.ndarray], weight: np.ndarray, where: Places, new: float | None = None
+        cls,
+        seen: Iterable[Seen],
+        leaving: list[np.ndarray],
+        weight: np.ndarray,
+        where: Places,
+        new: float | None = None,
     ) -> HeldOut:
         """The rows that left in every fold; ``weight`` of every row. ``new``: the share of questions whose class has no rows, if it
         is known better than by how often held-out rows have lost their class: both kinds then count accordingly."""

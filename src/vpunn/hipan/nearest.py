@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from vpunn.hipan._kernel import at, kernel
 from vpunn.hipan.evidence import Column, Look, Sample, Slots
-from vpunn.hipan.feature_table import FeatureTable, Scratch, add_up, csr, insert, rarest
+from vpunn.hipan.feature_table import ENTRIES, FeatureTable, Scratch, add_one, csr, insert, rarest
 from vpunn.hipan.tree_arrays import Occupied
 
 #: Items that vote.
@@ -113,14 +113,14 @@ class Nearest:
 
         return Look(propose, lambda slots: self.items.tally(near, slots))
 
-    def nearest(self, rows: sp.csr_matrix) -> Near:
+    def nearest(self, rows: sp.csr_matrix, entries: int = ENTRIES) -> Near:
         """The nearest items of every row, those with no feature in common left out."""
         items = len(self.items.leaf)
         looked, kept = (np.full((rows.shape[0], min(k, items)), -1, np.int32) for k in (LOOKED_AT * ITEMS, ITEMS))
         near = Near(kept, np.zeros(kept.shape, np.float32))
         scratch, wide = Scratch.of(items, 1), np.zeros(rows.shape[1], np.float32)
         _nearest(
-            csr(rarest(rows, self.table.start)),
+            rarest(rows, self.table.start, entries),
             self.table.arrays,
             scratch,
             np.zeros(looked.shape[1], np.float32),
@@ -135,7 +135,7 @@ def _nearest(rows, table, scratch, score, looked):
     """The items most alike by the features that are read."""
     total, touched, _ = scratch
     for r in range(len(looked)):
-        n = add_up(r, rows, table, scratch)
+        n = add_one(r, rows, table, scratch)
         score[:] = 0
         for i in range(n):
             insert(touched[at(i)], total[at(touched[at(i)]), 0], looked[r], score)

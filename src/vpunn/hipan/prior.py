@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vpunn.hipan.evidence import Column, Look, Sample, Slots
+from vpunn.hipan.feature_table import sizes
 from vpunn.hipan.slots import KNOWN
 from vpunn.hipan.tree_arrays import Occupied
 
@@ -40,7 +41,7 @@ class Prior:
     def look(self, rows: Any) -> Look:
         """All classes, where they are few, of rows that say something: the others are answered by the shares of places."""
         if sp.issparse(rows):
-            features, length = np.diff(rows.indptr), np.sqrt(np.asarray(rows.multiply(rows).sum(1)).ravel())
+            features, _, length = sizes(rows)
         else:
             features, length = np.zeros(len(rows)), np.sqrt((np.asarray(rows) ** 2).sum(1))
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vpunn.hipan._kernel import at, helper, kernel
-from vpunn.hipan.feature_table import FeatureTable, Scratch, add_up, csr, insert
+from vpunn.hipan.feature_table import FeatureTable, Scratch, add_one, csr, insert
 from vpunn.hipan.layout import unit_rows
 from vpunn.hipan.set_heads import fit_heads
 from vpunn.hipan.set_nodes import Nodes
@@ -260,7 +260,7 @@ def _examine(rows, planes, first, memory, cuts, room, pair_start, pair_place, ev
         sums[:] = 0
         alike[:] = 0
         known = _read(r, rows, memory, sums)
-        found = add_up(r, rows, items, scratch)
+        found = add_one(r, rows, items, scratch)
         for k in range(found):
             j = scratch.touched[at(k)]
             insert(j, scratch.total[at(j), 0], item, alike)

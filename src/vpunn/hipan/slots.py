@@ -110,8 +110,10 @@ def offer(ways: list[np.ndarray], grown: Grown, tree: Occupied, room: np.ndarray
     elsewhere. O(slots x depth) a row.
     """
     deep = max(w.shape[1] for w in ways)
-    padded = [np.pad(w, ((0, 0), (0, deep - w.shape[1])), constant_values=-1) for w in ways]
-    in_turn = np.ascontiguousarray(np.stack(padded, 2).reshape(len(ways[0]), -1))
+    in_turn = np.full((len(ways[0]), deep, len(ways)), -1, np.int32)
+    for i, way in enumerate(ways):
+        in_turn[:, : way.shape[1], i] = way
+    in_turn = in_turn.reshape(len(ways[0]), -1)
     places = np.where(in_turn >= 0, tree.place[in_turn], -1).astype(np.int32)
     known = min(KNOWN, places.shape[1])
     out = np.full((len(places), known + ELSEWHERE), -1, np.int32)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from vpunn.hipan._kernel import at, kernel
 from vpunn.hipan.evidence import Column, Look, Sample, Slots
-from vpunn.hipan.feature_table import FeatureTable, Scratch, add_up, csr, insert, rarest, read_at
+from vpunn.hipan.feature_table import ENTRIES, FeatureTable, Scratch, add_three, csr, insert, rarest, read_at, sizes
 from vpunn.hipan.slots import Asked
 from vpunn.hipan.tree_arrays import Occupied
 
@@ -83,14 +83,14 @@ class Sums:
 
         return Look(propose, values)
 
-    def best(self, rows: sp.csr_matrix, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def best(self, rows: sp.csr_matrix, k: int, entries: int = ENTRIES) -> list[tuple[np.ndarray, np.ndarray]]:
         """Leaves (rows, k) and what speaks for them: by coverage x cosine, then by the likelihood of the path."""
         shape = rows.shape[0], min(k, len(self.tree.leaf))
         leaves = [np.full(shape, -1, np.int32) for _ in range(2)]
         scores = [np.zeros(shape, np.float32), np.full(shape, -np.inf, np.float32)]
         about = self.tree.parent, self.tree.size, self.tree.first_leaf, self.norm, self.log_news
         _best(
-            csr(rarest(rows, self.table.start)),
+            rarest(rows, self.table.start, entries),
             self.table.arrays,
             about,
             Scratch.of(self.tree.blocks, 3),
@@ -103,8 +103,7 @@ class Sums:
         """Cosine, coverage, likelihood of the block alone and of its path, of every line that is asked about."""
         out = np.zeros((len(lines.block), 3), np.float32)
         read_at(csr(rows), self.table.arrays, (lines.start, lines.block), np.zeros(self.tree.blocks, np.int64), out)
-        size = np.repeat(np.asarray(abs(rows).sum(1), np.float32).ravel(), np.diff(lines.start))
-        alone = out[:, 2] + size * self.log_news[lines.block]
+        alone = out[:, 2] + np.repeat(sizes(rows)[1], np.diff(lines.start)) * self.log_news[lines.block]
         path = alone.copy()
         sum_along_path(lines.up, path)
         return out[:, 0] / self.norm[lines.block], out[:, 1], alone, path
@@ -159,7 +158,7 @@ def _best(rows, table, about, scratch, leaves, scores):
     parent, size, first_leaf, norm, log_news = about
     indptr, _, data = rows
     for r in range(len(indptr) - 1):
-        n = add_up(r, rows, table, scratch)
+        n = add_three(r, rows, table, scratch)
         mass = np.float32(0)
         for i in range(indptr[r], indptr[r + 1]):
             mass += abs(data[i])
