@@ -51,9 +51,9 @@ def reproduce(
     policy: Annotated[
         str | None, typer.Option(help="How a graph becomes a tree: first, deepest, most-specific, unfold.")
     ] = None,
+    hour: Annotated[bool, typer.Option("--hour", help="baselines: the paper's hour of CPU time for each.")] = False,
     minutes: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="baselines: minutes of CPU time for each, 2 if not given; the paper gave 60."),
+        float | None, typer.Option(min=0.01, help="baselines: so many minutes for each instead; 2 if not given.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show the words of --only and end.")] = False,
     json: JsonFlag = False,
@@ -69,8 +69,11 @@ def reproduce(
         raise VpunnError(f"say which report to make: one of {', '.join(TARGETS)}, all, or a tree of your own.")
     if resume and source is not None:
         raise VpunnError("--resume goes on in --out, and --from trains nothing; give one of them.")
+    if hour and minutes is not None:
+        raise VpunnError("--hour is --minutes 60; give one of them.")
+    minutes = 60.0 if hour else minutes
     if minutes is not None and target != "baselines":
-        raise VpunnError(f"--minutes is the time of each baseline; leave it out for {target}.")
+        raise VpunnError(f"--hour and --minutes are the time of each baseline; leave them out for {target}.")
     if target == "all" and only:
         raise VpunnError("--only names tables of one report; name that report instead of all.")
     if target in TARGETS and target not in HIERARCHIES and policy is not None:

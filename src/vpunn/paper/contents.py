@@ -166,7 +166,7 @@ T10 | results on WordNet nouns | wordnet:T10 | shown the digit, given nothing, h
 T11 | results on the Gene Ontology | go:T11 | the same
 T12 | results on NCBI Mammalia | ncbi:T12 | the same
 T13 | speed and accuracy | wordnet:T13 | the same rows as T8
-T14 | baselines on WordNet | baselines:T14 | given the digits of the answer (E-62, E-63); `--minutes 60` gives each the paper's hour; on held-out rows: `python -m benchmarks.predict`
+T14 | baselines on WordNet | baselines:T14 | given the digits of the answer (E-62, E-63); `--hour` gives each the paper's; on held-out rows: `python -m benchmarks.predict`
 T15 | label-level calibration | wordnet:T15, go:T15, ncbi:T15 | HiPaN itself on all three trees, and classifiers that see features
 T16 | HiPaQ | hipaq:T16 | all 1,251 groups; order 256 is not computed
 T17 | wine: RMSE and MMD | tabular:T17 | no gain

@@ -267,7 +267,7 @@ def section(shelf: Shelf, report: Report, tree: Tree, budget: float) -> None:
         "sorts codes has 100 %, and none of these numbers says how a new word would be placed: on held-out leaves every one of "
         "them scores 0, because their class has no example. Methods ran on random leaves, twice as many each time, with "
         f"{found['budget']:g} CPU seconds and {found['memory'] / 1024:g} GB each; what all leaves would take follows from the "
-        "growth of the last two sizes; `vpunn reproduce baselines --minutes 60` gives each the paper's hour. "
+        "growth of the last two sizes; `vpunn reproduce baselines --hour` gives each the paper's. "
         "One-against-all logistic regression and the network grow with the square of the leaves; the paper prints 741.7 and "
         "7,353.4 s for them without an accuracy (E-63). “Hierarchical” naive Bayes is the flat Gaussian one, by its count of "
         "parameters; the Huffman soft-max has a logistic regression at every inner node of the Huffman tree of equal counts, so "
