@@ -82,7 +82,13 @@ class Value(NamedTuple):
 
 
 TREE = Given(Occupied)
-STANDARD = Numbers("f8", ("columns",), finite=False)
+#: Numbers as they are read have a few digits; beyond this their squares are no numbers.
+MOST = 1e100
+
+
+def _read(*shape: Length) -> Numbers:
+    return Numbers("f8", shape, low=-MOST, high=MOST)
+
 
 #: Every part and its fields.
 SCHEMA: dict[type, dict[str, Any]] = {
@@ -124,19 +130,24 @@ SCHEMA: dict[type, dict[str, Any]] = {
         "dictionary": Part(Dictionary),
         "grown": Given(Grown),
     },
-    Standard: {"low": STANDARD, "high": STANDARD, "mean": STANDARD, "scale": STANDARD},
-    Whitened: {"standard": Part(Standard), "turn": Numbers("f8", ("columns", "width"))},
-    Gaussian: {"reading": Part(Whitened), "mean": Numbers("f8", ("blocks", "width")), "tree": TREE},
+    Standard: {
+        "low": Numbers("f8", ("columns",), finite=False),
+        "high": Numbers("f8", ("columns",), finite=False),
+        "mean": Numbers("f8", ("columns",)),
+        "scale": Numbers("f8", ("columns",), low=0, finite=False),
+    },
+    Whitened: {"standard": Part(Standard), "turn": _read("columns", "width")},
+    Gaussian: {"reading": Part(Whitened), "mean": _read("blocks", "width"), "tree": TREE},
     NearestNumbers: {
         "readings": Several((Part(Standard), Part(Whitened))),
-        "rows": Several((Numbers("f8", ("rows", "columns")), Numbers("f8", ("rows", "width")))),
+        "rows": Several((_read("rows", "columns"), _read("rows", "width"))),
         "typical": Several((Value(float),)),
         "items": Part(Items),
     },
     LinearNumbers: {
         "reading": Part(Standard),
-        "ridge": Numbers("f8", ("columns+1", "leaves")),
-        "logistic": Numbers("f8", ("columns+1", "leaves")),
+        "ridge": _read("columns+1", "leaves"),
+        "logistic": _read("columns+1", "leaves"),
         "tree": TREE,
     },
     Combiner: {
