@@ -69,7 +69,7 @@ test-slow: $(VENV)/.installed-dev  ## the tests that take minutes
 coverage: $(VENV)/.installed-dev  ## lines and branches that the tests run, by file; a slow run in one process
 	$(BIN)/pip $(INSTALL) coverage
 	$(BIN)/coverage run --branch --source=vpunn -m pytest -q -p no:xdist $(TESTS)
-	$(BIN)/coverage report --skip-covered --sort=cover
+	$(BIN)/coverage report --skip-covered --sort=cover --omit='*kernel*'
 
 fuzz: $(VENV)/.installed-dev  ## edit saved models at random and use what loads, and send servers what strangers send: refused or right, never a crash (COUNT=5000)
 	$(BIN)/python tests/hostile/fuzz.py --count $(or $(COUNT),5000) --seed $(or $(SEED),0)
