@@ -18,7 +18,7 @@ LOGISTIC = 1e9
 #: Of the ridge, in rows.
 RIDGE = 10.0
 #: Steps of the logistic regression.
-STEPS = 60
+STEPS = 30
 
 
 @dataclass(frozen=True)
