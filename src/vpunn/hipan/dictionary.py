@@ -21,6 +21,8 @@ from vpunn.hipan.sums import Sums, block_sums
 WORDS = 16
 #: Features looked at of the sum of a class, lest a class of many rows costs their square.
 OF_CLASS = 64
+#: Features whose entries are made at a time, before the largest are kept.
+AT_ONCE = 4096
 #: Features kept of a row that was read.
 READ = 16
 #: Entries that are read of such a row to find what is like it: a hint needs fewer than the row itself.
@@ -57,12 +59,16 @@ class Dictionary:
             return cls(sp.csr_matrix((rows.shape[1],) * 2, dtype=np.float32), sums, items)
         rest, holds = unit(rest[told]), (rows[told] > 0).astype(np.float32)
         usual, held = np.asarray(rest.mean(0)).ravel(), np.asarray(holds.sum(0)).ravel()
-        entries = sp.csr_matrix(sp.diags_array(1 / (held + DOUBT)) @ (holds.T @ rest))
-        feature = np.repeat(np.arange(entries.shape[0]), np.diff(entries.indptr))
-        entries.data -= usual[entries.indices] * (held / (held + DOUBT))[feature]
-        entries.data[entries.data < 0] = 0
-        entries.eliminate_zeros()
-        return cls(largest(entries, WORDS).astype(np.float32), sums, items)
+        by_feature, parts = holds.T.tocsr(), []
+        for first in range(0, len(held), AT_ONCE):
+            some = held[first : first + AT_ONCE]
+            entries = sp.csr_matrix(sp.diags_array(1 / (some + DOUBT)) @ (by_feature[first : first + AT_ONCE] @ rest))
+            feature = np.repeat(np.arange(len(some)), np.diff(entries.indptr))
+            entries.data -= usual[entries.indices] * (some / (some + DOUBT))[feature]
+            entries.data[entries.data < 0] = 0
+            entries.eliminate_zeros()
+            parts.append(largest(entries, WORDS))
+        return cls(sp.csr_matrix(sp.vstack(parts), dtype=np.float32), sums, items)
 
     def look(self, rows: sp.csr_matrix) -> Look:
         """The rows as the dictionary reads them, before the same sums and items."""

@@ -26,8 +26,9 @@ class FeatureTable(NamedTuple):
     @classmethod
     def of(cls, by_feature: sp.csc_matrix, *more: np.ndarray) -> FeatureTable:
         """From a matrix (blocks, features) and further values of its entries, in its order."""
-        value = np.column_stack([by_feature.data, *more]).astype(np.float32)
-        return cls(by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), value, by_feature.shape[0])
+        value = by_feature.data[:, None] if not more else np.column_stack([by_feature.data, *more])
+        start, block = by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32, copy=False)
+        return cls(start, block, value.astype(np.float32, copy=False), by_feature.shape[0])
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -71,9 +71,11 @@ class Heads:
             weights.append(weight[: end[stop - 1]].copy())
             head = stop
         start = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.concatenate(weights or [weight[:0]]), np.concatenate(features or [feature[:0]]), start
-        by_block = sp.csr_matrix(entries, shape=(tree.blocks, rows.shape[1]))
-        by_feature = by_block.tocsc()
+        shape = tree.blocks, rows.shape[1]
+        weight, feature = np.concatenate(weights or [weight[:0]]), np.concatenate(features or [feature[:0]])
+        del weights, features  # every copy of all entries counts
+        by_feature = sp.csr_matrix((weight, feature, start), shape).tocsc()
+        del weight, feature
         by_feature.sort_indices()
         return cls(FeatureTable.of(by_feature), bias, tree)
 
