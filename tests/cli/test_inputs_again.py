@@ -306,13 +306,13 @@ PATHS = "text,place\n" + "".join(
 )
 BY_PATH = "fit t.csv --out new --text text --target place --path-sep"
 IN_CELLS = [
-    yes(f"{BY_PATH} '>'", ("4 classes, depth 3", "nodes  8"), {"t.csv": PATHS}),
+    yes(f"{BY_PATH} '>'", ("4 classes, depth 3", "nodes                           8"), {"t.csv": PATHS}),
     yes(
         BY_PATH.replace("--path-sep", ""),
         "look like paths, such as 'animal > bird > owl': give --path-sep '>'",
         {"t.csv": PATHS},
     ),
-    yes(f"{BY_PATH} /", "nodes  4", {"t.csv": "text,place\n" + "a b,/x/y/\nc d,/x/z\n" * 5}),
+    yes(f"{BY_PATH} /", "nodes                           4", {"t.csv": "text,place\n" + "a b,/x/y/\nc d,/x/z\n" * 5}),
     no(f"{BY_PATH} /", "holds '/', which --path-sep says is between two levels", {"t.csv": PATHS}),
     no(f"{BY_PATH} ' '", "such as '>', and one target column; got ' '", {"t.csv": PATHS}),
     no(f"{BY_PATH} '>' --label-sep ';'", "--label-sep does nothing here", {"t.csv": PATHS}),

@@ -162,7 +162,7 @@ def test_the_report_runs_end_to_end(tmp_path):
     assert "[" in change["ours"]
     assert "leak" in report.to_json().lower()
     assert (report.write(tmp_path / "out") / "report.html").stat().st_size > 10_000
-    again = reproduce(source=tmp_path / "made", work=work, only=quick)
+    again = reproduce("tabular", source=tmp_path / "made", work=work, only=quick)
     assert again.blocks == report.blocks
 
 

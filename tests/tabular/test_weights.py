@@ -104,7 +104,7 @@ def test_equal_weights_are_no_weights(method):
         same(scaled.transform(table), plain.transform(table))
         close(scaled.tree_.columns["rows"], each * plain.tree_.columns["rows"])
         close(scaled.statistics_.mean, plain.statistics_.mean)
-    assert str(tree_of(table, sample_weight=0.5 / 60).describe(0)) == "ball all: 0.50 rows (100.0%)"
+    assert str(tree_of(table, sample_weight=0.5 / 60).describe(0)) == "branch all: 0.50 rows (100.0%)"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -184,9 +184,15 @@ def evaluate(
     fitted = open_table_model(model)
     several = getattr(fitted.model, "multilabel_", False)  # their scores are made of all rows at once
     if table is not None and not _is_piped(table) and not (several and table.is_file()):
+        import pandas as pd
+
         from vpunn import scale
+        from vpunn.io.streams import column_names
+        from vpunn.tables.samples import check_inputs
 
         how = {"delimiter": reading.delimiter, "encoding": reading.encoding}
+        if table.is_file():
+            check_inputs(pd.DataFrame(columns=pd.Index(column_names(table, **how))), fitted.inputs, table)
         found = scale.evaluate(fitted, table, unseen=unseen, **how)  # type: ignore[arg-type]
     else:
         frame = task_rows(fitted.inputs) if table is None else reading.read(table, fitted.inputs)

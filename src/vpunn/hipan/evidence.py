@@ -95,7 +95,8 @@ def assemble(values: list[np.ndarray], columns: Sequence[Column], slots: Slots) 
 
     Below the best: value - its best among known slots. Rank: log(1 + how many known slots say more).
     """
-    raw = np.stack(values).astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        raw = np.stack(values).astype(np.float32, copy=False)
     decide = np.flatnonzero([c.decides for c in columns])
     both = np.flatnonzero([c.kinds == "both" for c in columns])
     offered = int((slots.block >= 0).sum())

@@ -46,28 +46,15 @@ def rarest(rows: sp.csr_matrix, start: np.ndarray, entries: int = ENTRIES) -> tu
     length = np.diff(start)
     if int(length[indices].sum()) <= entries:
         return told
+    own, counts = length[indices], np.diff(indptr)
+    order = np.lexsort(
+        (own, np.repeat(np.arange(len(counts)), counts))
+    )  # the row's features by the length of their lists
+    before = np.concatenate([[0], np.cumsum(own[order])])
     keep = np.zeros(len(indices), bool)
-    _rarest(told, length, entries, np.empty(int(np.diff(indptr).max()), np.int64), keep)
+    keep[order] = before[1:] - np.repeat(before[indptr[:-1]], counts) <= entries
+    keep[order[indptr[:-1][counts > 0]]] = True
     return np.concatenate([[0], np.cumsum(keep)])[indptr], indices[keep], data[keep]
-
-
-@kernel
-def _rarest(rows, length, entries, order, keep):
-    indptr, indices, _ = rows
-    for r in range(len(indptr) - 1):
-        met, read = 0, 0
-        for i in range(indptr[r], indptr[r + 1]):  # the row's features by the length of their lists
-            j, long = met, length[at(indices[at(i)])]
-            while j > 0 and length[at(indices[at(order[at(j - 1)])])] > long:
-                order[at(j)] = order[at(j - 1)]
-                j -= 1
-            order[at(j)] = i
-            met += 1
-        for j in range(met):
-            read += length[at(indices[at(order[at(j)])])]
-            if j > 0 and read > entries:
-                break
-            keep[at(order[at(j)])] = True
 
 
 class Scratch(NamedTuple):

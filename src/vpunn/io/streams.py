@@ -113,12 +113,12 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file, of which its end has been read."""
     import pyarrow.parquet as pq
 
-    with readable(path):
+    with readable(path, " as Parquet"):
         return pq.ParquetFile(path)
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def readable(path: Path, kind: str = "") -> Iterator[None]:
     """What Arrow complains of inside the block, as one sentence about the file."""
     import pyarrow as pa
 
@@ -127,7 +127,7 @@ def readable(path: Path) -> Iterator[None]:
     except VpunnError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{str(path)!r} cannot be read: {first_words(error)}.") from None
+        raise DataError(f"{str(path)!r} cannot be read{kind}: {first_words(error)}.") from None
 
 
 def _without_metadata(frame: pd.DataFrame) -> pa.Table:

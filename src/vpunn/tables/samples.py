@@ -67,7 +67,9 @@ def read_sample(
     """
     check_choice("missing", missing, MISSING)
     check_choice("unseen", unseen, UNSEEN)
-    _check_columns(frame, inputs, where)
+    check_inputs(frame, inputs, where)
+    check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
+    refuse_bytes(frame, inputs.text, where)
     if inputs.label_sep is not None:
         from vpunn.tables.sets import read_set_sample
 
@@ -96,12 +98,10 @@ def read_sample(
 UNSEEN = ("error", "skip")
 
 
-def _check_columns(frame: pd.DataFrame, inputs: Inputs, where: object) -> None:
-    """Refuse a table that lacks columns of a model, or has bytes in its texts."""
+def check_inputs(frame: pd.DataFrame, inputs: Inputs, where: object) -> None:
+    """Refuse a table that lacks columns that a block of the model reads."""
     for names, kind in ((inputs.text, "words"), (inputs.columns, "numbers")):
         check_columns(frame, names, where, inputs.block(kind))
-    check_columns(frame, [*inputs.levels, *inputs.target, *([inputs.groups] if inputs.groups else [])], where)
-    refuse_bytes(frame, inputs.text, where)
 
 
 def _places(
