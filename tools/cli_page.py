@@ -124,7 +124,7 @@ EXAMPLES = {
         "vpunn distance apes.nwk 'homo sapiens' 'pan troglodytes' --match loose",
     ],
     "ball": ["vpunn ball zoo.csv bird"],
-    "data list": ["vpunn data list --json | head -n 9"],
+    "data list": ["vpunn data list --json | head -n 6"],
     "info": ["vpunn info mass | head -n 6"],
     "discover": ["vpunn discover shop.csv --drop sku --drop title --K 2 --depth 1"],
     "report": ["vpunn report zoo.csv --out zoo.html", "vpunn report mass mass.csv --out mass.html"],
